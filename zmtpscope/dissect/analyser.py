@@ -49,7 +49,7 @@ class Ongoing(NamedTuple):
 
 
 ENDED = Ongoing()
-"""Nothing is running any more."""
+"""The state of a capture that has ended."""
 
 
 class Analyser:
@@ -66,7 +66,8 @@ class Analyser:
         self.lane = Lane(self.sink, self.flows)
         self.comparison = Comparison(self.options, summary=self.sink.summary) if comparing else None
         self.behind_topics: BehindTopics | None = None
-        """Set by the first one-frame message with a topic, if payloads are dissected."""
+        """Dissects content after topics in single-frame messages. Created for the first such message, if payloads are
+        dissected."""
         self.connections: dict[Connection, ZmtpConnection] = {}
         """ZMTP connections of open TCP connections, created on demand: a port scan opens many without octets."""
         self.undecided: dict[ZmtpConnection, None] = {}
@@ -172,7 +173,7 @@ class Analyser:
             self.sink.batch.facts.append(ClockWentBack(arrival, first, most.ns, len(found)))
 
     def _last_seen(self, key: bytes) -> LastSeen | None:
-        """Return the last packet of the connection of a direction; the connection leaves the lane for that."""
+        """Return the last packet of the connection of a direction. The connection leaves the lane."""
         self.lane.release_one(key)
         self._take_over()
         return self.flows.last_seen(key)

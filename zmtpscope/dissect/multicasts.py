@@ -16,13 +16,13 @@ from zmtpscope.zmtp.reader import Finding
 NO_MEMBER = "RADIO-UDP-02"
 
 MAX_GROUPS = 1024
-"""Maximum number of groups of each kind. If there are more, groups not seen prove nothing."""
+"""Maximum number of groups of each kind. If there are more, the absence of a group proves nothing."""
 FIRST_OCTETS = {4: range(0xE0, 0xF0), 16: range(0xFF, 0x100)}
 """First octets of group addresses, by address length. Broadcasts to 255.255.255.255 have no group."""
 OTHERS = (b"\xe0\0\0", b"\xef\xff\xff", b"\xff\x02")
 """Prefixes of groups that systems join for themselves: 224.0.0.0/24, 239.255.255.0/24 (SSDP), link-local of IPv6."""
 MAX_OCTETS_APART = 2
-"""Maximum number of differing octets for one group to be a typing error for another."""
+"""Maximum number of octets in which a group may differ from another to be its misspelling."""
 
 JOIN, LEAVE = True, False
 REPORTS = {0x12: JOIN, 0x16: JOIN, 0x17: LEAVE, 0x83: JOIN, 0x84: LEAVE}

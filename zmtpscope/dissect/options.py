@@ -45,7 +45,8 @@ class Options:
     def of(
         cls, given: ReadOptions, payload_files: Mapping[str, Mapping[str, bytes]] | None = None, **more: Any
     ) -> Options:
-        """Return the options that a user gave, and `more`. `payload_files` are contents by dissector and file name."""
+        """Return the analyser's options for the options that a user gave, and `more`. `payload_files` are contents of
+        files by dissector and file name."""
         from zmtpscope.payloads.registry import Registry  # searches for installed dissectors
 
         own = given._asdict()

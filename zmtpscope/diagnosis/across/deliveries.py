@@ -33,30 +33,32 @@ MAX_EARLIER = 8
 """Maximum number of earlier connections of a subscriber to check."""
 
 MAX_PAIRS = 262_144
-"""Maximum number of (topic, subscriber without messages) pairs to check in a run.
+"""Maximum number of pairs (topic, subscriber that got no message) to check in a run.
 
-If the next publisher has more, all its pairs are skipped.
+The pairs of a publisher that would exceed it are all skipped.
 """
 
 TAKES_EFFECT_NS = SECOND // 10
-"""After this time (ns) a subscription is surely active at the publisher."""
+"""Time (ns) after which a subscription is certainly in force at the publisher."""
 
 ARRIVES_NS = SECOND // 2
-"""After this time (ns) a message that another subscriber got has surely arrived, if the receiver is not blocked."""
+"""Time (ns) after which a message that another subscriber received has certainly arrived, unless the receiver is
+blocked."""
 
 QUIET_NS = SECOND // 33
-"""This silence (ns) also proves it, if the last message is later than the other subscriber's last message."""
+"""A silence of this length (ns) also proves that all messages have arrived, if it follows a message that is later than
+the last one of the other subscriber."""
 
 
 class Missed(NamedTuple):
-    """The minimum number of messages that a sibling got and another subscriber did not."""
+    """A lower bound for the number of messages that a sibling received and another subscriber did not."""
 
     messages: int
     sibling: Subscriber
 
 
 class Sibling(NamedTuple):
-    """A subscriber that got many messages of a topic, and the time of its subscription."""
+    """A subscriber that received many messages of a topic, with the time of its subscription."""
 
     subscriber: Subscriber
     topic: PublishedTopic
@@ -140,9 +142,9 @@ def _most(publisher: Publisher) -> dict[TopicKey, list[Subscriber]]:
 
 
 def _without(publisher: Publisher, room: int) -> dict[Subscriber, list[TopicKey]]:
-    """Return the topics that each subscriber subscribed to without getting any message.
+    """Return, for each subscriber, the topics that it subscribed to without getting any message.
 
-    Empty if there are more than `room`.
+    Returns {} if there are more than `room` such pairs.
     """
     keys, topics = publisher.ascending
     found: dict[Subscriber, list[TopicKey]] = {}
@@ -206,7 +208,7 @@ def _sibling(subscriber: Subscriber, key: TopicKey) -> Sibling:
 
 
 def _earlier(subscribers: Iterable[Subscriber]) -> dict[Subscriber, list[Subscriber]]:
-    """Return for each subscriber its possible earlier connections, the one that ended last first."""
+    """Return, for each subscriber, the connections that may be earlier ones of the same program, latest end first."""
     seen: dict[tuple[str, str | None, str | None], deque[Subscriber]] = {}
     found = {}
     for each in subscribers:
@@ -223,7 +225,8 @@ def _earlier(subscribers: Iterable[Subscriber]) -> dict[Subscriber, list[Subscri
 
 
 class _Left(NamedTuple):
-    """The time until which an earlier connection had a topic (ns), and whether it may belong to another program."""
+    """The time until which an earlier connection had a topic (ns), and whether that connection may be another
+    program's."""
 
     ns: int
     may_be_other: bool
@@ -266,7 +269,7 @@ def _ended_by_itself(earlier: Subscriber) -> bool:
 
 
 def _early(floor: int, since: int, siblings: Siblings) -> Missed | None:
-    """Return the most messages that a sibling, connected at the time, got from `floor` until `since`."""
+    """Return the most messages that any sibling received from `floor` until `since`, while it was connected."""
     if siblings.first_ns >= since:
         return Missed(0, siblings.each[0].subscriber)
     most: Missed | None = None
@@ -308,9 +311,10 @@ def _missed(
 
 
 def surely_sent(slow: Subscriber, latest_ns: int, until: int) -> int | None:
-    """Return the time (ns) before which all published messages have arrived at a subscriber by `until`, or never will.
+    """Return the time (ns) up to which the fate of messages is known at `until`: earlier ones have arrived at the
+    subscriber, or never will.
 
-    Later messages arrived after them. None if it is unknown. `latest_ns` is the time of the last published message.
+    None if it is unknown. `latest_ns` is the time of the last published message.
     """
     if slow.stalled_ns > until - ARRIVES_NS:
         return None  # all of it may be in transit

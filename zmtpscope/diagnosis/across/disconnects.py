@@ -21,13 +21,13 @@ CUT_OFF = ("ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06", "ZMTP10-FRAME-05", "ZMTP10-FRAM
 FAILED = ATTEMPTS.keys() - {HALF_OPEN}
 """Findings about attempts of a client that wanted to connect, which a port scan does not."""
 LONGEST_DEAD = 120 * SECOND
-"""Maximum time (ns) until TCP retransmits to a host that is back, which answers with RST."""
+"""Maximum time (ns) for which TCP retransmits to a host that is gone. Once back, the host answers with RST."""
 MAX_LATER = 8
-"""Maximum number of later connections to check for the one that replaced another."""
+"""Maximum number of later connections to check for one that replaced a dead connection."""
 ANSWERED_NS = SECOND
 """A host that does not know a connection answers its packets with RST within this time (ns)."""
 STAYED = SECOND // 2
-"""A client still connected this long (ns) after another one left has stayed."""
+"""A client that is still connected this long (ns) after another client left counts as having stayed."""
 
 
 class Disconnect(NamedTuple):
@@ -43,26 +43,26 @@ class Disconnect(NamedTuple):
     is_missed: bool
     leaves_siblings: bool
     is_long_missed: bool
-    """Whether the client tried in vain for so long that this alone is a warning."""
+    """Whether the client tried to reconnect in vain for so long that this alone is a warning."""
     replaced_ns: int | None = None
 
     @property
     def by_listener(self) -> bool:
-        """Whether the listener left, not the client."""
+        """Whether the listener ended the connection, not the client."""
         return self.ending.side == self.connection.listener
 
     def cut_off(self) -> ObservedFinding | None:
-        """Return the finding that it ended in the middle of a message, or None."""
+        """The finding that the connection ended in the middle of a message, or None."""
         return self.connection.finding(*CUT_OFF)
 
     def cuts_itself(self) -> bool:
-        """Whether the message was sent by the side that left."""
+        """Whether the side that ended the connection was the sender of that message."""
         cut_off = self.cut_off()
         return cut_off is not None and cut_off.side == self.ending.side
 
 
 def ended(disconnect: Disconnect) -> int:
-    """Return its time (ns), as a sort key."""
+    """Return the time of a disconnect (ns), as a sort key."""
     return disconnect.ending.moment.ns
 
 
@@ -113,8 +113,9 @@ def _of_client(
 def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection]) -> int | None:
     """Return when the client began the connection that replaced this dead one (ns), or None.
 
-    A dead connection is reset after the next one of `own` has agreed, and since that one began the client has sent and
-    acknowledged nothing on it. Its host or network was gone for a while. `own` are ordered by start.
+    A connection is dead if it was reset after the handshake of the next connection in `own`, and the client neither
+    sent nor acknowledged anything on it since the next one began: its host or network was gone for a while. `own` are
+    ordered by start.
     """
     ending = ending_of(connection)
     if ending is None or not ending.is_reset:
@@ -130,7 +131,7 @@ def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection
 
 
 def _is_dead(connection: ObservedConnection, since: int, until: int) -> bool:
-    """Whether nothing shows that both systems kept a connection between two times, such as acknowledged messages."""
+    """Whether nothing shows that both hosts kept a connection between two times, for example acknowledged messages."""
     return not any(
         side.rhythm is not None and side.last_outage is None and side.rhythm.has_message(since, until)
         for side in connection.sides
@@ -138,7 +139,7 @@ def _is_dead(connection: ObservedConnection, since: int, until: int) -> bool:
 
 
 class LastAttempts(NamedTuple):
-    """When a client last began to try in vain (ns), and whether it tried for long."""
+    """The last series of attempts of a client that all failed: its start (ns), and whether it was long."""
 
     began_ns: int
     are_long: bool
@@ -161,7 +162,7 @@ Kind = tuple[Endpoint, str | None]
 
 
 class Stay(NamedTuple):
-    """How long a client stayed, until and since when; `client` is its address and identity."""
+    """A client, by address and identity, with the time until which it stayed and since when."""
 
     until_ns: int
     since_ns: int
@@ -169,7 +170,8 @@ class Stay(NamedTuple):
 
 
 def _staying(knowledge: Knowledge) -> dict[Kind, list[Stay]]:
-    """Return the two clients of each kind that stayed longest: a client that leaves is at most one of them."""
+    """Return, for each kind of client, the two clients that stayed longest, because one of the two may be the client
+    that left."""
     found: dict[Kind, dict[tuple[str, str | None], Stay]] = {}
     for connection in knowledge.connections:
         if is_agreed(connection):

@@ -1,4 +1,4 @@
-"""Publishers that have a topic which a subscription at another publisher waits for."""
+"""Publishers of a topic for which a subscription at another publisher waits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publish
 from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
 
 MAX_PUBLISHERS = 16
-"""Maximum number of topics that match a subscription to look at."""
+"""Maximum number of topics that match a subscription to examine."""
 
 
 class Topics(NamedTuple):
@@ -24,7 +24,7 @@ class Topics(NamedTuple):
 
 
 class Elsewhere(NamedTuple):
-    """Another publisher that has a topic; `is_received`: the subscriber's host subscribed there, too."""
+    """Another publisher of a topic. `is_received`: the host of the subscriber has subscribed there, too."""
 
     publisher: Publisher
     is_received: bool
@@ -47,9 +47,9 @@ def _topics(knowledge: Knowledge) -> Topics:
 def elsewhere(
     publisher: Publisher, subscriber: Subscriber, subscription: ObservedSubscription, knowledge: Knowledge
 ) -> Elsewhere | None:
-    """Return another publisher that sends what a subscription at `publisher` matches; None if there is none.
+    """Return another publisher of topics that a subscription at `publisher` matches; None if there is none.
 
-    One at which the host of the subscriber has the same subscription comes first.
+    A publisher at which the host of the subscriber has the same subscription comes first.
     """
     topics, own = _topics(knowledge), publishers(knowledge)
     first = bisect_left(topics.ascending, (subscription.topic, 0))

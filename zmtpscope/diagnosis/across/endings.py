@@ -17,11 +17,11 @@ ZMTP has no goodbye: a program that closes its socket and one that is killed bot
 
 VIOLATION = "ZMTP-CONN-08"
 AGREED = ("complete", "unseen")
-"""Handshake states after which messages can be sent."""
+"""Handshake states in which messages can be sent."""
 
 
 class Ending(NamedTuple):
-    """The end of a connection: `side` sent the first FIN or RST at `moment`, whose packet is unknown."""
+    """The end of a connection. `side` sent the first FIN or RST at `moment`, whose packet is unknown."""
 
     side: int
     moment: Moment

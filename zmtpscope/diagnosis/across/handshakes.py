@@ -13,10 +13,11 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
 
 MIN_WAIT = SECOND * 9 // 10
-"""A side that closes sooner (ns) may have other reasons, unless it waits equally long each time."""
+"""Minimum wait (ns) of a side that gave up because of the other one. A side that closes sooner may have other reasons,
+unless it waits equally long each time."""
 MIN_TIMES = 2
 MIN_IDLE = 2 * SECOND
-"""A handshake silent for this long (ns) at the end of the capture probably stays silent."""
+"""A handshake that is silent for this long (ns) until the end of the capture probably never continues."""
 AT_ONCE = SECOND // 20
 """A side that closes within this time (ns) did not wait."""
 LONGEST_REJECTION = MILLISECOND
@@ -40,7 +41,7 @@ ZAP_STEPS = {("PLAIN", "HELLO"), ("CURVE", "INITIATE")}
 class Hung(NamedTuple):
     """A connection whose handshake stopped because side `silent` sent nothing more.
 
-    `waited` is how long (ns). `is_over`: the other side gave up; otherwise the capture ends.
+    `waited` is the wait of the other side (ns). `is_over`: the other side gave up; otherwise the capture ended.
     """
 
     connection: ObservedConnection
@@ -56,7 +57,7 @@ class Hung(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """Who waits for whom in a handshake."""
+    """The two ends of hung handshakes, and the side that is silent."""
 
     ends: Ends
     listener_is_silent: bool
@@ -64,7 +65,7 @@ class Waiting(NamedTuple):
 
 @once
 def hung_handshakes(knowledge: Knowledge) -> dict[Waiting, list[Hung]]:
-    """Return the handshakes that certainly hang, for long or equally long each time, by ends and silent side."""
+    """Return the handshakes that certainly hang, because the wait was long or equally long each time."""
     found = grouped(
         (Waiting(connection.ends, hung.silent == connection.listener), hung)
         for connection in knowledge.connections

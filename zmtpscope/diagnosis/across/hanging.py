@@ -19,9 +19,9 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 
 LONG_NS = SECOND
-"""A request that has waited for less time (ns) may still be answered."""
+"""A request that has waited for less time than this (ns) may still be answered."""
 MANY_TIMES = 3
-"""A request may also be answered within this many times the longest latency at the endpoint."""
+"""A request that has waited for less than this many times the longest latency at the endpoint may still be answered."""
 
 MAX_SLOW = 64
 """Maximum number of slow replies to remember for each endpoint."""
@@ -37,7 +37,7 @@ MIN_SILENCE_NS = 3 * SECOND
 
 
 class Hanging(NamedTuple):
-    """A connection with unanswered requests until `until` (ns); `ending` is its end if it was closed."""
+    """A connection with requests that were unanswered until `until` (ns). `ending` is its end, if it ended."""
 
     connection: ObservedConnection
     requests: ObservedRequests
@@ -51,7 +51,7 @@ class Hanging(NamedTuple):
 
     @property
     def oldest(self) -> Asked:
-        """The oldest unanswered request."""
+        """Its oldest unanswered request."""
         return Asked(self.connection, self.requests.waiting[0])
 
     @property
@@ -81,7 +81,7 @@ class Hanging(NamedTuple):
 
     @property
     def was_given_up(self) -> bool:
-        """Whether a REQ closed the connection while it waited."""
+        """Whether a waiting REQ closed the connection."""
         is_own = self.ending is not None and not self.was_left and self.requests.is_lock_step
         return is_own and not self.is_unacknowledged and self.waited >= MIN_PATIENCE_NS
 
@@ -148,14 +148,14 @@ def latencies(knowledge: Knowledge) -> dict[Endpoint, Distribution]:
 
 
 class SlowReply(NamedTuple):
-    """A reply that took `took` (ns), with its request."""
+    """A reply with its request. `took` is the latency (ns)."""
 
     took: int
     connection: ObservedConnection
     request: ObservedRequest
 
     def overlaps(self, since: int, until: int) -> bool:
-        """Whether its wait overlaps a time range (ns)."""
+        """Whether the client waited for this reply at any time in a range (ns)."""
         return self.request.moment.ns < until and self.request.moment.ns + self.took > since
 
 
@@ -172,7 +172,8 @@ def slowest(knowledge: Knowledge) -> dict[Endpoint, list[SlowReply]]:
 
 
 def longest_beside(endpoint: Endpoint, since: int, until: int, knowledge: Knowledge) -> int:
-    """Return the longest latency at an endpoint (ns), except for replies whose wait overlaps a time range."""
+    """Return the longest latency at an endpoint (ns), without replies that clients awaited at any time in a range
+    (ns)."""
     replies = slowest(knowledge).get(endpoint, [])
     beside = next((each.took for each in replies if not each.overlaps(since, until)), None)
     if beside is None:
@@ -205,8 +206,7 @@ def is_lost(waiting: Hanging, knowledge: Knowledge) -> bool:
 
 @once
 def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
-    """Return requests that a broker passed on to a server without a reply, by the connection to the server, oldest
-    first."""
+    """Return requests without a reply that a broker passed on, by the connection to the server, oldest first."""
     waiting = hanging(knowledge)
     hops = {each.conn_id for each in waiting}
     passed_on = (
@@ -222,21 +222,21 @@ asked_at = attrgetter("oldest.ns")
 
 
 class GivenUp(NamedTuple):
-    """A client that gives up its requests, each on its own connection.
+    """A client that gives up its requests, each on a connection of its own.
 
-    It gives up after the same time (`usual`, ns; the last time may be shorter, since programs end), or after any time
-    (None) if a REP answers none of them.
+    It gives up after the same time each time (`usual`, ns; the last time may be shorter, because programs end), or
+    after any time (None) at a REP that answers none of its requests.
     """
 
     requests: Sequence[Hanging]
     usual: int | None
     answered: int
-    """How many of its other requests were answered."""
+    """Number of its other requests, which were answered."""
 
     @property
     def patience(self) -> str:
-        """E.g. `each after about 300 ms`, `each after about 300 ms, but the last after 120 ms`, `after 310 ms to 2.1
-        s`."""
+        """For example `each after about 300 ms`, `each after about 300 ms, but the last after 120 ms`, `after 310 ms to
+        2.1 s`."""
         waits = [each.waited for each in self.requests]
         if self.usual is None:
             return f"after {duration(min(waits))} to {duration(max(waits))}"

@@ -63,10 +63,10 @@ class Repetitions(NamedTuple):
 
 
 def next_hop(asked: Asked, knowledge: Knowledge) -> Asked | None:
-    """Return the request that a broker made of this one, or None if it is not remembered.
+    """Return the request by which a broker passed this one on, or None if it is not remembered.
 
-    The broker sends the same content soon after to another endpoint. If several clients send the same, an unanswered
-    request gets the first unanswered one.
+    The broker sends the same content soon afterwards to another endpoint. If several clients send the same content, an
+    unanswered request is matched with the first unanswered one.
     """
     broker = asked.connection.sides[1 - asked.asker].ip
     same = _by_content(knowledge).get((broker, asked.request.content), [])
@@ -81,8 +81,8 @@ def next_hop(asked: Asked, knowledge: Knowledge) -> Asked | None:
 
 
 def asked_again(asked: Asked, since: int, knowledge: Knowledge) -> Repetitions:
-    """Return the equal requests of the same client at the same endpoint from `since` on: first requests
-    of connections."""
+    """Return later requests with equal content from the same client address at the same endpoint, from `since` on. Only
+    the first request of each connection counts."""
     key = asked.connection.endpoint, asked.asker_ip, asked.request.content
     same, answered = _first_by_content(knowledge).get(key, ([], []))
     times = len(same) - bisect_left(same, since, key=_time)
@@ -94,9 +94,10 @@ def asked_again(asked: Asked, since: int, knowledge: Knowledge) -> Repetitions:
 
 
 def answered_later(asked: Asked, since: int, knowledge: Knowledge) -> Asked | None:
-    """Return the first request, of any content, of a similar client on a connection that began at `since` or later.
+    """Return the first request, with any content, on a later connection that begins at `since` or later and has had a
+    reply.
 
-    The client has the same address and socket type, and the connection has had a reply.
+    The client of that connection has the same address and socket type.
     """
     client = asked.connection.sides[asked.asker]
     later = _replied_to(knowledge).get((asked.connection.endpoint, client.ip, client.socket_type), [])
@@ -105,7 +106,8 @@ def answered_later(asked: Asked, since: int, knowledge: Knowledge) -> Asked | No
 
 
 def last_answered(asked: Asked, knowledge: Knowledge) -> int:
-    """Return the start of the last connection of a similar client before this one that had a reply (ns), or 0."""
+    """Return the start of the last earlier connection that had a reply (ns), or 0. Its client has the same address and
+    socket type."""
     client, start = asked.connection.sides[asked.asker], asked.connection.start.ns
     sooner = _replied_to(knowledge).get((asked.connection.endpoint, client.ip, client.socket_type), [])
     place = bisect_left(sooner, start, key=_start)

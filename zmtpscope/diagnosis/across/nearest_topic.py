@@ -17,7 +17,7 @@ LONGEST_COMPARED = 64
 """Maximum number of octets to compare letter by letter, which takes more than quadratic time."""
 
 MAX_COMPARED = 16
-"""Maximum number of names with similar letters to compare this way."""
+"""Maximum number of names with similar letters to compare letter by letter."""
 
 LIKE = 0.8
 """Minimum similarity of two topics that are spelt alike."""
@@ -62,11 +62,12 @@ WILDCARDS = b"*#>"
 
 QUOTES = b"\"'"
 SHORTEST_WORD = 3
-"""Shorter words are found in a topic by chance."""
+"""Minimum length of a word to look for inside a topic. Shorter words are found by chance."""
 
 
 class Near(NamedTuple):
-    """A topic or subscription, and why the subscription does not match it; `is_telling`: this is hardly by chance."""
+    """A topic or subscription, and why the subscription does not match the topic. `is_telling`: the likeness is hardly
+    chance."""
 
     name: bytes
     how: str
@@ -81,7 +82,7 @@ def _case(subscription: bytes, topic: bytes) -> str | None:
 
 
 def _around(subscription: bytes, topic: bytes) -> str | None:
-    """Return the smallest difference at the ends of the two that makes them fit, in words, or None."""
+    """Return in words the smallest difference at the two ends that makes subscription and topic match, or None."""
     front, behind = _in_front(subscription), len(subscription) - len(subscription.rstrip(NO_WORDS))
     if len(subscription) <= front + behind:
         return None
@@ -108,7 +109,7 @@ def _in_front(name: bytes) -> int:
 
 
 def _same(one: bytes, other: bytes) -> int:
-    """Return the length of the common beginning, ignoring case."""
+    """Return the length of the common beginning of two names, ignoring case."""
     pairs = enumerate(zip(one.lower(), other.lower(), strict=False))
     return next((place for place, (octet, another) in pairs if octet != another), min(len(one), len(other)))
 
@@ -134,7 +135,7 @@ def _named(octets: bytes) -> str:
 
 
 def _wide(subscription: bytes, topic: bytes) -> str | None:
-    """In UTF-16, every second octet of ASCII text is zero; a byte order mark may precede it."""
+    """Return in words that the subscription is in UTF-16, or None. Every second octet of ASCII text is zero there."""
     text = subscription.removeprefix(BOM_UTF16_LE).removeprefix(BOM_UTF16_BE)
     for zeros, bare in ((text[1::2], text[::2]), (text[::2], text[1::2])):
         if bare and len(zeros) == len(bare) and not any(zeros) and topic.startswith(bare):
@@ -197,7 +198,7 @@ def _nearest(pairs: list[tuple[bytes, bytes, bytes]]) -> Near | None:
 
 
 def _alike(pairs: Iterable[tuple[bytes, bytes, bytes]]) -> Near | None:
-    """Return a similarly spelt name, or None. `sensor1` and `sensor2` are similar without a mistake."""
+    """Return a name with a similar spelling, or None. Names like `sensor1` and `sensor2` are no mistake."""
     compared = 0
     for subscription, topic, name in pairs:
         one, other = subscription[:LONGEST_COMPARED], topic[: min(len(subscription), LONGEST_COMPARED)]

@@ -16,10 +16,11 @@ MIN_ATTEMPTS = 2
 
 
 class Outage(NamedTuple):
-    """A time in which data of `sender` was not acknowledged.
+    """A time during which data of `sender` was not acknowledged.
 
-    `since` is the first unacknowledged message, or the first retransmitted packet. `messages` may not have arrived;
-    `are_more`: even more may not. `octets` of the first one were not acknowledged, or None if unknown.
+    `since` is the first unacknowledged message, or the first retransmitted packet. `messages` is the number of messages
+    that may not have arrived; `are_more`: there may be more. `octets` of the first one were not acknowledged, or None
+    if unknown.
     """
 
     connection: ObservedConnection
@@ -42,9 +43,10 @@ class Outage(NamedTuple):
 
     @property
     def fails_by_size(self) -> bool:
-        """Whether all retransmitted segments are larger than any earlier message, some of which arrived.
+        """Whether all retransmitted segments are larger than earlier messages that arrived, as on a path that drops
+        large packets.
 
-        TCP joins small segments when it sends them again, so the first message must fill one.
+        TCP joins small segments when it retransmits, so the first lost message must fill a segment.
         """
         sizes, smallest = self.connection.sides[self.sender].sizes, self.outage.smallest
         if self.octets is not None and self.octets < smallest:
@@ -53,7 +55,7 @@ class Outage(NamedTuple):
 
 
 MIN_MTU = 500
-"""Octets of payload; every path carries smaller packets (RFC 791, 3.1: 576 octets with headers)."""
+"""Minimum payload of a packet that every path carries, in octets (RFC 791, 3.1: 576 with headers)."""
 
 
 @once
@@ -84,8 +86,8 @@ def _outage(connection: ObservedConnection, sender: int, side: ObservedSide, out
 
 
 class Lost(NamedTuple):
-    """The first unacknowledged message of a side, the number of messages from it on, whether more were forgotten, and
-    how many octets of the first one were not acknowledged."""
+    """The first unacknowledged message of a side, the number of messages from it on, whether further ones were
+    forgotten, and how many octets of the first were not acknowledged."""
 
     since: Moment
     messages: int

@@ -27,7 +27,7 @@ MAX_DEPARTURES = 100
 
 
 class Departure(NamedTuple):
-    """The end of a connection of a peer; `by_itself`: the peer ended it, not the other side."""
+    """The end of a connection of a peer. `by_itself`: the peer ended it."""
 
     connection: ObservedConnection
     ending: Ending
@@ -114,7 +114,8 @@ def _connecting(knowledge: Knowledge) -> Iterator[Peer]:
 
 
 def _told_apart(known: dict[Known, list[ObservedConnection]]) -> dict[Known, list[ObservedConnection]]:
-    """Return connections by peer. Unknown identities or types are merged if only one is known."""
+    """Return connections by peer. If only one identity or type is known, connections with an unknown one belong to
+    it."""
     whole = [each for each in known if each[1] is not None]
     if len(whole) == 1:
         merged = [connection for connections in known.values() for connection in connections]
@@ -125,7 +126,7 @@ def _told_apart(known: dict[Known, list[ObservedConnection]]) -> dict[Known, lis
 def _of_client(
     ends: Ends, known: dict[Known, list[ObservedConnection]], attempts: tuple[RunFinding, ...]
 ) -> Iterator[Peer]:
-    """Yield the peers of a client address. The attempts belong to the first, since their peer is unknown."""
+    """Yield the peers of a client address. Failed attempts are counted for the first, because their peer is unknown."""
     ip, endpoint = ends
     if not known:
         yield Peer(ip, None, None, endpoint, (), attempts)

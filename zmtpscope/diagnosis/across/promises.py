@@ -14,7 +14,7 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
 
 WRAPS_MS = 1 << 16
-"""libzmq up to 4.3.6 stores a received TTL in 16 bits of milliseconds."""
+"""The value at which libzmq up to 4.3.6 wraps a received TTL: it has 16 bits of milliseconds."""
 
 ALIVE_NS = 2 * SECOND
 """A client that reconnects within this time (ns) was neither stopped nor cut off."""
@@ -24,7 +24,8 @@ Pinger = tuple[Ends, str | None, bool]
 
 
 class BrokenPromise(NamedTuple):
-    """A connection that closed at `closed_ns` because of the TTL in the PINGs of `asker`, which its own settings break.
+    """A connection that closed at `closed_ns` because of the TTL in the PINGs of `asker`, which its own interval cannot
+    keep.
 
     `every_ns` is the time between two PINGs, or None if the TTL wraps to `kept_ns`.
     """
@@ -73,7 +74,7 @@ def _broken(
 
 
 def _intervals(knowledge: Knowledge) -> dict[Pinger, int]:
-    """Return the time between two PINGs of each peer, from the connection that shows the longest."""
+    """Return the usual time between two PINGs of each peer: the longest of its connections."""
     found: dict[Pinger, int] = {}
     for connection in knowledge.connections:
         for asker, side in enumerate(connection.sides):

@@ -28,7 +28,7 @@ BEHIND_ALL = b"\xff" * LONGEST_TOPIC
 
 
 class Subscriber:
-    """One connection of a publisher; `side` is the side of the subscriber."""
+    """A subscriber on one connection of a publisher. `side` is its side."""
 
     def __init__(self, connection: ObservedConnection, side: int) -> None:
         self.connection = connection
@@ -43,9 +43,9 @@ class Subscriber:
         published = connection.sides[1 - side].published
         self.topics: dict[TopicKey, PublishedTopic] = {} if published is None else published.by_key
         self.latest_ns = 0 if published is None else published.latest_ns
-        """Time of the last message it got."""
+        """Time of the last message that it received."""
         self._intervals: dict[tuple[bytes, bool], list[tuple[int, int]]] = {}
-        """By the longest subscription that a topic begins with, and whether this is the whole topic."""
+        """Time ranges by the longest subscription that a topic begins with, and whether that is the whole topic."""
         self.is_open = connection.is_open
         self.last_ns = connection.last_ns
 
@@ -61,7 +61,7 @@ class Subscriber:
 
     @property
     def client(self) -> tuple[str, str | None, str | None]:
-        """Address, identity and socket type, by which a reconnecting program is recognised."""
+        """Address, identity and socket type of the subscriber, by which it is recognised after a reconnect."""
         return self.ip, self.identity, self.socket_type
 
     @property
@@ -75,11 +75,11 @@ class Subscriber:
 
     @property
     def messages(self) -> int:
-        """The number of messages of known topics it got."""
+        """The number of messages that it received, as far as their topics are known."""
         return sum(topic.timeline.count for topic in self.topics.values())
 
     def messages_between(self, start: int, end: int) -> int:
-        """Return the minimum number of these messages in a time range (ns)."""
+        """Return a lower bound for the number of messages that it received in a time range (ns)."""
         return sum(topic.timeline.between(start, end).least for topic in self.topics.values())
 
     @cached_property
@@ -125,8 +125,8 @@ class Subscriber:
         return sorted({len(topic) for topic in self._by_topic})
 
     def _longest(self, topic: bytes | None) -> bytes | None:
-        """Return its longest subscription that a topic begins with; its other matching ones are prefixes
-        of this one."""
+        """Return the longest subscription with which a topic begins. Other subscriptions that match are prefixes of
+        it."""
         if topic is not None:
             for size in reversed(self._sizes):
                 if size <= len(topic) and topic[:size] in self._by_topic:
@@ -192,7 +192,7 @@ class Subscriber:
         return any(_contains(own, each) for each in shorter)
 
     def places(self, topics: Sequence[bytes]) -> list[range]:
-        """Return the index ranges of `topics`, which ascend, that one of its subscriptions matches, active or not."""
+        """Return, for ascending `topics`, the index ranges that any of its subscriptions matches, active or ended."""
         return places_of(self.subscriptions, topics)
 
 
@@ -207,7 +207,7 @@ def publisher_name(subscriber: Subscriber) -> str:
 
 
 def places_of(subscriptions: Iterable[ObservedSubscription], topics: Sequence[bytes]) -> list[range]:
-    """Return the index ranges of `topics`, which ascend, that the subscriptions match."""
+    """Return, for ascending `topics`, the index ranges that the subscriptions match."""
     names: set[bytes] = set()
     groups: set[bytes] = set()
     for each in subscriptions:
@@ -224,10 +224,11 @@ def places_of(subscriptions: Iterable[ObservedSubscription], topics: Sequence[by
 
 @dataclass(frozen=True, eq=False)
 class Publisher:
-    """A publisher: one bound to an endpoint, with all its subscribers, or one that connects.
+    """A publisher: one that listens at an endpoint, with all its subscribers, or one that connects to a single
+    subscriber.
 
-    The other connections of a connecting publisher are unknown. A RADIO publishes to groups. `subscribers` are ordered
-    by start.
+    Further connections of a connecting publisher cannot be identified. A RADIO publishes to groups. `subscribers` are
+    ordered by start.
     """
 
     endpoint: Endpoint | None
@@ -246,7 +247,7 @@ class Publisher:
 
     @cached_property
     def ascending(self) -> tuple[list[TopicKey], list[bytes]]:
-        """Its known topics, sorted, as keys and as octets."""
+        """Return its known topics, sorted, as keys and as octets."""
         keys = sorted(self.topic_keys())
         return keys, [key.topic or b"" for key in keys]
 

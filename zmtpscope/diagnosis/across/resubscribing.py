@@ -20,8 +20,8 @@ PATIENCE_NS = SECOND
 
 
 class NotMadeAgain(NamedTuple):
-    """Subscriptions active when the publisher ended `before`, and not repeated on `after`, the client's next
-    connection."""
+    """Subscriptions that were active when the publisher ended the connection `before`, and that the client did not
+    repeat on its next connection `after`."""
 
     publisher: Publisher
     before: Subscriber
@@ -30,7 +30,7 @@ class NotMadeAgain(NamedTuple):
 
 
 def not_made_again(knowledge: Knowledge) -> Iterator[NotMadeAgain]:
-    """Yield them by publisher and client, in order of time."""
+    """Yield these subscriptions by publisher and client, in order of time."""
     for publisher in publishers(knowledge):
         for own in _apart(publisher):
             for before, after in pairwise(own):
@@ -54,7 +54,8 @@ def had_time_to_subscribe(subscriber: Subscriber, knowledge: Knowledge) -> bool:
 
 
 def _apart(publisher: Publisher) -> list[list[Subscriber]]:
-    """Return the connections of each client, if they do not overlap: then it is known which one reconnects."""
+    """Return the connections of each client, if they do not overlap. Otherwise it is unknown which connection replaced
+    which."""
     return [
         own
         for own in grouped((each.client, each) for each in publisher.subscribers).values()

@@ -11,12 +11,12 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.ends import Endpoint, Ends
 
 MIN_CHOSEN = 32_768
-"""Systems and libraries choose automatic ports from here on."""
+"""Lowest port that systems and libraries choose automatically."""
 FOR_EVER = 1 << 62
 
 
 class Served(NamedTuple):
-    """A client used an endpoint from its first connection to the end of its last one."""
+    """The time during which a client used an endpoint: from its first connection to the end of its last one."""
 
     since_ns: int
     until_ns: int
@@ -25,9 +25,10 @@ class Served(NamedTuple):
 
 @once
 def passing(knowledge: Knowledge) -> frozenset[Ends]:
-    """Return the clients and endpoints of which another port of the host replaced the port, or was replaced by it.
+    """Return the clients and endpoints for which the program moved to another port of its host: one endpoint ended
+    before the next was used.
 
-    The socket type is the same. Such publishers live for a moment, or a service chooses a port at each start.
+    Both have the same socket type. Such publishers live for a moment, or a service chooses a port at each start.
     """
     found: dict[tuple[str, str | None, str], dict[Endpoint, Served]] = {}
     for connection in knowledge.connections:

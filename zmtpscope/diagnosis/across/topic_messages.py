@@ -19,12 +19,12 @@ MAX_MESSAGES = 4 << 20
 """Maximum number of messages to remember, 32 octets each; later ones are only counted."""
 
 LONGEST_COMPARED = 4096
-"""Maximum number of octets by which messages are compared."""
+"""Number of octets of a message that are compared."""
 
 LONGEST_BEGINNING = 256
 """Maximum number of octets to keep of the beginning of a message."""
 MAX_BEGINNINGS = 1 << 15
-"""Maximum number of different beginnings, which are compared with subscriptions longer than the topic."""
+"""Maximum number of different beginnings to keep, for subscriptions that are longer than the topic."""
 
 
 def _numbers() -> array[int]:
@@ -53,7 +53,7 @@ class TopicSearch:
         self.found: dict[str, TopicMessages] = {}
         """Messages by conn_id."""
         self.beginnings: dict[int, bytes] = {}
-        """Beginnings of messages, by checksum; the others are unknown."""
+        """Beginnings of messages by checksum, as far as they were kept."""
         self.left_out = 0
         """Number of messages for which there was no room."""
         self._files: Sequence[str | None] = ()

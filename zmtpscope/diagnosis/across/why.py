@@ -36,7 +36,8 @@ Client = list[Subscriber]
 
 
 class Reason(NamedTuple):
-    """The reason why a message arrived or not; `moment` is the deciding event, printed at the end of the sentence."""
+    """The reason why a message arrived or did not. `moment` is the deciding event; its time is printed at the end of
+    the sentence."""
 
     came: bool
     text: str
@@ -47,7 +48,7 @@ CAME = Reason(True, "came")
 
 
 class Fate(NamedTuple):
-    """One message: its first appearance, and its outcome for the peer."""
+    """The fate of one message for the peer: when it was first sent, and whether and why it arrived."""
 
     moment: Moment
     reason: Reason
@@ -83,7 +84,7 @@ def peer_names(knowledge: Knowledge) -> list[str]:
 
 
 def answers(search: TopicSearch, knowledge: Knowledge, peer: str) -> Iterator[Answer]:
-    """Yield one answer for each publisher of a peer, and for each of its overlapping connections.
+    """Yield an answer for each publisher of a peer, and for each of several simultaneous connections to it.
 
     `peer` is an identity, an address, or address and port.
     """
@@ -97,8 +98,8 @@ def answers(search: TopicSearch, knowledge: Knowledge, peer: str) -> Iterator[An
 
 
 def _peer_name(client: Client) -> str:
-    """Return type and identity, or else the address, with the port for a single connection, since others
-    may share it."""
+    """Return the socket type and the identity, otherwise the address, of a peer. A single connection is named with its
+    port, because others may share the address."""
     first = client[0]
     side = first.connection.sides[first.side]
     where = side.ip if len(client) > 1 else address((side.ip, side.port))
@@ -120,7 +121,7 @@ def _clients(subscribers: Iterable[Subscriber]) -> list[Client]:
 
 
 class _Copy(NamedTuple):
-    """One copy of a message, and its fate."""
+    """One copy of a message on the wire, and its fate."""
 
     time: int
     packet: int
@@ -189,9 +190,9 @@ def _count(search: TopicSearch, client: Client) -> int:
 
 
 def _fates(search: TopicSearch, own: Client, got: list[_Copy], published: list[_Copy]) -> Iterator[Fate]:
-    """Yield the outcome of each message.
+    """Yield the fate of each message for the peer, from the copies that it got and the published ones.
 
-    A copy that the peer got counts as the next equal message published during its subscription.
+    A copy that the peer got belongs to the next equal message that was published during its subscription.
     """
     waiting: dict[int, deque[_Copy]] = {}
     for copy in got:
@@ -238,12 +239,12 @@ class _Times:
         self._until = list(accumulate((_until(each) for each in own), max))
 
     def at(self, time: int) -> Subscriber | None:
-        """Return its connection at a time (ns), the first of several, or None."""
+        """Return the connection that the peer had at a time (ns), the first of several, or None."""
         place = bisect_left(self._until, time)
         return self._own[place] if place < len(self._own) and self._starts[place] <= time else None
 
     def why_not(self, time: int) -> Reason:
-        """Return why it had none."""
+        """Return why the peer had no connection at a time (ns)."""
         place = bisect_right(self._starts, time)
         if place == len(self._own):
             return Reason(False, "not connected any more")

@@ -56,7 +56,7 @@ class Work:
         self._at: dict[Endpoint, set[Called]] = {}
         """The workers that the listener of an endpoint waits for."""
         self._passed_on: dict[tuple[str, str], dict[Called, int]] = {}
-        """By address of the caller and id: the programs called, and the latest time (ns)."""
+        """The programs called with the same id, each with the latest time (ns), by address of the caller and id."""
         for each in waiting:
             if each.side == each.connection.listener:
                 self._at.setdefault(each.connection.endpoint, set()).add(each.called)
@@ -113,7 +113,7 @@ def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) ->
 
 
 def _diagnosis(same: list[Waiting], callers: list[Waiting]) -> Diagnosis:
-    """Return the diagnosis; `callers` wait for the same calls at a broker."""
+    """Return the diagnosis for equal calls. `callers` are the calls of clients that wait for them at a broker."""
     first = same[0]
     calls, connection = first.calls, first.connection
     caller, called = name_of(connection, first.side), name_of(connection, 1 - first.side)

@@ -95,7 +95,7 @@ class Silence(NamedTuple):
 
     @property
     def rhythm(self) -> ObservedRhythm:
-        """The rhythm of its messages."""
+        """The times of the messages of the silent side."""
         rhythm = self.connection.sides[self.side].rhythm
         assert rhythm is not None
         return rhythm
@@ -121,7 +121,7 @@ def _fell_silent(knowledge: Knowledge) -> Iterator[Diagnosis]:
             of_host.append(silence)
     found: dict[tuple[str, int] | tuple[str, str | None], list[Silence]] = {}
     missed: dict[str, tuple[ObservedConnection, list[Silence]]] = {}
-    """By the connection of a worker that left: the silences of its broker since then."""
+    """Silences of a broker since a worker left, by conn_id of the worker."""
     for silence in silences:
         own = workers[silence.connection.endpoint[0]] if silence.is_of_listener else []
         if any(_is_waited_for(worker, silence) for worker in own):
@@ -251,9 +251,9 @@ def _unanswering(connection: ObservedConnection, side: int, until: int, knowledg
 
 
 def _since(own: ObservedRhythm, other: ObservedRhythm) -> tuple[int, int]:
-    """Return how many messages of `other` came after the last one of `own`, and before it.
+    """Return how many messages of `other` came after the last message of `own`, and how many before it.
 
-    Only the last ones are remembered: if all of these came after, the numbers are estimates.
+    Only the last messages are remembered: if all of these came after, the numbers are estimates.
     """
     missed = other.since(own.last.ns)
     if missed == MAX_RECENT:
@@ -315,7 +315,7 @@ def _beside_others(connection: ObservedConnection, side: int, until: int, knowle
 
 
 def _going_on(own: ObservedRhythm, others: Sequence[ObservedRhythm]) -> int:
-    """Return how many others with the same rhythm continue. They are in order of their last message."""
+    """Return how many of the others with the same rhythm continue. `others` are in the order of their last messages."""
     least = max(MIN_PAUSES * own.longest_ns, MIN_SILENCE)
     first = bisect_left(others, own.last.ns + least, key=_last_ns)
     return sum(
@@ -370,7 +370,7 @@ def _rhythms_of_senders(knowledge: Knowledge) -> dict[Fed, list[ObservedRhythm]]
 
 
 def _by_last(pairs: Iterable[tuple[Key, ObservedRhythm]]) -> dict[Key, list[ObservedRhythm]]:
-    """Return the rhythms by key, those whose last message came first before the others."""
+    """Return the rhythms by key, in the order of their last messages."""
     return grouped(sorted(pairs, key=lambda pair: pair[1].last.ns))
 
 

@@ -47,9 +47,9 @@ class Tried(NamedTuple):
 
 
 class Client(NamedTuple):
-    """Attempts of one client between two of its connections.
+    """The attempts of one client between two of its connections.
 
-    `before` are its connections that had ended; `back_ns` is the start of the next one, or None.
+    `before` are its connections that had ended before; `back_ns` is the start of its next connection, or None.
     """
 
     finding: RunFinding
@@ -88,9 +88,10 @@ class Words(NamedTuple):
 
 
 class InVain(NamedTuple):
-    """The texts for failed attempts, with placeholders: if no client is served, and if others are served meanwhile.
+    """Sentences for failed attempts, with placeholders: one if no client is served, and one if other clients are served
+    meanwhile.
 
-    `patience` is how long an attempt may have waited for its answer (ns).
+    `patience` is the longest time that an attempt may have waited for its answer (ns).
     """
 
     id: str
@@ -191,7 +192,7 @@ def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list
 
 
 def _is_between(connection: ObservedConnection, tried: Tried) -> bool:
-    """Whether a connection began after an attempt of a client, and before another one with the same outcome."""
+    """Whether a connection began between two attempts of a client that had the same outcome."""
     start = connection.start
     return any(
         each.moment.ns <= start.ns and each.moment.file == start.file and (start.packet or 0) < each.last_packet

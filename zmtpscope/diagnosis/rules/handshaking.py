@@ -24,7 +24,7 @@ from zmtpscope.words import counted
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE
 
 CLOSED_WITHIN = "ZMTP3X-GREETING-12"
-"""A side closed before it had sent its own mechanism, as libzmq does."""
+"""The finding that a side closed before it had sent its own mechanism, as libzmq does."""
 MISMATCH = ("ZMTP3X-GREETING-05", "ZMTP3X-GREETING-13", CLOSED_WITHIN)
 NO_MECHANISM = ("ZMTP3X-GREETING-03", "ZMTP3X-GREETING-10")
 """Findings about an announced mechanism that is not a valid name."""
@@ -59,10 +59,8 @@ def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _read_more(connection: ObservedConnection, finding: ObservedFinding) -> bool:
-    """Whether a side that closed before its own greeting was complete had received more than the other greeting.
-
-    Then it may have closed because of that.
-    """
+    """Whether a side that closed before its own greeting was complete had received more than the other greeting, so
+    that it may have closed because of that data."""
     values = connection.values
     if finding.id != CLOSED_WITHIN or finding.side is None or values is None:
         return False

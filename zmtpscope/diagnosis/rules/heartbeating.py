@@ -99,10 +99,10 @@ def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _silent_at_once(found: Mapping[tuple[Ends, bool], Sequence[TimeOut]]) -> Iterator[list[Sequence[TimeOut]]]:
-    """Yield groups of time-outs for one diagnosis each.
+    """Yield the time-outs that make one diagnosis each.
 
     A server that is silent to several clients at the same time is one group, as is a client that is silent to several
-    servers. All other time-outs are yielded alone.
+    servers.
     """
     peers: dict[str | Endpoint, list[Sequence[TimeOut]]] = {}
     for (ends, is_server), each in found.items():
@@ -124,7 +124,7 @@ def _silent_at_once(found: Mapping[tuple[Ends, bool], Sequence[TimeOut]]) -> Ite
 
 
 def _diagnosis(same: Sequence[Sequence[TimeOut]]) -> Diagnosis:
-    """Return the diagnosis for the pairs of `same`, each of which contains a silent peer at the same time."""
+    """Return the diagnosis for pairs of peers with time-outs at the same time. One peer is silent in all of them."""
     each = [time_out for pair in same for time_out in pair]
     first, times = _worst(same[0]), [time_out.ns for time_out in same[0]]
     connection = first.connection

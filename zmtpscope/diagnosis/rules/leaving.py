@@ -123,7 +123,7 @@ def _periodic_disconnect(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 RELAYED = SECOND // 20
 MAX_RELAYED = 16
-"""Maximum number of connections that are taken for the other half of one."""
+"""Maximum number of connections that count as the other half of a relayed connection."""
 
 
 class End(NamedTuple):
@@ -140,7 +140,7 @@ class EndsOfHost:
     def __init__(self, ends: Iterable[End]) -> None:
         self._ends = sorted(ends)
         self._others = [len(self._ends)] * (len(self._ends) + 1)
-        """For each end, the index of the next one with another endpoint."""
+        """For each end, the index of the next end with another endpoint."""
         for place in range(len(self._ends) - 2, -1, -1):
             is_same = self._ends[place].endpoint == self._ends[place + 1].endpoint
             self._others[place] = self._others[place + 1] if is_same else place + 1
@@ -212,7 +212,7 @@ def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _add_stragglers(found: dict[Leaver, list[Disconnect]], knowledge: Knowledge) -> None:
-    """Add clients that a listener left at the same time as others, and that did not reconnect as the others did."""
+    """Add clients that a listener left together with others, and that did not reconnect as the others did."""
     told = {each.connection.conn_id for departures in found.values() for each in departures}
     back: dict[Endpoint, tuple[int, int]] = {}
     for (endpoint, ip, _, _), departures in found.items():
@@ -245,7 +245,7 @@ def _is_worth_telling(departure: Disconnect, knowledge: Knowledge) -> bool:
 
 
 DONE_WHEN_THEY_LEAVE = frozenset({"SUB", "XSUB", "DISH", "PUSH", "REQ"})
-"""Socket types of clients whose departure leaves no work undone: they take no share of the work of others."""
+"""Socket types of clients that leave no work undone when they leave, because they take no share of others' work."""
 
 
 def _is_done(departure: Disconnect) -> bool:

@@ -38,7 +38,7 @@ MAX_REPORTED = 32
 """Maximum number of topics, and of subscriptions, to report for one publisher."""
 
 MAX_REPORTED_TOTAL = 128
-"""Maximum number of these for all publishers."""
+"""Maximum number of such subscriptions to report for all publishers together."""
 
 
 CONFLATED, MIN_CONFLATED = "first-frames-lost", 3
@@ -51,7 +51,7 @@ WHOLE = "groups must be equal, octet by octet: case, spaces and zero octets coun
 
 
 class Unanswered(NamedTuple):
-    """A subscription without messages."""
+    """A subscription that matched no message."""
 
     subscriber: Subscriber
     subscription: ObservedSubscription

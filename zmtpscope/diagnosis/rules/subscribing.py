@@ -26,7 +26,8 @@ LATER_NS = 2 * SECOND
 """A connection that begins this much later (ns) than a sibling from the same host may belong to the same program."""
 
 TOGETHER_NS = 200 * MILLISECOND
-"""A subscriber this much later (ns) than its sibling started with it: one of them is always first."""
+"""Maximum delay (ns) of a subscriber after its sibling that counts as starting together, because one of two is always
+first."""
 
 DELAYED_NS = 50 * MILLISECOND
 """A subscription this long (ns) after the handshake is delayed.
@@ -64,7 +65,7 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_late(delivery: Delivery, early: Missed) -> bool:
-    """Whether a subscriber was late: soon after its sibling, or after its own departure.
+    """Whether a subscriber was late: it subscribed soon after its sibling, or soon after its own departure.
 
     A connection from the host of its sibling that began much later may be the same program, with a dead old connection.
     If they started together, one of them is always first.
@@ -77,19 +78,20 @@ def _is_late(delivery: Delivery, early: Missed) -> bool:
 
 
 def _since_sibling(delivery: Delivery, early: Missed) -> int:
-    """Return how much later than its sibling it subscribed (ns), or than its own departure if that came later."""
+    """Return the time (ns) from the subscription of its sibling, or from its own earlier departure if that was later,
+    to its subscription."""
     siblings = early.sibling.intervals(delivery.key)
     since = siblings[0][0] if siblings else early.sibling.connection.start.ns
     return _since(delivery) - max(since, delivery.left_ns or 0)
 
 
 def _since(delivery: Delivery) -> int:
-    """Return the time of its subscription (ns)."""
+    """Return the time of the subscription (ns)."""
     return delivery.subscriber.intervals(delivery.key)[0][0]
 
 
 def _is_delayed(delivery: Delivery) -> bool:
-    """Whether it subscribed long after its own handshake."""
+    """Whether the subscription came long after the handshake of the same connection."""
     delay = delay_of(delivery.subscriber.connection, delivery.subscriber.matching(delivery.key)[0])
     return delay is not None and delay >= DELAYED_NS
 
@@ -226,7 +228,8 @@ def _missed_since(
     time: tuple[int, int],
     knowledge: Knowledge,
 ) -> int:
-    """Return the most messages that one sibling got in a time, of topics that `after` no longer receives."""
+    """Return the largest number of messages that one sibling received in a time, of topics that `after` no longer
+    receives."""
     got_most_of, messages = got_most(knowledge)[publisher], Counter[Subscriber]()
     keys, topics = publisher.ascending
     asked_for = [UNKNOWN] if UNKNOWN in got_most_of and any(each.matches(b"") for each in lost) else []
@@ -243,7 +246,7 @@ SUBSCRIBE_OR_JOIN = {
     "SUB": ("subscribed", 'let the program subscribe, to "" for everything; a SUB has no subscription by itself'),
     "DISH": ("joined a group", "let the program join the groups that it wants; a DISH is in none by itself"),
 }
-"""By socket type: the missing action, in the past tense, and the hint."""
+"""The missing action in the past tense, and the hint, by socket type."""
 
 
 # -- not at all --------------------------------------------------------------------------------------------------------

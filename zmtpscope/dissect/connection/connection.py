@@ -43,7 +43,7 @@ class ZmtpConnection:
     """
 
     stays_out = 0
-    """Number of times that the lane will skip this connection, after it was adopted in vain."""
+    """Number of blocks for which the lane does not take this connection, after it left the lane soon."""
 
     def __init__(
         self, tcp: Connection, sink: Sink, forced: DecodeAs | None, writer: RecordWriter | None = None
@@ -153,7 +153,7 @@ class ZmtpConnection:
         return self.negotiation.settled and self.view.is_agreed() and self.rows.inference is None
 
     def _note_segments(self, segment_log: SegmentLog, block: BlockView) -> None:
-        """Log the pieces and holes of a block, or only count them if nothing is read."""
+        """Log the pieces and holes of a block; only count them if the connection is not read."""
         is_over = all(stream.mode is Mode.OPAQUE for stream in self.streams) and not self.view.is_zmtp
         (segment_log.pass_by if is_over else segment_log.take)(self.tcp.tcp, block)
 
@@ -327,7 +327,7 @@ class ZmtpConnection:
                 yield self.writer.stall_record(side.number, stall, ordinal)
 
     def running_outages(self, now: int, ordinal: int) -> Iterator[Record]:
-        """Yield records of outages that last at the time `now`, likewise."""
+        """Yield records of outages that last at the time `now`, as `running_stalls` does for stalls."""
         for side in self.tcp.tcp if self.view.is_zmtp else ():
             outage = running_outage(side, now, ordinal)
             if outage is not None:

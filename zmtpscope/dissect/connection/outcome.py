@@ -21,7 +21,7 @@ class SideOutcome(NamedTuple):
     socket_type: str | None
     identity: str | None
     end: int
-    """Octets of its stream, with holes."""
+    """Octets of the side's stream, holes included."""
     units: int
     """Octets of greetings, commands and messages."""
     messages: int = 0
@@ -121,7 +121,8 @@ def _outcome_of_keys(view: ConnectionView, announced: str | None) -> CurveOutcom
 
 
 def mechanism(readers: list[SideReader | None]) -> str | None:
-    """Return the mechanism that both sides announced, or that one did; None if they differ."""
+    """Return the mechanism of the connection: what both sides announced, or the only one that announced one; None if
+    they differ."""
     mechanisms = {reader.mechanism for reader in readers if reader is not None and reader.mechanism is not None}
     return mechanisms.pop() if len(mechanisms) == 1 else None
 

@@ -29,7 +29,7 @@ MAX_PAIRS = 4096
 """Maximum number of client and endpoint pairs. When full, the pair unused for longest is forgotten."""
 
 MAX_STRETCHES = 16
-"""Maximum number of separate series of attempts per pair and outcome; beyond it, the two nearest are joined.
+"""Maximum number of series of attempts to keep apart for each pair and outcome. Beyond it, the two nearest are joined.
 
 Series are kept apart because a connection between two of them may become known only when it ends, after all of them.
 """
@@ -132,7 +132,7 @@ class Attempts:
         self.connected: OrderedDict[bytes, tuple[Stamp, Stamp]] = OrderedDict()
         """SYNs of the first and the last connection of each pair."""
         self.others: dict[str, Tried] = {}
-        """Forgotten attempts, by outcome."""
+        """Attempts that were forgotten, by outcome."""
 
     def evaluate(self, attempt: Attempt) -> None:
         """Count an attempt. Attempts arrive in the order of their decisions, not necessarily of their SYNs."""

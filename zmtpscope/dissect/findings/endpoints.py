@@ -111,9 +111,9 @@ class Reconnects:
 
 
 class Served:
-    """Open connections with the same claim on one socket, by the client's initial sequence number.
+    """The open connections that make the same claim at one socket, by the client's initial sequence number.
 
-    Connections that share a known number are one connection, captured in several places. The value is the reference of
+    Connections with one known number are the same connection, captured in several places. The value is the reference of
     the announcing command.
     """
 
@@ -122,7 +122,7 @@ class Served:
         """The last numbers, and of each the last connections by conn_id, newest at the end."""
 
     def other_than(self, origin: Origin) -> str | None:
-        """Return the reference of the newest connection certainly different from this one, or None."""
+        """Return the reference of the newest connection that is certainly not this one, or None."""
         for initial, connections in islice(reversed(self.connections.items()), 2):
             if initial < 0 or initial != origin.initial:
                 return connections[next(reversed(connections))]
@@ -154,7 +154,7 @@ class Endpoints:
         self.serving: dict[tuple[Endpoint, str, str], Served] = {}
         """Open connections by endpoint, its socket type and the identity of the client."""
         self.handshakes: OrderedDict[bytes, SameKey] = OrderedDict()
-        """By key."""
+        """Handshakes by key."""
         self.welcomes: OrderedDict[tuple[Endpoint, bytes], tuple[bytes, str]] = OrderedDict()
         """Key of the client and reference of the WELCOME, by endpoint and nonce."""
         self.refused: OrderedDict[tuple[str, Endpoint], tuple[Stamp, Any, str]] = OrderedDict()

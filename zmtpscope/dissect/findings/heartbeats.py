@@ -52,7 +52,7 @@ class Direction:
     answered = -1
     """Stream offset of the newest answered PING."""
     overflowed = False
-    """Whether some were not remembered; an unmatched PONG may belong to one of them."""
+    """Whether PINGs were forgotten, so that a PONG without a known PING may be the answer to one of them."""
     is_crowd_noted = False
 
     def __init__(self, view: ConnectionView, asker: int) -> None:

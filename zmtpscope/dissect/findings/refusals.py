@@ -22,7 +22,7 @@ NOT_JUDGED = {
         "the fault is on that side, not at the client: see the log of its ZAP handler",
     ),
 }
-"""Meaning and remedy of the other statuses."""
+"""Meaning and remedy of statuses that do not reject the peer itself."""
 
 OTHER_HINT = "see the log of the side that sent ERROR"
 

@@ -60,7 +60,7 @@ class Sent(NamedTuple):
         return Sent(*[column[which] for column in self])
 
     def delimited(self) -> Sent:
-        """Return the messages with a delimiter; the others are router probes, or dropped by a REP."""
+        """Return the messages with a delimiter. Messages without one are router probes, or dropped by a REP."""
         has_delimiter = self.envelopes != NO_DELIMITER
         return self if has_delimiter.all() else self.some(has_delimiter)
 

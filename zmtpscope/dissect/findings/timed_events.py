@@ -22,12 +22,12 @@ class TimedEvent(NamedTuple):
 
     @property
     def source(self) -> int:
-        """The source that its offsets refer to."""
+        """Return the source (0 or 1) that its offsets refer to."""
         return self.event.regime.source
 
     @property
     def record(self) -> str:
-        """Its record type."""
+        """Return the record type of the event."""
         return type(self.event).__name__.lower()
 
 

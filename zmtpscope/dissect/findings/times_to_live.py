@@ -28,7 +28,7 @@ class Announced(NamedTuple):
     length: int
     source: int
     ttl: int
-    """In nanoseconds."""
+    """The time to live in nanoseconds."""
 
 
 class TimesToLive:
@@ -37,7 +37,7 @@ class TimesToLive:
     def __init__(self, view: ConnectionView) -> None:
         self.view = view
         self.awaited: tuple[list[Announced], list[Announced]] = ([], [])
-        """By side: PINGs without later octets."""
+        """For each side, PINGs after which no octets have arrived yet."""
         self.notes: list[Note] = []
 
     def announce(self, ping: TimedEvent, behind: Arrival | None) -> None:

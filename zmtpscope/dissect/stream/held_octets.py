@@ -56,7 +56,7 @@ class HeldOctets:
         return b"".join(self.parts)
 
     def octets(self, start: int, stop: int) -> bytes:
-        """Return the octets `start..stop` of those being read, as far as they are held."""
+        """Return the octets `start..stop`, as far as they are held or being read."""
         return self.data[max(0, start - self.base) : max(0, stop - self.base)]
 
     def hold(self, parts: list[bytes], base: int, others: int = 0, memberships: int = 0) -> None:

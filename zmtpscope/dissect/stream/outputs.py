@@ -27,11 +27,11 @@ class UnitRead(NamedTuple):
     is_certain: bool
     """Whether parsing up to here is beyond doubt. Always true in the handshake."""
     unit: Unit | None
-    """Its octets, if details are wanted."""
+    """The octets of the event, if details are wanted."""
     next_octets: Arrival | None
     """The segment with the octet after it, if already captured; only for handshake units and PINGs."""
     notes: list[Note]
-    """Findings about it."""
+    """Findings about the event."""
 
 
 class Repeats(NamedTuple):
@@ -73,7 +73,7 @@ class Outputs:
         self.units = 0
         """Octets of greetings and commands. `Assembly` counts those of messages."""
         self.gaps = 0
-        """Lost octets."""
+        """Number of lost octets."""
         self.unfinished = 0
         self.undissected = 0
         """Leftover octets, of either kind."""

@@ -47,7 +47,7 @@ class PlainState(NamedTuple):
     counts: Counts = NO_COUNTS
     """Complete messages that the fast path has read."""
     sizes: Sequence[int] = ()
-    """Sizes of the last frames of these messages."""
+    """Sizes of the last frames of complete messages."""
     awaited: Arrival | None = None
     """Segment with the first octet after the handshake, if the fast path has read it."""
     payloads: PayloadRows | None = None

@@ -48,7 +48,7 @@ class _ServerPair(NamedTuple):
 
     key: bytes
     server: bytes
-    """S"""
+    """S, the long-term public key of the server (curve.md 1)."""
     said: bool
     """Whether the key files give it for this connection."""
 
@@ -95,7 +95,7 @@ class Session:
         self._tried_until: Sequence[Place] = ()
         """Key file positions up to which keys were tried without a known connection."""
         self._tried_before: Sequence[Place] = ()
-        """The same, before the key files grew."""
+        """The same keys, as of before the key files grew."""
         self._met_box_of_k = False
         self._generation = keys.generation
 

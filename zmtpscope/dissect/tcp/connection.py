@@ -17,12 +17,12 @@ CONNECTED, REFUSED, UNANSWERED, HALF_OPEN = "connected", "refused", "not answere
 REJECTED, NO_ROUTE = "rejected by ICMP", "unreachable by ICMP"
 UNREACHED = {PROHIBITED: REJECTED, NO_HOST: NO_ROUTE}
 UNDER_WAY = "under way"
-"""Outcome if the capture ended, or the connection was evicted, within a second of the SYN and before an answer: not
-reported."""
+"""The outcome of an attempt that is not reported: the capture ended, or the connection was evicted, within a second of
+the SYN and before an answer."""
 
 
 NEVER = Arrival(-1, 0, 0)
-"""In place of a segment that has not arrived."""
+"""Stands for a segment that has not arrived."""
 
 
 class TcpState(NamedTuple):
@@ -165,7 +165,8 @@ class Connection:
 
     opened_by: int | None = None
     listener: int | None = None
-    """The side that accepted the connection; None if the first captured packet is no SYN, even if one follows later."""
+    """The side that accepted the connection. None if the first captured packet is not a SYN, even if one follows
+    later."""
     closed = False
     close_how = "open"
     reset: Arrival | None = None
@@ -175,7 +176,7 @@ class Connection:
     hops: tuple[int | None, int | None] = (None, None)
     """Remaining TTL (or hop limit) of the SYN of the side `reset_by`, and of the RST."""
     idle: int | None = None
-    """Nanoseconds from the last packet to the time when no more could arrive, if no end was captured."""
+    """Nanoseconds from the last packet to the end of the capture, if the connection did not end."""
     unreachable: int | None = None
     """Code of the ICMP message about the last undelivered packet (`capture/segments.py`)."""
     syns = 1

@@ -21,7 +21,7 @@ NEVER_CLEAN = RST | CUT | CLOSED_WINDOW | UNREACHABLE
 IS_PLAIN, IS_CLEAN, FIRST_FLAGS, FIRST_SEQUENCE, OCTETS = range(5)
 FIRST_ROW, SECOND_ROW, LAST_ROW, FIN_ROW, ACKNOWLEDGMENT = range(5, 10)
 COLUMNS = 10
-"""Columns of directions."""
+"""Number of columns of directions."""
 
 
 class Directions:
@@ -111,9 +111,10 @@ def by_direction(
     starts: Column,
     stops: Column,
 ) -> tuple[Column, Column, Column, Column, Column]:
-    """Return the columns of `count` directions, as `Directions` names them, and their rows.
+    """Return the columns of `count` directions, named as in `Directions`, and their rows.
 
-    Rows are sorted by direction, first all rows and then the rows with payload, each with the bounds of directions.
+    The rows are sorted by direction: first all rows, then the rows with payload, each with the bounds of the
+    directions.
     """
     columns = [[0] * COLUMNS for _ in range(count)]
     rows: list[list[int]] = [[] for _ in range(count)]

@@ -14,7 +14,7 @@ ACKNOWLEDGED = "acknowledged"
 
 
 class Unanswered:
-    """Retransmitted octets, or keepalive probes, that the other side has not acknowledged."""
+    """Octets that a side sent again, or its keepalive probes, while the other side has not acknowledged them."""
 
     __slots__ = ("answers", "begin", "edge", "largest", "position", "probes", "retransmissions", "smallest")
 
@@ -22,14 +22,14 @@ class Unanswered:
         self.begin = begin
         """First packet that was sent again."""
         self.position = position
-        """Stream offset of the first unacknowledged octet."""
+        """Stream offset of the first octet without an acknowledgment."""
         self.edge = edge
         """Sequence number of that octet."""
         self.retransmissions = self.probes = 0
         self.smallest = self.largest = 0
         """Smallest and largest size of the retransmitted segments."""
         self.answers = 0
-        """Packets received from the other side meanwhile."""
+        """Number of packets that the other side sent meanwhile."""
 
 
 class Outage(NamedTuple):

@@ -11,13 +11,14 @@ from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.tcp.sequence import distance
 
 MAX_APART = 10
-"""Stalls of a side that are reported one by one, as many as findings of a kind; later ones are joined into one."""
+"""Maximum number of stalls of a side that are reported one by one, as for findings of a kind. Later ones are joined
+into one."""
 
 OPENED, DISCONNECTED, UNSEEN, RUNNING = "opened", "disconnected", "unseen", "running"
 """How a stall ended: the field `until` of its record."""
 
 UNTIL_CLOSE = {"open": RUNNING, "fin": DISCONNECTED, "rst": DISCONNECTED}
-"""The value of `until` if the connection ends during the stall, by `close_how`."""
+"""The value of `until` for a connection that ends during the stall, by `close_how`."""
 
 
 class ClosedWindow:
@@ -100,7 +101,7 @@ class Stretches(Generic[AnyStretch]):
         self.others: AnyStretch | None = None
 
     def add(self, stretch: AnyStretch) -> None:
-        """Add one that has ended."""
+        """Add a stall or outage that has ended."""
         self.count += 1
         self.duration += stretch.duration
         if self.count <= MAX_APART:
@@ -109,6 +110,6 @@ class Stretches(Generic[AnyStretch]):
             self.others = stretch if self.others is None else self.others.joined(stretch)
 
     def drain(self) -> list[AnyStretch]:
-        """Return and forget the ones that can be reported now."""
+        """Return and forget the stalls or outages that can be reported now."""
         drained, self.apart = self.apart, []
         return drained
