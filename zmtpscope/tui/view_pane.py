@@ -122,7 +122,7 @@ class ViewPane(Pane):
         self._timer = self.set_timer(seconds, self._look)
 
     def _look(self) -> None:
-        self.run_worker(self._show_table(), exclusive=True, group="table")
+        self.run_worker(self._show_table, exclusive=True, group="table")  # created only if it runs
 
     async def _show_table(self) -> None:
         try:

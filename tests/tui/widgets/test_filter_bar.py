@@ -68,6 +68,19 @@ def hints(screen: Screen) -> list[str]:
     return [floating.render_line(y).text.rstrip() for y in range(floating.size.height)] if floating.display else []
 
 
+def test_what_is_typed_stays_when_rows_arrive_and_escape_returns_to_their_filter() -> None:
+    async def use(screen: Screen, bar: FilterBar, pilot: Pilot[None]) -> None:
+        await typed(pilot, "zmtp.si")
+        bar.set_text("of the rows")
+        assert bar.text == "zmtp.si"
+        await pilot.press("escape", "escape")  # the first closes the completion
+        assert bar.text == "of the rows"
+        bar.set_text("of others")
+        assert bar.text == "of others"
+
+    with_bar(use)
+
+
 def test_a_filter_that_is_understood_is_submitted_by_enter() -> None:
     async def use(screen: Screen, bar: FilterBar, pilot: Pilot[None]) -> None:
         await typed(pilot, "zmtp.size == 3")

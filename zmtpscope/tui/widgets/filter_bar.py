@@ -104,8 +104,13 @@ class FilterBar(Vertical):
     # -- interface -----------------------------------------------------------------------------------------------------
 
     def set_text(self, text: str) -> None:
-        """Set the filter of the shown rows."""
+        """Set the filter of the shown rows. A filter that the user is typing stays."""
+        is_typing = self._input.has_focus and self.text != self._submitted
         self._submitted = text
+        if not is_typing:
+            self._put(text)
+
+    def _put(self, text: str) -> None:
         with self.prevent(Input.Changed):
             self._input.value = text
             self._input.cursor_position = len(text)
@@ -182,7 +187,7 @@ class FilterBar(Vertical):
             case "leave" if self._completion.texts:
                 self._set_completion(NOTHING)
             case "leave":
-                self.set_text(self._submitted)
+                self._put(self._submitted)
                 self.post_message(self.Left())
 
     def _choose(self, step: int) -> None:
