@@ -1,35 +1,22 @@
 """Match the requests and replies of one connection, with latency and pending requests (wire.md 10.1).
 
-Socket types show which side asks: a REQ, or the peer of a REP. Between ROUTER and DEALER, envelopes that one side sends
-and the other repeats show it; without envelopes nothing is matched. A REP answers in order; a REQ waits only for the
-reply to its newest request. A REQ that is a worker of a ROUTER sends a message when it is ready, and gets requests as
-replies, with an envelope of their own: in this case the ROUTER asks.
+`request_roles.py` finds the side that asks. A REP answers in order; a REQ waits for its newest request only.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from enum import Enum, auto
-from itertools import islice, pairwise
-
-import numpy as np
+from itertools import islice
+from operator import attrgetter
 
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.matching import OpenRequests, Paired, pair
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import MAX_LONGEST, Answered, ObservedRequest, ObservedRequests
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows
-from zmtpscope.diagnosis.observers.request_rows import (
-    Envelope,
-    MessageRow,
-    by_captured,
-    by_order,
-    by_time,
-    content_of,
-    enveloped,
-    only_frame,
-)
+from zmtpscope.diagnosis.observers.request_roles import Role, Roles, roles_of
+from zmtpscope.diagnosis.observers.request_rows import MessageRow, by_captured, by_order, content_of, enveloped
 from zmtpscope.diagnosis.observers.request_table import (
     ANSWERED,
     LATE,
@@ -44,14 +31,6 @@ from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.dissect import Record
 from zmtpscope.records import SECOND
 
-ROUTING = frozenset({"ROUTER", "DEALER"})
-
-NEVER_ASK = frozenset({("PUB", "SUB"), ("SUB", "PUB"), ("PUSH", "PULL"), ("PULL", "PUSH")})
-"""Socket types of both sides that never exchange requests, for most connections."""
-
-READY_WORDS = frozenset({b"READY", b"\x01"})
-"""First messages of workers of load balancing brokers (Guide, chapter 3)."""
-
 LONGEST_HELD = SECOND
 """Maximum delay (ns) of one side's data after the other side's later data, while a hole before it may be filled."""
 
@@ -63,15 +42,6 @@ OCTETS = 1400
 MAX_WAITING = 16
 """Maximum number of open requests of a connection to remember individually."""
 
-MIN_TURNS = 8
-"""Minimum number of alternating messages, with only the empty frame as envelope, after which the sides are known as REQ
-and REP."""
-THINKS_LONGER = 2
-"""An asker takes this many times as long before it asks as the replier before it replies, by the median."""
-
-MAX_HELD = 4096
-"""Maximum number of messages with envelopes to remember until one is repeated."""
-
 MISSING = ("unseen_bytes", "unfinished_bytes", "undissected_bytes", "sealed_0", "sealed_1")
 """Fields of a connection with unread data, which may contain a reply."""
 
@@ -79,31 +49,12 @@ UNFIT = ("reused", "evicted")
 """Values of `close` for a connection whose end was not seen."""
 
 
-class Way(Enum):
-    """How replies are matched."""
-
-    IN_ORDER = auto()
-    """The peer is a REP, which answers in order."""
-    NEWEST = auto()
-    """The asker is a REQ, and its peer may not answer in order."""
-    ENVELOPES = auto()
-    TURNS = auto()
-    """Socket types are unknown. The sides may alternate as REQ and REP do."""
-
-
 class RequestObserver(Observer):
     """Observes the requests of one connection."""
 
-    way: Way | None = None
-    asker: int | None = None
-    """The side that asks, once known."""
-    is_turned_round = False
-    """Whether the REQ is a worker, so that the ROUTER asks."""
-    nests_itself = False
-    """Whether the first request of the REQ contains another envelope. Its replies then do too, although it is no
-    worker."""
-    takes_no_turns = False
-    """Whether it is known that nothing shows which side asks."""
+    roles: Roles | None = None
+    role: Role | None = None
+    """The current role; None until the asker is known."""
     lost = False
     """Whether octets are missing."""
 
@@ -114,10 +65,6 @@ class RequestObserver(Observer):
         """Replies that were captured or read before their requests, perhaps."""
         self.captured = [0, 0]
         """The times up to which each side was captured."""
-        self.held: list[MessageRow] = []
-        """Messages with envelopes of both sides, kept until the asker is known."""
-        self.last_of: dict[Envelope | None, int] = {}
-        """The side that sent each envelope last."""
         self.waiting: dict[int, ObservedRequest] = {}
         """The oldest open requests, by number."""
         self.tables: list[RequestTable] = []
@@ -132,15 +79,17 @@ class RequestObserver(Observer):
             self.gaps.append(record.order[0])
 
     def rows(self, rows: Rows) -> None:
-        if self.way is None:
-            self._find_way()
-        if self.way is None or self.takes_no_turns:
+        if self.roles is None:
+            self.roles = roles_of(self.observed)
+            if self.roles is not None and self.roles.role is not None:
+                self._begin(self.roles.role)
+        if self.roles is None or self.roles.is_over:
             return
         self.files = rows.files
-        events, addressed = list[MessageRow](), self.way is Way.ENVELOPES
-        for side in (self.asker or 0, 1 - (self.asker or 0)):
+        events, asker = list[MessageRow](), 0 if self.role is None else self.role.asker
+        for side in (asker, 1 - asker):
             for run in rows.sides[side]:
-                own = enveloped(run, side, self.captured[side], addressed)
+                own = enveloped(run, side, self.captured[side], self.roles.needs_address)
                 if own:
                     events += own
                     self.captured[side] = own[-1].captured
@@ -150,11 +99,11 @@ class RequestObserver(Observer):
         before, asked, begin = self.open, self.open.count, 0
         for gap in sorted(self.gaps):
             end = bisect_left(events, gap, key=by_order)
-            self._take(events[begin:end])
+            self._take(self.roles, events[begin:end])
             self._lose(gap)
             begin = end
         self.gaps.clear()
-        self._take(events[begin:])
+        self._take(self.roles, events[begin:])
         self._take_room()
         self._leave_octets(asked if self.open is before else 0)
         self._note_waiting()
@@ -168,7 +117,7 @@ class RequestObserver(Observer):
         return tables
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
-        if self.way is None:
+        if self.roles is None:
             return []  # there were no requests
         values = self.observed.values
         assert values is not None
@@ -190,137 +139,52 @@ class RequestObserver(Observer):
         self._take_room()
         return self.derive()
 
-    # -- the asker ---------------------------------------------------------------------------------------------------
-
-    def _find_way(self) -> None:
-        types = self.observed.socket_types()
-        if types in NEVER_ASK:
-            return
-        replier, requester = self.observed.side_of("REP"), self.observed.side_of("REQ")
-        if replier is not None:
-            self.way, self.asker = Way.IN_ORDER, 1 - replier
-        elif requester is not None:
-            self.way, self.asker = Way.NEWEST, requester
-        elif ROUTING.issuperset(types):
-            self.way = Way.ENVELOPES
-        elif types == (None, None):  # not captured, or of ZMTP 1.0 or ZWS 2.0, which announce none
-            self.way = Way.TURNS
-        if self.asker is not None:
-            self._begin()
-
-    def _begin(self) -> None:
-        """Start to count requests, because the asker is known now."""
-        assert self.asker is not None
-        is_lock_step = self.observed.sides[self.asker].socket_type == "REQ"
-        is_guessed = self.way is Way.TURNS
-        self.observed.requests = ObservedRequests(self.asker, is_lock_step or is_guessed, is_guessed)
-
-    def _take(self, events: list[MessageRow]) -> None:
-        """Process messages of both sides, in order, without gaps."""
-        if self.way is Way.ENVELOPES and self.asker is None:
-            events = self._until_one_comes_back(events)
-        elif self.way is Way.TURNS and self.asker is None:
-            events = self._until_turns_are_seen(events)
-        elif self.way is Way.NEWEST and not self.is_turned_round:
-            turn = self._work_begins(events)
-            if turn is not None:
-                self._match(events[:turn])
-                self._turn_round()
-                events = events[turn:]
-        self._match(events)
-
-    def _until_one_comes_back(self, events: list[MessageRow]) -> list[MessageRow]:
-        """Hold messages back until one side repeats an envelope of the other, then return them all."""
-        self.held += events
-        for message in events:
-            asker = self.last_of.setdefault(message.key, message.side)
-            if asker != message.side:
-                self.asker = asker
-                self._begin()
-                events, self.held, self.last_of = self.held, [], {}
-                return events
-        if len(self.held) > MAX_HELD:
-            self.held, self.last_of = [], {}
-            self.way = None
-        return []
-
-    def _until_turns_are_seen(self, events: list[MessageRow]) -> list[MessageRow]:
-        """Hold messages back until the first ones show whether the client asks and the other side replies."""
-        self.held += events
-        if len(self.held) < MIN_TURNS:
-            return []
-        events, self.held = self.held, []
-        first = sorted(events[:MIN_TURNS], key=by_time)
-        client = 1 - self.observed.listener
-        takes_turns = all(row.key == () for row in first) and all(
-            one.side != next_.side for one, next_ in pairwise(first)
-        )
-        pauses: tuple[list[int], list[int]] = [], []
-        for one, next_ in pairwise(first):
-            pauses[next_.side == client].append(next_.time - one.time)
-        if not takes_turns or np.median(pauses[True]) < THINKS_LONGER * np.median(pauses[False]):
-            self.takes_no_turns = True
-            return []
-        self.asker = client
-        self._begin()
-        return events
-
-    def _work_begins(self, events: list[MessageRow]) -> int | None:
-        """Return the index of the message which shows that the REQ is a worker, or None."""
-        assert self.observed.requests is not None
-        first = next((message for message in events if message.side == self.asker), None)
-        if self.observed.requests.first is None and first is not None:
-            assert first.run is not None
-            if only_frame(first.run, first.row) in READY_WORDS:
-                return 0
-            self.nests_itself = first.is_nested
-        if self.nests_itself:
-            return None
-        return next((place for place, each in enumerate(events) if each.is_nested and each.side != self.asker), None)
-
-    def _turn_round(self) -> None:
-        """Turn the roles round: the ROUTER asks, and the REQ waits for work."""
-        self.open, self.waiting = OpenRequests(), {}
-        self.asker = 1 - (self.asker or 0)
-        self.is_turned_round = True
-        self._begin()
-
     # -- matching ----------------------------------------------------------------------------------------------------
+
+    def _take(self, roles: Roles, events: list[MessageRow]) -> None:
+        """Process messages of both sides, in order, without gaps."""
+        for role, messages in roles.assign(events):
+            if role is not self.role:
+                self._begin(role)
+            if messages:
+                self._match(role, messages)
+
+    def _begin(self, role: Role) -> None:
+        """Begin to count the requests of an asker."""
+        self.role, self.open, self.waiting = role, OpenRequests(), {}
+        is_lock_step = role.is_guessed or self.observed.sides[role.asker].socket_type == "REQ"
+        self.observed.requests = ObservedRequests(role.asker, is_lock_step, role.is_guessed)
 
     @property
     def is_sure(self) -> bool:
         """Whether nothing is missing so far."""
         return not self.lost and all(side.greeting is not None for side in self.observed.sides)
 
-    def _match(self, events: list[MessageRow]) -> None:
-        if self.asker is None or not events:
-            return
-        self._note_first(events)
+    def _match(self, role: Role, events: list[MessageRow]) -> None:
+        self._note_first(role, events)
         messages = sorted([*self.early, *events], key=by_captured)  # one side may be delayed
         latest = max(self.open.latest(), messages[-1].captured)
-        paired, early = pair(self.open, messages, self.asker, self.way is not Way.NEWEST and self.is_sure)
-        self.early = early
-        self._emit_answered(paired)
+        paired, self.early = pair(self.open, messages, role.asker, role.in_order and self.is_sure)
+        self._emit_answered(role, paired)
         self._note_without_id(paired.requests)
         self._settle(latest - LONGEST_HELD)
 
     def _settle(self, time: int) -> None:
-        """Decide about everything captured up to a time: a message that has not arrived by then was not sent."""
-        if self.early:
-            settled = min(time, self.captured[self.asker or 0])
+        """Settle everything captured up to a time: messages that have not come by then were not sent."""
+        if self.role is not None and self.early:
+            settled = min(time, self.captured[self.role.asker])
             unasked = [reply for reply in self.early if reply.captured < settled]
             self.early = [reply for reply in self.early if reply.captured >= settled]
-            if self.is_sure and self.way is not Way.ENVELOPES and not self.is_turned_round:
+            if self.is_sure and self.role.reports_unasked:
                 self._emit(UNASKED, unasked, [reply.order for reply in unasked])
         given_up, anew = self.open.given_up(time)
         outcome = UNANSWERED if self.is_sure else UNKNOWN
         self._emit(outcome, given_up, [each.order for each in anew], [each.captured for each in anew])
 
-    def _emit_answered(self, paired: Paired) -> None:
-        """Emit answered requests. A REQ accepts only the reply to its last request."""
-        assert self.asker is not None
+    def _emit_answered(self, role: Role, paired: Paired) -> None:
+        """Emit answered requests. Only a REQ accepts no reply but the one to its last request."""
         requests, replies, late = paired
-        if self.observed.sides[self.asker].socket_type != "REQ" or not any(late):
+        if self.observed.sides[role.asker].socket_type != "REQ" or not any(late):
             self._emit_pairs(ANSWERED, requests, replies)
             return
         for outcome, is_late in ((ANSWERED, False), (LATE, True)):
@@ -342,7 +206,9 @@ class RequestObserver(Observer):
         self._note_waiting()
 
     def _forget(self) -> None:
-        self.open, self.early, self.held, self.last_of, self.waiting = OpenRequests(), [], [], {}, {}
+        self.open, self.early, self.waiting = OpenRequests(), [], {}
+        if self.roles is not None:
+            self.roles.forget()
 
     # -- new facts ---------------------------------------------------------------------------------------------------
 
@@ -356,15 +222,16 @@ class RequestObserver(Observer):
     ) -> None:
         if not rows:
             return
-        asker, seen = self.asker, self.observed.requests
-        assert asker is not None
+        role, seen = self.role, self.observed.requests
+        assert role is not None
         assert seen is not None
+        asker = role.asker
         types = self.observed.socket_types()
         stream, socket_types = self.observed.stream_of(asker), (types[asker], types[1 - asker])
         lost = self.observed.sides[asker].last_outage
         lost_from = None if lost is None else lost.offset
         table = RequestTable(stream, socket_types, self.files, outcome, rows, decided, until, replies, lost_from)
-        if self.way is not Way.TURNS:
+        if not role.is_guessed:
             self.tables.append(table)
         seen.counts[OUTCOMES[outcome]] += len(rows)
         if replies is not None:
@@ -388,7 +255,7 @@ class RequestObserver(Observer):
         longer = [(-took, place) for place, took in enumerate(latencies) if took > least]
         new = [Answered(-took, self._observed(rows[place])) for took, place in sorted(longer)[:MAX_LONGEST]]
         if new:
-            seen.longest = sorted([*seen.longest, *new], key=_shortest_last)[:MAX_LONGEST]
+            seen.longest = sorted([*seen.longest, *new], key=attrgetter("took"), reverse=True)[:MAX_LONGEST]
 
     def _note_without_id(self, requests: list[MessageRow]) -> None:
         """Remember a reply without the id of ZMQ_REQ_CORRELATE, if all answered and open requests have one."""
@@ -399,10 +266,10 @@ class RequestObserver(Observer):
         if lacking is not None and () not in self.open.by_key and all(request.key != () for request in requests):
             seen.without_id = self._observed(lacking)
 
-    def _note_first(self, events: list[MessageRow]) -> None:
+    def _note_first(self, role: Role, events: list[MessageRow]) -> None:
         seen = self.observed.requests
         if seen is not None and seen.first is None:
-            first = next((message for message in events if message.side == self.asker), None)
+            first = next((message for message in events if message.side == role.asker), None)
             seen.first = None if first is None else self._observed(first)
 
     def _leave_octets(self, asked: int) -> None:
@@ -410,7 +277,8 @@ class RequestObserver(Observer):
 
         The requests from the number `asked` on belong to this batch.
         """
-        self.held = [self._without_octets(row, compared=True) for row in self.held]
+        if self.roles is not None:
+            self.roles.held = [self._without_octets(row, compared=True) for row in self.roles.held]
         self.early = [self._without_octets(row, compared=False) for row in self.early]
         shown = [*islice(self.open.rows, MAX_WAITING)]
         for number in range(asked, self.open.count):
@@ -432,7 +300,8 @@ class RequestObserver(Observer):
             seen.waiting_count, seen.waiting = len(self.open), [*self.waiting.values()]
 
     def _take_room(self) -> None:
-        more = len(self.open) + len(self.early) + len(self.held) - self.remembered
+        held = 0 if self.roles is None else len(self.roles.held)
+        more = len(self.open) + len(self.early) + held - self.remembered
         if more > 0 and not self.room.take(self.observed, more * OCTETS):
             released = self.open.oldest(more)
             self._emit(UNKNOWN, released, [row.order for row in released])
@@ -450,8 +319,5 @@ class RequestObserver(Observer):
     def _content_of(self, row: MessageRow) -> int:
         if row.content or row.run is None:
             return row.content
-        return content_of(row.run, row.row, self.is_turned_round and row.is_nested)
-
-
-def _shortest_last(answered: Answered) -> int:
-    return -answered.took
+        is_work = self.role is not None and self.role.is_of_work and row.is_nested
+        return content_of(row.run, row.row, is_work)

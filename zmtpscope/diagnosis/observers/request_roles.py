@@ -1,0 +1,197 @@
+"""Which side of a connection asks, and how its replies are matched (wire.md 10.1).
+
+Socket types show the asker: a REQ, or the peer of a REP. A REQ that works for a ROUTER sends that it is ready, and gets
+requests as replies, in an envelope of their own: there the ROUTER asks. Between ROUTER and DEALER, envelopes that one
+side sends and the other repeats show the asker. If socket types are unknown, messages that alternate as those of REQ
+and REP do show it. Otherwise nothing is matched.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.request_rows import Envelope, MessageRow, by_time, only_frame
+
+ROUTING = frozenset({"ROUTER", "DEALER"})
+
+NEVER_ASK = frozenset({("PUB", "SUB"), ("SUB", "PUB"), ("PUSH", "PULL"), ("PULL", "PUSH")})
+"""Socket types of both sides that never exchange requests, for most connections."""
+
+READY_WORDS = frozenset({b"READY", b"\x01"})
+"""First messages of workers of load balancing brokers (Guide, chapter 3)."""
+
+MIN_TURNS = 8
+"""Minimum number of alternating messages, with only the empty frame as envelope, after which the sides are known as REQ
+and REP."""
+THINKS_LONGER = 2
+"""An asker takes this many times as long before it asks as the replier before it replies, by the median."""
+
+MAX_HELD = 4096
+"""Maximum number of messages with envelopes to remember until one is repeated."""
+
+
+class Role(NamedTuple):
+    """The side that asks, and how its replies are matched."""
+
+    asker: int
+    in_order: bool
+    """A reply answers the oldest request. Otherwise the asker waits for its newest one only, as a REQ does."""
+    reports_unasked: bool = True
+    """A reply without a request is a fault."""
+    is_guessed: bool = False
+    """Socket types are unknown."""
+    is_of_work: bool = False
+    """A ROUTER asks a REQ, in requests that contain the envelope of their client."""
+
+
+Assigned = tuple[Role, list[MessageRow]]
+"""Messages, and the role in which they are requests and replies."""
+
+
+class Roles(ABC):
+    """Assigns the messages of a connection to roles."""
+
+    needs_address = False
+    """Whether only messages with an address before the empty frame are requests and replies."""
+    is_over = False
+    """Whether nothing shows which side asks."""
+
+    def __init__(self, role: Role | None = None) -> None:
+        self.role = role
+        """The current role; None until the asker is known."""
+        self.held: list[MessageRow] = []
+        """Messages of both sides until then."""
+
+    @abstractmethod
+    def assign(self, events: list[MessageRow]) -> Iterator[Assigned]:
+        """Yield the next messages of both sides, in order, or none until the asker is known."""
+
+    def forget(self) -> None:
+        """Forget the messages that are held."""
+        self.held = []
+
+
+def roles_of(observed: ObservedConnection) -> Roles | None:
+    """Return the roles of a connection; None if its socket types do not ask, or are not known yet."""
+    types = observed.socket_types()
+    if types in NEVER_ASK:
+        return None
+    replier, requester = observed.side_of("REP"), observed.side_of("REQ")
+    if replier is not None:
+        return OfRep(replier)
+    if requester is not None:
+        return OfReq(requester)
+    if ROUTING.issuperset(types):
+        return ByEnvelopes()
+    if types == (None, None):  # not captured, or of ZMTP 1.0 or ZWS 2.0, which announce none
+        return ByTurns(1 - observed.listener)
+    return None
+
+
+class OfRep(Roles):
+    """A REP is asked."""
+
+    def __init__(self, replier: int) -> None:
+        self.known = Role(1 - replier, in_order=True)
+        super().__init__(self.known)
+
+    def assign(self, events: list[MessageRow]) -> Iterator[Assigned]:
+        yield self.known, events
+
+
+class OfReq(Roles):
+    """A REQ asks, or a ROUTER gives it work."""
+
+    has_asked = False
+    nests_itself = False
+    """Whether the first request of the REQ contains another envelope. Its replies then do too, although it is no
+    worker."""
+
+    def __init__(self, requester: int) -> None:
+        self.known = Role(requester, in_order=False)
+        super().__init__(self.known)
+
+    def assign(self, events: list[MessageRow]) -> Iterator[Assigned]:
+        work = None if self.known.is_of_work else self._work_begins(events)
+        if work is not None:
+            yield self.known, events[:work]
+            self.known = Role(1 - self.known.asker, in_order=False, reports_unasked=False, is_of_work=True)
+        yield self.known, events[work:]
+
+    def _work_begins(self, events: list[MessageRow]) -> int | None:
+        """Return the index of the message which shows that the REQ is a worker, or None."""
+        first = next((message for message in events if message.side == self.known.asker), None)
+        if first is not None and not self.has_asked:
+            assert first.run is not None
+            if only_frame(first.run, first.row) in READY_WORDS:
+                return 0
+            self.has_asked, self.nests_itself = True, first.is_nested
+        if self.nests_itself:
+            return None
+        return next((at for at, each in enumerate(events) if each.is_nested and each.side != self.known.asker), None)
+
+
+class ByEnvelopes(Roles):
+    """A ROUTER and a DEALER: the side that first sent an envelope which the other one repeats asks."""
+
+    needs_address = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first_of: dict[Envelope | None, int] = {}
+        """The side that sent each envelope first."""
+
+    def assign(self, events: list[MessageRow]) -> Iterator[Assigned]:
+        if self.role is None:
+            self.held += events
+            asker = self._asker(events)
+            if asker is None:
+                if len(self.held) > MAX_HELD:
+                    self.forget()
+                return
+            self.role, events = Role(asker, in_order=True, reports_unasked=False), self.held
+            self.forget()
+        yield self.role, events
+
+    def _asker(self, events: Sequence[MessageRow]) -> int | None:
+        """Return the side whose envelope the other side repeats; None if no message repeats an earlier envelope."""
+        for message in events:
+            asker = self.first_of.setdefault(message.key, message.side)
+            if asker != message.side:
+                return asker
+        return None
+
+    def forget(self) -> None:
+        self.held, self.first_of = [], {}
+
+
+class ByTurns(Roles):
+    """The client asks if the first messages alternate, and it takes longer before each of them than the server."""
+
+    def __init__(self, client: int) -> None:
+        super().__init__()
+        self.client = client
+
+    def assign(self, events: list[MessageRow]) -> Iterator[Assigned]:
+        if self.role is None:
+            self.held += events
+            if len(self.held) < MIN_TURNS:
+                return
+            events, self.held = self.held, []
+            if not self._alternate(sorted(events[:MIN_TURNS], key=by_time)):
+                self.is_over = True
+                return
+            self.role = Role(self.client, in_order=True, is_guessed=True)
+        yield self.role, events
+
+    def _alternate(self, first: Sequence[MessageRow]) -> bool:
+        turns = list(pairwise(first))
+        if any(row.key != () for row in first) or any(one.side == other.side for one, other in turns):
+            return False
+        pauses = {side: [other.time - one.time for one, other in turns if other.side == side] for side in (0, 1)}
+        return median(pauses[self.client]) >= THINKS_LONGER * median(pauses[1 - self.client])
