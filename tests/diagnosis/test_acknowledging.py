@@ -14,8 +14,7 @@ from tests.scripted import message
 from tests.traffic import Conversation
 from zmtpscope.capture import open_captures
 from zmtpscope.diagnosis.across.deliveries import deliveries
-from zmtpscope.diagnosis.across.topic_messages import TopicSearch
-from zmtpscope.diagnosis.across.why import answers
+from zmtpscope.diagnosis.across.why import TopicSearch, answers
 from zmtpscope.diagnosis.derivation import Derivation
 from zmtpscope.dissect import Analyser, Options
 

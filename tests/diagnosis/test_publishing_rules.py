@@ -13,7 +13,7 @@ from tests.traffic import Capture
 from tests.zmtp.sides import command
 from zmtpscope.diagnosis.across.deliveries import deliveries
 from zmtpscope.diagnosis.across.nearest_topic import MAX_COMPARED, nearest_subscription, nearest_topic
-from zmtpscope.diagnosis.across.records import across_records
+from zmtpscope.diagnosis.deriving import across_records
 from zmtpscope.diagnosis.watch import Watch
 from zmtpscope.dissect import Analyser, Options, Record
 

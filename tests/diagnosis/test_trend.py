@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.diagnosis.telling import told_of
 from tests.scripted import message
-from zmtpscope.diagnosis.observers.trend import MAX_GROUPS, Trend
+from zmtpscope.diagnosis.observers.durations import MAX_GROUPS, Trend
 
 RULE = "replies-slower"
 

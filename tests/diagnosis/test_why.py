@@ -14,8 +14,7 @@ from tests.readings import run
 from tests.traffic import Capture, Conversation
 from zmtpscope.capture import open_captures
 from zmtpscope.capture.segments import ACK, FIN
-from zmtpscope.diagnosis.across.topic_messages import TopicSearch
-from zmtpscope.diagnosis.across.why import Answer, answers
+from zmtpscope.diagnosis.across.why import Answer, TopicSearch, answers
 from zmtpscope.diagnosis.derivation import Derivation
 from zmtpscope.dissect import Analyser, Options
 

@@ -127,8 +127,7 @@ def check(**given: Any) -> int:
 
 def _answer(given: dict[str, Any]) -> int:
     """Print why messages reached a peer or did not (`--why`)."""
-    from zmtpscope.diagnosis.across.topic_messages import TopicSearch
-    from zmtpscope.diagnosis.across.why import answers, peer_names
+    from zmtpscope.diagnosis.across.why import TopicSearch, answers, peer_names
     from zmtpscope.diagnosis.across.words import topic_name
     from zmtpscope.diagnosis.derivation import Derivation
     from zmtpscope.export.clock import Clock
@@ -175,7 +174,7 @@ def _write(derivation: Derivation, run: Run, given: dict[str, Any]) -> bool:
     rules = [RULES[name] for name in given["rules"] or RULES]
     found = diagnose(derivation.knowledge(), rules)
     if given["as_json"]:
-        from zmtpscope.diagnosis.diagnosis_records import diagnosis_records
+        from zmtpscope.diagnosis.deriving import diagnosis_records
         from zmtpscope.dissect import Batch
         from zmtpscope.export.json_lines import text_of
 

@@ -18,12 +18,12 @@ from zmtpscope.diagnosis.observers.observed import (
     observe_record,
 )
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows
-from zmtpscope.diagnosis.observers.publishing import PublishingObserver
 from zmtpscope.diagnosis.observers.requests import RequestObserver
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.rounds import RoundObserver
 from zmtpscope.diagnosis.observers.run_summaries import summary_of
 from zmtpscope.diagnosis.observers.sending import SendingObserver
+from zmtpscope.diagnosis.observers.subscriptions import PublishingObserver
 from zmtpscope.dissect import Batch, Record
 from zmtpscope.dissect.analyser import Ongoing
 from zmtpscope.dissect.identity import Stream

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.heartbeats import is_past_ttl, waits_in_vain
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding, ObservedSide, found_once
-from zmtpscope.diagnosis.observers.silences import is_past_ttl, waits_in_vain
 
 Cause = Literal["closed", "reset", "heartbeat", "unacknowledged", "middlebox", "error", "handshake", "violation"]
 

@@ -6,12 +6,10 @@ compare it with others. All memory is bounded; facts without room are counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, TypeVar
-
-import numpy as np
 
 from zmtpscope.diagnosis.ends import Endpoint, Ends
 from zmtpscope.diagnosis.moments import Moment
@@ -19,16 +17,17 @@ from zmtpscope.diagnosis.observers.observed_facts import (
     ObservedCalls,
     ObservedHeartbeats,
     ObservedJupyter,
+    ObservedMessages,
     ObservedReplies,
     ObservedRequests,
     ObservedRhythm,
     ObservedRound,
+    ObservedSizes,
     ObservedSubscriptions,
 )
 from zmtpscope.diagnosis.observers.topics import PublishedTopics
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import Stream, listening_side
-from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.records import RECORDS
@@ -109,42 +108,6 @@ class ObservedOutage:
         names = "offset", "duration_ns", "until", "until_ns", "acknowledged", "retransmissions", "keepalive_probes"
         counts = "smallest", "largest", "answers", "count"
         return cls(Moment.of(values), ref_of(values), *(values[name] for name in (*names, *counts)))
-
-
-@dataclass(slots=True, eq=False)
-class ObservedSizes:
-    """Octets of the largest frame in the last message of a side, and in all earlier messages (0 if there are none).
-
-    The last message began at `began_ns` with its first octet, and ended at `last` with its last one.
-    """
-
-    last: Moment
-    began_ns: int
-    of_last: int
-    before: int
-
-    @property
-    def largest(self) -> int:
-        """The largest frame of all messages."""
-        return max(self.of_last, self.before)
-
-
-@dataclass(slots=True, eq=False)
-class ObservedMessages:
-    """The last messages of a side, in the format of `RunSummary.last`.
-
-    Packets refer to `files`. `are_all`: the side sent no other messages.
-    """
-
-    octets: bytes
-    files: Sequence[str | None]
-    are_all: bool
-
-    @property
-    def columns(self) -> Int64:
-        """Times (ns), packet references, and offsets after their last octets in the TCP stream."""
-        columns: Int64 = np.frombuffer(self.octets, np.int64).reshape(-1, 3).T
-        return columns
 
 
 @dataclass(slots=True, eq=False)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from zmtpscope.diagnosis.moments import Moment
-from zmtpscope.diagnosis.observers.distribution import Distribution
-from zmtpscope.diagnosis.observers.trend import Trend
+from zmtpscope.diagnosis.observers.durations import Distribution, Trend
+from zmtpscope.dissect.records.columns import Int64
 
 
 @dataclass(slots=True, eq=False)
@@ -312,3 +315,39 @@ class ObservedRound:
         self.last_ns = ns
         if len(self.times) < MAX_ARRIVALS:
             self.times.append(ns)
+
+
+@dataclass(slots=True, eq=False)
+class ObservedSizes:
+    """Octets of the largest frame in the last message of a side, and in all earlier messages (0 if there are none).
+
+    The last message began at `began_ns` with its first octet, and ended at `last` with its last one.
+    """
+
+    last: Moment
+    began_ns: int
+    of_last: int
+    before: int
+
+    @property
+    def largest(self) -> int:
+        """The largest frame of all messages."""
+        return max(self.of_last, self.before)
+
+
+@dataclass(slots=True, eq=False)
+class ObservedMessages:
+    """The last messages of a side, in the format of `RunSummary.last`.
+
+    Packets refer to `files`. `are_all`: the side sent no other messages.
+    """
+
+    octets: bytes
+    files: Sequence[str | None]
+    are_all: bool
+
+    @property
+    def columns(self) -> Int64:
+        """Times (ns), packet references, and offsets after their last octets in the TCP stream."""
+        columns: Int64 = np.frombuffer(self.octets, np.int64).reshape(-1, 3).T
+        return columns

@@ -8,9 +8,9 @@ from ipaddress import ip_address
 from operator import attrgetter
 from typing import NamedTuple
 
+from zmtpscope.diagnosis.across.disconnects import passing
 from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed, was_told_to_exit
 from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding, once
-from zmtpscope.diagnosis.across.successors import passing
 from zmtpscope.diagnosis.across.words import address, duration
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.ends import Endpoint, Ends

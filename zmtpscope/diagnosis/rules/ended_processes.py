@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect, ended
+from zmtpscope.diagnosis.across.disconnects import CUT_OFF, FOR_EVER, Disconnect, ended, passing
 from zmtpscope.diagnosis.across.endings import was_told_to_exit
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
-from zmtpscope.diagnosis.across.successors import FOR_EVER, passing
 from zmtpscope.diagnosis.across.words import client_name, duration, listed, steady
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence
 from zmtpscope.diagnosis.ends import Endpoint

@@ -12,9 +12,9 @@ from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.ends import Endpoint
 from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.durations import Trend
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRequests
-from zmtpscope.diagnosis.observers.trend import Trend
 from zmtpscope.records import MILLISECOND
 from zmtpscope.words import counted
 

@@ -1,14 +1,113 @@
-"""Rules for heartbeats with a TTL that ends connections of healthy programs."""
+"""Rules for heartbeats with a TTL that ends connections of healthy programs.
+
+A PING promises the next sign of life, which comes later if the TTL is shorter than the time to the next PING.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.knowledge import Knowledge
-from zmtpscope.diagnosis.across.promises import BrokenPromise, broken_promises, by_pinger
+from zmtpscope.diagnosis.across.endings import ending_of
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import address, duration, name_of, repeated
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.ends import Ends
 from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.heartbeats import TIMER_NS, TTL_KEPT, is_past_ttl
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.grouping import grouped
+from zmtpscope.records import MILLISECOND, SECOND
+
+WRAPS_MS = 1 << 16
+"""The value at which libzmq up to 4.3.6 wraps a received TTL: it has 16 bits of milliseconds."""
+
+ALIVE_NS = 2 * SECOND
+"""A client that reconnects within this time (ns) was neither stopped nor cut off."""
+
+Pinger = tuple[Ends, str | None, bool]
+"""The ends, the identity of the client, and whether the listener sends the PINGs."""
+
+
+class BrokenPromise(NamedTuple):
+    """A connection that closed at `closed_ns` because of the TTL in the PINGs of `asker`, which its own interval cannot
+    keep.
+
+    `every_ns` is the time between two PINGs, or None if the TTL wraps to `kept_ns`.
+    """
+
+    connection: ObservedConnection
+    asker: int
+    ttl_ns: int
+    kept_ns: int
+    every_ns: int | None
+    closed_ns: int
+
+
+@once
+def broken_promises(knowledge: Knowledge) -> dict[str, BrokenPromise]:
+    """Return the connections that a TTL ended although their program was healthy, by conn_id."""
+    every = _intervals(knowledge)
+    found: dict[str, BrokenPromise] = {}
+    for same in knowledge.by_client.values():
+        for place, connection in enumerate(same):
+            broken = _broken(connection, same[place + 1 :], every)
+            if broken is not None:
+                found[connection.conn_id] = broken
+    return found
+
+
+def _broken(
+    connection: ObservedConnection, later: Iterable[ObservedConnection], every: dict[Pinger, int]
+) -> BrokenPromise | None:
+    ending = ending_of(connection)
+    if ending is None or not connection.is_whole:
+        return None
+    asker, closed = 1 - ending.side, ending.moment.ns
+    heartbeats = connection.sides[asker].heartbeats
+    if heartbeats is None or heartbeats.last is None or not heartbeats.ttl_ms:
+        return None
+    ttl, wrapped = heartbeats.ttl_ms * MILLISECOND, heartbeats.ttl_ms % WRAPS_MS * MILLISECOND
+    least, most = (part * wrapped for part in TTL_KEPT)
+    if heartbeats.ttl_ms >= WRAPS_MS and least <= closed - heartbeats.last.ns <= most + TIMER_NS:
+        return BrokenPromise(connection, asker, ttl, wrapped, None, closed)
+    interval = every.get(_pinger(connection, asker))
+    if interval is None and any(closed <= each.start.ns <= closed + ALIVE_NS for each in later):
+        interval = _until_first_ping(connection, asker)
+    if interval is not None and interval >= ttl and is_past_ttl(connection, asker, closed):
+        return BrokenPromise(connection, asker, ttl, ttl, interval, closed)
+    return None
+
+
+def _intervals(knowledge: Knowledge) -> dict[Pinger, int]:
+    """Return the usual time between two PINGs of each peer: the longest of its connections."""
+    found: dict[Pinger, int] = {}
+    for connection in knowledge.connections:
+        for asker, side in enumerate(connection.sides):
+            interval = None if side.heartbeats is None else side.heartbeats.interval.median
+            if interval is not None:
+                pinger = _pinger(connection, asker)
+                found[pinger] = max(round(interval), found.get(pinger, 0))
+    return found
+
+
+def _until_first_ping(connection: ObservedConnection, asker: int) -> int | None:
+    """Return the time from the handshake to the only PING: libzmq sends the first one after an interval."""
+    side = connection.sides[asker]
+    if side.heartbeats is None or side.heartbeats.last is None or side.ready is None:
+        return None
+    is_first = sum(side.heartbeats.counts.values()) + len(side.heartbeats.waiting) == 1
+    return side.heartbeats.last.ns - side.ready.ns if is_first else None
+
+
+def _pinger(connection: ObservedConnection, asker: int) -> Pinger:
+    return connection.ends, connection.client.identity, asker == connection.listener
+
+
+def by_pinger(broken: Iterable[BrokenPromise]) -> Iterable[Sequence[BrokenPromise]]:
+    """Return the broken promises, grouped by peer."""
+    return grouped(((_pinger(each.connection, each.asker), each.every_ns is None), each) for each in broken).values()
+
 
 HEARTBEAT_TTL = "heartbeat-ttl"
 WRAPS = "ZMTP31-PING-07"

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from zmtpscope.diagnosis.across.words import name_of
-from zmtpscope.diagnosis.observers.distribution import Distribution
+from zmtpscope.diagnosis.observers.durations import Distribution
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRequest, ObservedRequests
 from zmtpscope.diagnosis.observers.request_table import OPEN, OUTCOMES, UNANSWERED, UNASKED

@@ -1,4 +1,4 @@
-"""Rules for datagrams to a multicast group without members."""
+"""Rules for datagrams: multicast groups that no host joins, and ZRE nodes whose beacons cease without a farewell."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address
+from zmtpscope.diagnosis.across.zre import gone_nodes
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 
 NO_MEMBER = "RADIO-UDP-02"
@@ -26,6 +27,23 @@ def _without_members(knowledge: Knowledge) -> Iterator[Diagnosis]:
             )
 
 
+NODE_GONE = "zre-node-gone"
+
+
+def _gone(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    for name, endpoint, finding in gone_nodes(knowledge):
+        own = knowledge.by_endpoint.get(endpoint, [])
+        yield Diagnosis.of(
+            NODE_GONE,
+            "warn",
+            f"ZRE node {name} at {address(endpoint)}",
+            f"ZRE node {name} at {address(endpoint)} sends no more beacons and said no farewell",
+            "check that node: it is stopped, was killed, or broadcasts no longer reach this network",
+            evidence=(Evidence(finding.moment, "its last beacon", finding.ref),),
+            about=own,
+        )
+
+
 TABLE = (
     Rule(
         "multicast-group-mismatch",
@@ -36,5 +54,15 @@ TABLE = (
         "that joined before the capture is not visible, unless a router queries.",
         "A host joins or leaves the group of the datagrams, or the joined group receives datagrams.",
         _without_members,
+    ),
+    Rule(
+        NODE_GONE,
+        "warn",
+        "A ZRE node disappeared without a goodbye beacon",
+        "A node sent beacons, then none for several intervals, and no goodbye beacon (port 0) before "
+        "(ZRE-BEACON-06). Its connections show whether it exited, is stopped, or is only unreachable by beacons.",
+        "The node sends a beacon again, or sent the goodbye beacon.",
+        _gone,
+        ("peer-departed", "connection-refused", "heartbeat-timeout", "slow-receiver"),
     ),
 )
