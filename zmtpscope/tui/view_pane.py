@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 from rich.text import Text
+from textual import work
 from textual.app import ComposeResult
 from textual.message import Message
 from textual.timer import Timer
@@ -121,10 +122,8 @@ class ViewPane(Pane):
             self._timer.stop()
         self._timer = self.set_timer(seconds, self._look)
 
-    def _look(self) -> None:
-        self.run_worker(self._show_table, exclusive=True, group="table")  # created only if it runs
-
-    async def _show_table(self) -> None:
+    @work(exclusive=True, group="table")
+    async def _look(self) -> None:
         try:
             table = await self.client.ask(self._request)
         except (RequestFailed, WorkerGone):
