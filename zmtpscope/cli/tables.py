@@ -31,15 +31,18 @@ def write_tables(
 
     Returns the run, at its end, and the files written.
     """
-    from zmtpscope.diagnosis.deriving import with_derived  # slow to import
-
     with (
         reading(given, block_size=BLOCK_SIZE, frames="frame" in selection) as run,
         _tables(given, selection, run.options) as tables,
         run.progress(),
     ):
         filtered = None if filter is None else Filtered(filter, run.options, run.first_time)
-        for batch in run.batches() if DERIVED.isdisjoint(selection) else with_derived(run.batches()):
+        batches = run.batches()
+        if not DERIVED.isdisjoint(selection):
+            from zmtpscope.diagnosis.deriving import with_derived  # slow to import
+
+            batches = with_derived(batches)
+        for batch in batches:
             tables.add(batch if filtered is None else filtered(batch))
         written = tables.commit()
     return run, written

@@ -6,17 +6,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 
 from zmtpscope.dissect import Batch, Options, Record
+from zmtpscope.dissect.records.batch import order_of_record
 from zmtpscope.dissect.records.message_columns import MessageColumns
-from zmtpscope.dissect.records.row_columns import FrameRowColumns, RowColumns
-from zmtpscope.export.arrow_arrays import value_array
+from zmtpscope.dissect.records.row_columns import FrameRowColumns, RowColumns, file_name
+from zmtpscope.export.arrow_arrays import column_array, value_array
 from zmtpscope.export.arrow_rows import WORD, WORDS, arrow_array
 from zmtpscope.export.types import translate
-from zmtpscope.export.values import as_base64, record_values
-from zmtpscope.records import RECORDS
+from zmtpscope.export.values import as_base64, shown_fields
+from zmtpscope.records import COMMON, RECORDS
 
 ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": pa.large_binary(), "json": pa.string()}
 """Arrow types by field type. Spark reads no unsigned integers, no times in nanoseconds and no views, so they are not
@@ -48,11 +50,36 @@ def arrow_batch(batch: Batch, record: str, schema: pa.Schema, options: Options) 
         columns = ROWS[record](batch, options)
         arrays = [arrow_array(columns[name]) for name in schema.names]
     else:
-        types = {field.name: field.type for field in RECORDS[record].fields}
-        rows = [record_values(record, options) for record, _ in batch.in_order() if isinstance(record, Record)]
-        arrays = [arrow_column([row[name] for row in rows], types[name]) for name in schema.names]
+        arrays = record_arrays(sorted(batch.records, key=order_of_record), record, schema.names, options)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
+
+def record_arrays(records: Sequence[Record], type_: str, names: Sequence[str], options: Options) -> list[pa.Array]:
+    """Return these columns of records of one type. Fields that several records share are converted once."""
+    numbers: dict[int, int] = {}
+    places, different = list[int](), list[dict[str, Any]]()
+    for record in records:
+        number = numbers.setdefault(id(record.own), len(different))
+        if number == len(different):
+            different.append(shown_fields(record, options))
+        places.append(number)
+    common = [record.common for record in records]
+    taken = column_array(np.array(places, np.int64)) if len(different) < len(records) else None
+
+    def column(name: str, logical: str) -> pa.Array:
+        if name == "file":
+            return arrow_column([file_name(record.file) for record in records], logical)
+        if name in COMMON_PLACES:
+            return arrow_column([values[COMMON_PLACES[name]] for values in common], logical)
+        made = arrow_column([own[name] for own in different], logical)
+        return made if taken is None else made.take(taken)
+
+    types = {field.name: field.type for field in RECORDS[type_].fields}
+    return [column(name, types[name]) for name in names]
+
+
+COMMON_PLACES = {field.name: place for place, field in enumerate(COMMON)}
+"""Places of fields in `Record.common`."""
 
 ROWS: dict[str, Callable[[Batch, Options], RowColumns[Any]]] = {
     "message": MessageColumns.of,

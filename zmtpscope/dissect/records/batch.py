@@ -21,7 +21,7 @@ from zmtpscope.dissect.records.columns import numbers
 from zmtpscope.dissect.records.facts import Fact
 from zmtpscope.dissect.records.segments import Segments
 from zmtpscope.payloads.dissected import Dissected
-from zmtpscope.records import SCHEMA, empty_own
+from zmtpscope.records import COMMON, SCHEMA, empty_own
 from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC
 from zmtpscope.zmtp.events import MARKED
 from zmtpscope.zmtp.mechanisms.curve import SMALLEST_MESSAGE
@@ -111,6 +111,7 @@ class SharedFields(dict[str, Any]):
 
 
 _NO_STREAM = (None,) * len(Stream._fields)
+_COMMON = tuple(field.name for field in COMMON)
 
 
 @dataclass(slots=True, eq=False)
@@ -142,23 +143,14 @@ class Record:
     def values(self) -> dict[str, Any]:
         """Every field of its type, in the order of `zmtpscope.records`."""
         if self._values is None:
-            conn, conn_id, side, src_ip, src_port, dst_ip, dst_port = self.stream or _NO_STREAM
-            self._values = {
-                "schema": SCHEMA,
-                "record": self.type,
-                "conn": conn,
-                "conn_id": conn_id,
-                "side": side,
-                "ts_ns": self.ts_ns,
-                "file": self.file,
-                "packet": self.packet,
-                "src_ip": src_ip,
-                "src_port": src_port,
-                "dst_ip": dst_ip,
-                "dst_port": dst_port,
-                **self.own,
-            }
+            self._values = {**dict(zip(_COMMON, self.common, strict=True)), **self.own}
         return self._values
+
+    @property
+    def common(self) -> tuple[Any, ...]:
+        """The fields of `COMMON`, in order."""
+        conn, conn_id, side, *ends = self.stream or _NO_STREAM
+        return SCHEMA, self.type, conn, conn_id, side, self.ts_ns, self.file, self.packet, *ends
 
 
 @dataclass(slots=True, eq=False)
