@@ -97,7 +97,7 @@ class Kept:
             return None
 
     def made(self, place: int, size: int) -> Dissected | None:
-        """Return the result of a dissector."""
+        """Return a stored dissection of a payload. None if octets are not wanted."""
         if not self.wants_octets:
             return None
         protocol, summary, fields, secrets = marshal.loads(self.spool.read(place, size))

@@ -1,4 +1,4 @@
-"""Request records."""
+"""Derived records of requests, as columns."""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ class SideOutcome(NamedTuple):
 
 
 class CurveOutcome(NamedTuple):
-    """The use of the given keys for a CURVE connection."""
+    """How far the given keys decrypted a CURVE connection: whether a key was proven, whether a line named the
+    connection, and whether a box opened."""
 
     is_proven: bool
     is_named: bool

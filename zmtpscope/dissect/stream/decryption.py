@@ -220,7 +220,8 @@ class Decryption:
         made.steps.append(Uncertain())
 
     def _fail(self, sealed: Sealed, made: Opened, row: Row) -> None:
-        """Leave a frame unopened, which ends a message under way in boxes."""
+        """Report a frame that was not opened. If it is an unencrypted message frame, it also ends an incomplete message
+        in boxes."""
         offset, body, size, flags = row
         if not flags & ENCRYPTED:
             if self.reader is not None:
