@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,34 @@ def resent(asker: Asker, seconds: int) -> None:
         asker.add(last.side, last.flags, last.payload)
         asker.packets[-1] = asker.packets[-1].__class__(**(vars(asker.packets[-1]) | {"sequence": last.sequence}))
     asker.next[last.side] = (last.sequence + len(last.payload)) % (1 << 32)
+
+
+def losing(times: int, whole: int = 0) -> Asker:
+    """A PUSH that sends so many messages twice, and so many once."""
+    asker = Asker(("PUSH", "PULL"))
+    for number in range(times + whole):
+        asker.send(0, message(b"x"))
+        if number < times:
+            asker.pause(200)
+            last = asker.packets[-1]
+            asker.add(last.side, last.flags, last.payload)
+            asker.packets[-1] = replace(asker.packets[-1], sequence=last.sequence)
+            asker.next[0] = (last.sequence + len(last.payload)) % (1 << 32)
+        asker.acknowledge(1)
+    return asker
+
+
+def test_a_path_that_loses_packets_is_named_with_its_direction() -> None:
+    (diagnosis,) = diagnosed(losing(10, 20), rule="packets-lost")
+    assert diagnosis.text.startswith(
+        "The path from 10.0.0.2 to 10.0.0.1 loses packets: PUSH 10.0.0.2 had to send data again 10 times in"
+    )
+    assert diagnosis.severity == "warn"
+
+
+def test_few_lost_packets_among_many_messages_are_a_note() -> None:
+    (diagnosis,) = diagnosed(losing(10, 400), rule="packets-lost")
+    assert diagnosis.severity == "note"
 
 
 def test_a_request_that_was_acknowledged_hangs_at_the_server() -> None:

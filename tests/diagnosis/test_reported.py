@@ -270,6 +270,14 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "zerorpc-errors": (
         'note ROUTER 10.71.0.1:4242 answered 19 of 19 calls of divide with an error: "NameError: divide"',
     ),
+    "path-loses-packets": (
+        "warn The path from 10.71.0.1 to 10.71.0.2 loses packets: PUB 10.71.0.1:5556 had to send data again 25 times "
+        "in 10.8 s; messages arrive late, since each waits for the data before it",
+    ),
+    "path-loses-packets-at-receiver": (
+        "note The path from 10.71.0.1 to 10.71.0.2 loses packets: PUB 10.71.0.1:5556 had to send data again 10 times "
+        "in 7.88 s; messages arrive late, since each waits for the data before it",
+    ),
     "szrpc-healthy": (),
     "szrpc-workers-missing": (
         'note likely: ROUTER 10.88.0.1:9990 sent nothing to any client: DEALER "localhost-30101c1a" 10.88.0.2 has been '

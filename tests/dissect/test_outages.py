@@ -101,6 +101,48 @@ def test_a_packet_that_was_captured_twice_is_none() -> None:
     assert told(packets) == []
 
 
+def lossy(times: int, copies: int = 1) -> Conversation:
+    """PUSH sends messages, some of them twice; all packets are captured `copies` times."""
+    conversation = talk()
+    for number in range(3 * times):
+        conversation.send(PUSH, message(b"one"))
+        if number % 3 == 0:
+            conversation.wait(SECOND // 5)
+            again(conversation, message(b"one"))
+        conversation.acknowledge(PULL)
+    conversation.packets = [packet for packet in conversation.packets for _ in range(copies)]
+    return conversation
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 30])
+def test_many_lost_packets_have_one_record_at_the_end(size: int) -> None:
+    (record,) = told(lossy(12).packets, size)
+    assert (record["count"], record["retransmissions"], record["until"]) == (12, 12, "acknowledged")
+    assert describe_retransmission(record).startswith(
+        "10.0.0.1:5555 did not acknowledge offset 99 and later octets at once, 12 times: sent again 12 times, 5 octets"
+    )
+
+
+def test_few_lost_packets_and_packets_captured_twice_have_none() -> None:
+    assert told(lossy(7).packets) == []
+    assert told(lossy(12, copies=2).packets) == []
+
+
+def test_a_hole_that_is_filled_late_is_a_lost_packet() -> None:
+    """Captured at the receiver: the first copy never came there."""
+    conversation = talk()
+    for _ in range(9):
+        conversation.send(PUSH, message(b"lost"))
+        lost = conversation.packets.pop()
+        conversation.send(PUSH, message(b"next"))
+        conversation.wait(SECOND // 5)
+        now = replace(conversation.packets[-1], time=conversation.packets[-1].time + SECOND // 5)
+        conversation.packets.append(replace(lost, time=now.time))
+        conversation.acknowledge(PULL)
+    (record,) = told(conversation.packets)
+    assert (record["count"], record["longest_ns"]) == (9, SECOND // 5)
+
+
 def test_what_a_closed_window_keeps_back_is_none() -> None:
     conversation, probe = talk(), message(b"kept back")[:1]
     conversation.close_window(PULL)

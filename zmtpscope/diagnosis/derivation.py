@@ -135,8 +135,12 @@ class Derivation:
                 side = open_one.observed.sides[values["side"]]
                 if record.type == "stall":
                     side.running_stall = ObservedStall.of(values)
+                    continue
+                outage = ObservedOutage.of(values)
+                if outage.is_loss:
+                    side.losses = outage
                 else:
-                    side.running_outage = ObservedOutage.of(values)
+                    side.running_outage = outage
         for conn_id, number in ongoing.sending:
             if conn_id in self.open:
                 self.open[conn_id].observed.sides[number].is_sending = True

@@ -169,7 +169,9 @@ def describe_retransmission(values: Values) -> str:
         "running": f"for {duration}, up to the end of the capture",
         "acknowledged": f"for {duration}, and then did",
     }.get(values["until"], f"for {duration} or longer")
-    if count > 1:
+    if values["longest_ns"] < SECOND:
+        how_long = f"and later octets at once, {counted(count, 'time')}"
+    elif count > 1:
         how_long = f"for {duration} in {count} more stretches, the longest of {_duration(values['longest_ns'])}"
     receiver, probes = host_port(values["dst_ip"], values["dst_port"]), values["keepalive_probes"]
     probed = f"{counted(probes, 'keepalive probe')} had no answer" if probes else ""

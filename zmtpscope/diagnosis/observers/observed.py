@@ -30,7 +30,7 @@ from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import Stream, listening_side
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.findings.kinds import Severity
-from zmtpscope.records import RECORDS
+from zmtpscope.records import RECORDS, SECOND
 from zmtpscope.zmtp.regime import Form
 
 Answer = TypeVar("Answer")
@@ -101,12 +101,18 @@ class ObservedOutage:
     largest: int
     answers: int
     count: int
+    longest_ns: int
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether these are single lost segments, sent again and acknowledged within a second."""
+        return self.longest_ns < SECOND
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> ObservedOutage:
         """Return the outage of a record."""
         names = "offset", "duration_ns", "until", "until_ns", "acknowledged", "retransmissions", "keepalive_probes"
-        counts = "smallest", "largest", "answers", "count"
+        counts = "smallest", "largest", "answers", "count", "longest_ns"
         return cls(Moment.of(values), ref_of(values), *(values[name] for name in (*names, *counts)))
 
 
@@ -146,6 +152,8 @@ class ObservedSide:
     """Past times in which its data was not acknowledged."""
     running_outage: ObservedOutage | None = None
     """The current time in which its data is not acknowledged, while the capture continues."""
+    losses: ObservedOutage | None = None
+    """Its lost segments that were soon sent again, as one outage."""
     subscriptions: ObservedSubscriptions | None = None
     """Its subscriptions, or None."""
     published: PublishedTopics | None = None
@@ -450,11 +458,14 @@ def _stall(connection: ObservedConnection, values: dict[str, Any]) -> None:
 
 
 def _retransmission(connection: ObservedConnection, values: dict[str, Any]) -> None:
-    side = connection.sides[values["side"]]
+    side, outage = connection.sides[values["side"]], ObservedOutage.of(values)
     side.running_outage = None
+    if outage.is_loss:
+        side.losses = outage
+        return
     if len(side.ended_outages) == MAX_STALLS:
         del side.ended_outages[-1]  # the last one may continue
-    side.ended_outages.append(ObservedOutage.of(values))
+    side.ended_outages.append(outage)
 
 
 def _connection(connection: ObservedConnection, values: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
+from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import ending_of
 from zmtpscope.diagnosis.across.hanging import behind_brokers
@@ -11,10 +12,14 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.outages import Outage, outages
 from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedOutage
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
+
+MIN_SHARE = 1 / 20
+"""Lost segments for each message, above which messages often wait."""
 
 MIN_LONG = 3 * SECOND
 """Shorter outages are a note: TCP recovered, or may still recover."""
@@ -25,6 +30,10 @@ HINT = (
     "ZMQ_TCP_KEEPALIVE_IDLE, or ZMQ_HEARTBEAT_IVL, prevents"
 )
 OVER_HINT = "neither program is at fault: check the network between the two at that time (link, route, congestion)"
+LOSSY_HINT = (
+    "neither program is at fault: check the link (radio signal, cable, duplex), and queues and rate limits on the path "
+    "(policing, an overloaded switch or VPN)"
+)
 SIZE_HINT = (
     "check the path for a smaller MTU (VPN, tunnel) and for a firewall that drops ICMP 'fragmentation needed': lower "
     "the MTU of the interface, or clamp the MSS"
@@ -108,7 +117,75 @@ def _evidence(each: Outage) -> Iterator[Evidence]:
     yield Evidence(each.outage.moment, f"{sender} {what}", each.outage.ref)
 
 
+class Lossy(NamedTuple):
+    """A connection on whose path segments of side `sender` are lost, as one outage."""
+
+    connection: ObservedConnection
+    sender: int
+    losses: ObservedOutage
+
+    @property
+    def share(self) -> float:
+        """The lost segments for each message of that side."""
+        rhythm = self.connection.sides[self.sender].rhythm
+        return self.losses.count / max(1, 0 if rhythm is None else rhythm.count)
+
+
+def _packets_lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each pair of hosts and direction."""
+    found = (
+        Lossy(connection, number, side.losses)
+        for connection in knowledge.connections
+        for number, side in enumerate(connection.sides)
+        if side.losses is not None and (connection.values is None or connection.values["only_side"] is None)
+    )
+    for (sender, receiver), same in grouped((_hosts(each), each) for each in found).items():
+        yield _lossy(sender, receiver, same)
+
+
+def _hosts(lossy: Lossy) -> tuple[str, str]:
+    sides = lossy.connection.sides
+    return sides[lossy.sender].ip, sides[1 - lossy.sender].ip
+
+
+def _lossy(sender: str, receiver: str, same: Sequence[Lossy]) -> Diagnosis:
+    worst = max(same, key=_losses)
+    first, last = min(each.losses.moment.ns for each in same), max(each.losses.end_ns for each in same)
+    count = sum(map(_losses, same))
+    who = name_of(worst.connection, worst.sender)
+    more = f"; the same on {counted(len(same) - 1, 'more connection')}" if same[1:] else ""
+    return Diagnosis.of(
+        "packets-lost",
+        "warn" if any(each.share >= MIN_SHARE for each in same) else "note",
+        f"{sender} to {receiver}",
+        f"The path from {sender} to {receiver} loses packets: {who} had to send data again {counted(count, 'time')} in "
+        f"{duration(last - first)}{more}; messages arrive late, since each waits for the data before it",
+        LOSSY_HINT,
+        evidence=(Evidence(each.losses.moment, "data is sent again", each.losses.ref) for each in same[:MAX_EVIDENCE]),
+        about=(each.connection for each in same),
+        count=count,
+        last_ns=last,
+    )
+
+
+def _losses(lossy: Lossy) -> int:
+    return lossy.losses.count
+
+
 TABLE = (
+    Rule(
+        "packets-lost",
+        "warn",
+        "The path loses packets",
+        "TCP sent data of one side again, at least eight times, because it was not acknowledged, or data arrived 10 ms "
+        "or more after later data; each time it was acknowledged within a second. Or the acknowledgments were lost, on "
+        "the way back. Nothing is lost for the programs, but messages arrive late, and later ones wait for them. A "
+        "note if this concerns less than one in twenty messages.",
+        "One in three octets or more is in the capture twice, as in captures on several interfaces; gaps that are "
+        "acknowledged without being filled are losses of the capture.",
+        _packets_lost,
+        ("not-acknowledged", "slow-reply", "replies-slower"),
+    ),
     Rule(
         "not-acknowledged",
         "error",

@@ -58,7 +58,7 @@ def _losses(knowledge: Knowledge) -> Iterator[Diagnosis]:
         Met(connection, finding)
         for connection in knowledge.connections
         for (id_, _), finding in connection.findings.items()
-        if id_ == GAP
+        if id_ == GAP and finding.severity != "note"  # the receiver does not have these octets, either
     ]
     yield from _gaps(
         [each for each in gaps if SNAP_LENGTH in each.finding.text],

@@ -25,7 +25,8 @@ from zmtpscope.dissect.stream.side_stream import Mode, SideStream
 from zmtpscope.dissect.tcp.closed_windows import running_stall
 from zmtpscope.dissect.tcp.connection import Connection
 from zmtpscope.dissect.tcp.out_of_order import Hole, entries
-from zmtpscope.dissect.tcp.retransmissions import running_outage
+from zmtpscope.dissect.tcp.reassembly import NEVER_ACKNOWLEDGED
+from zmtpscope.dissect.tcp.retransmissions import losses, running_outage
 from zmtpscope.findings import FINDINGS
 from zmtpscope.option_texts import DecodeAs
 from zmtpscope.zmtp.events import Command, Remark
@@ -34,6 +35,8 @@ from zmtpscope.zmtp.reader import Finding
 if TYPE_CHECKING:
     from zmtpscope.dissect.connection.segment_log import SegmentLog
     from zmtpscope.dissect.stream.session import Session
+
+LOST_ON_PATH = "the receiver did not get these octets either: they were lost on the path, or still under way"
 
 
 class ZmtpConnection:
@@ -308,7 +311,10 @@ class ZmtpConnection:
             went_on = gap.resumed_at is not None
             after = f"; parsing resumes at offset {gap.resumed_at}" if went_on else "; parsing never resumed"
             detail = f"{gap.octets} octets at offset {gap.start}, {gap.reason}{after}"
-            self._note(side, Finding("ZMTP-CONN-05", gap.start, gap.stop - gap.start, None, detail), gap.decided)
+            finding = Finding("ZMTP-CONN-05", gap.start, gap.stop - gap.start, None, detail)
+            if gap.reason == NEVER_ACKNOWLEDGED:
+                finding = finding._replace(severity="note", hint=LOST_ON_PATH)
+            self._note(side, finding, gap.decided)
 
     def _write_stretches(self) -> None:
         """Write finished stalls and outages, once the connection is known to be ZMTP."""
@@ -327,11 +333,11 @@ class ZmtpConnection:
                 yield self.writer.stall_record(side.number, stall, ordinal)
 
     def running_outages(self, now: int, ordinal: int) -> Iterator[Record]:
-        """Yield records of outages that last at the time `now`, as `running_stalls` does for stalls."""
+        """Yield records of outages that last at the time `now`, and of lost segments up to it."""
         for side in self.tcp.tcp if self.view.is_zmtp else ():
-            outage = running_outage(side, now, ordinal)
-            if outage is not None:
-                yield self.writer.outage_record(side.number, outage, ordinal)
+            for outage in (running_outage(side, now, ordinal), losses(side)):
+                if outage is not None:
+                    yield self.writer.outage_record(side.number, outage, ordinal)
 
     def sending(self) -> Iterator[tuple[str, int]]:
         """Yield conn_id and number of each side that has sent only part of a message."""
@@ -340,9 +346,12 @@ class ZmtpConnection:
                 yield self.tcp.ends()[stream.side].conn_id, stream.side
 
     def _write_other_stretches(self, ordinal: int) -> None:
-        """Write one record for the remaining stalls, and one for the remaining outages, of each side."""
+        """Write one record for the remaining stalls, remaining outages and lost segments of each side."""
         for side in self.tcp.tcp:
             if side.stalls is not None and side.stalls.others is not None:
                 self.writer.stall(side.number, side.stalls.others, ordinal)
             if side.outages is not None and side.outages.others is not None:
                 self.writer.outage(side.number, side.outages.others, ordinal)
+            lost = losses(side)
+            if lost is not None:
+                self.writer.losses(side.number, lost, ordinal)

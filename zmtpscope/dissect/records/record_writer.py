@@ -193,6 +193,11 @@ class RecordWriter:
         if self.is_writing:
             self.sink.put(self.outage_record(side, outage, ordinal))
 
+    def losses(self, side: int, losses: Outage, ordinal: int) -> None:
+        """Write the lost segments of `side` that were soon sent again and acknowledged."""
+        if self.is_writing:
+            self.sink.put(self.outage_record(side, losses, ordinal))
+
     def outage_record(self, side: int, outage: Outage, ordinal: int) -> Record:
         """Return the record of an outage."""
         own = empty_own("retransmission") | {"source": 0, "offset": outage.position, "length": 0}

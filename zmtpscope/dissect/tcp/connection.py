@@ -69,6 +69,7 @@ class TcpSide:
         "initial",
         "key",
         "late",
+        "losses",
         "next",
         "number",
         "out_of_order",
@@ -107,6 +108,8 @@ class TcpSide:
         """Retransmitted octets that the other side has not acknowledged."""
         self.outages: Stretches[Outage] | None = None
         """None until the first outage."""
+        self.losses: Outage | None = None
+        """All times in which data was sent again and soon acknowledged, as one."""
         self.fin: Arrival | None = None
         """First segment of the side with a FIN."""
         self.finish: int | None = None

@@ -241,6 +241,8 @@ class Flows:
             connection.opened_by = 0
         if side.next < 0:
             side.next = sequence
+        if side.waits and length and sequence == side.next:
+            retransmissions.fill(side, length, at)
         if length or flags & CUT:
             self.reassembler.segment(side, index, sequence, at)
         if flags & FIN and side.fin is None:

@@ -27,7 +27,7 @@ REMEMBERED_HOLES = 64
 """Declared holes that a side remembers to distinguish late octets from repeated ones."""
 
 SNAP_LENGTH = "snap length"
-ACKNOWLEDGED = "acknowledged by the receiver"
+ACKNOWLEDGED, NEVER_ACKNOWLEDGED = "acknowledged by the receiver", "not acknowledged by the receiver up to the end"
 
 
 class WaitingOctets:
@@ -309,5 +309,7 @@ class Reassembler:
     def give_up(self, side: TcpSide, peer: TcpSide, at: Arrival) -> None:
         """Give up the holes of a side that ended, and deliver the octets after them."""
         while side.waits:
-            is_acknowledged = peer.acknowledged >= 0 and distance(peer.acknowledged, side.next) > 0
-            self.declare(side, ACKNOWLEDGED if is_acknowledged else "end of the connection", at.time, at.ordinal)
+            reason = "end of the connection"
+            if peer.acknowledged >= 0:
+                reason = ACKNOWLEDGED if distance(peer.acknowledged, side.next) > 0 else NEVER_ACKNOWLEDGED
+            self.declare(side, reason, at.time, at.ordinal)

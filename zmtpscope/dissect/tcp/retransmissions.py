@@ -18,6 +18,15 @@ from zmtpscope.dissect.tcp.stalls import RUNNING, UNSEEN, UNTIL_CLOSE, Stretches
 SHORTEST = 1_000_000_000
 """Minimum duration of a reported outage (ns); TCP recovers from a lost packet in less."""
 
+MIN_LOSSES = 8
+"""Minimum number of lost segments of a side to report; some packets are lost on most networks."""
+
+MAX_REPEATED = 3
+"""If the capture contains at least one in this many octets twice, it contains copies of packets."""
+
+MIN_REORDERED = 10_000_000
+"""A segment that arrives this much later (ns) than later ones was sent again; reordered segments arrive sooner."""
+
 PROBE = 1
 """Maximum number of octets of a keepalive probe."""
 
@@ -51,8 +60,10 @@ def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
 
 def running_outage(side: TcpSide, now: int, ordinal: int) -> Outage | None:
     """Return the outage still running at the time `now`, as if the capture ended with the segment `ordinal`."""
-    again = side.unanswered
-    return None if again is None else _outage(again, RUNNING, now, ordinal)
+    if side.unanswered is None:
+        return None
+    outage = _outage(side.unanswered, RUNNING, now, ordinal)
+    return outage if outage.duration >= SHORTEST else None
 
 
 def _unanswered(side: TcpSide, peer: TcpSide, at: Arrival) -> Unanswered:
@@ -73,16 +84,38 @@ def _hear(sender: TcpSide, again: Unanswered, heard: Heard, at: Arrival) -> None
 def _end(side: TcpSide, again: Unanswered, until: str, end: int, decided: int) -> None:
     side.unanswered = None
     outage = _outage(again, until, end, decided)
-    if outage is not None:
+    if outage.duration >= SHORTEST:
         if side.outages is None:
             side.outages = Stretches()
         side.outages.add(outage)
+    elif outage.retransmissions and until == ACKNOWLEDGED:
+        lose(side, outage)
 
 
-def _outage(again: Unanswered, until: str, end: int, decided: int) -> Outage | None:
-    """Return the outage, or None if it is too short to report."""
+def lose(side: TcpSide, outage: Outage) -> None:
+    """Count a lost segment of `side` that was soon sent again."""
+    side.losses = outage if side.losses is None else side.losses.joined(outage)
+
+
+def losses(side: TcpSide) -> Outage | None:
+    """Return the lost segments of `side` as one outage, or None if there are few.
+
+    Also None if the capture contains many octets twice, since a packet captured on two interfaces looks the same.
+    """
+    found = side.losses
+    is_copied = MAX_REPEATED * side.repeated >= side.captured
+    return None if found is None or found.stretches < MIN_LOSSES or is_copied else found
+
+
+def fill(side: TcpSide, length: int, at: Arrival) -> None:
+    """Count a lost segment of `side` if a hole lasted for long until the segment `at`, of `length` octets, fills it."""
+    waiting = side.out_of_order.waiting if side.out_of_order is not None else ()
+    took = at.time - waiting[0].pieces[0].time if waiting else 0
+    if MIN_REORDERED <= took < SHORTEST:
+        lose(side, Outage(at, side.delivered, took, ACKNOWLEDGED, at.time, 1, 0, length, length, 0, at.ordinal, took))
+
+
+def _outage(again: Unanswered, until: str, end: int, decided: int) -> Outage:
     duration = end - again.begin.time
-    if duration < SHORTEST:
-        return None
     counts = again.retransmissions, again.probes, again.smallest, again.largest, again.answers
     return Outage(again.begin, again.position, duration, until, end, *counts, decided, duration)
