@@ -197,6 +197,16 @@ def test_who_asks_for_replies_may_stop_asking() -> None:
     assert told(done, other) == []
 
 
+def test_a_client_that_asked_steadily_and_stops_beside_others_is_a_note() -> None:
+    types = ("REQ", "REP")
+    stopped, other = (
+        Worker(2, types=types).beat(40, every=200).idles(7000),
+        Worker(3, at=100, types=types).beat(75, 200),
+    )
+    ((severity, text),) = told(stopped, other)
+    assert (severity, text.partition(" sent nothing")[0]) == ("note", "REQ 10.0.0.2")
+
+
 def test_others_of_another_rhythm_tell_nothing() -> None:
     rare, frequent = Worker(2).beat(5, every=5000).idles(25_000), Worker(3, at=100).beat(100)
     assert told(rare, frequent) == []
@@ -276,6 +286,37 @@ def test_a_push_that_ceases_is_a_note() -> None:
     ((severity, text),) = told(push)
     assert severity == "note"
     assert text.endswith("to any of its peers; before, no pause of it was longer than 300 ms")
+
+
+def sender(types: tuple[str, str], side: int, *, at: int = 0, port: int = 5555, idles: int = 7000) -> Asker:
+    """A side that sends a message every 200 ms, 20 times, and then nothing."""
+    asker = Asker(types, at=at, port=port)
+    for _ in range(20):
+        asker.send(side, message(b"reading"))
+        asker.pause(199)
+    asker.pause(idles)
+    asker.add(1 - side, ACK)
+    return asker
+
+
+@pytest.mark.parametrize(
+    ("types", "side", "name"),
+    [
+        pytest.param(("PUSH", "PULL"), 0, "PUSH 10.0.0.2", id="client"),
+        pytest.param(("DEALER", "ROUTER"), 1, "ROUTER 10.0.0.1:5555", id="router that is asked for nothing"),
+        pytest.param(("DEALER", "ROUTER"), 0, "DEALER 10.0.0.2", id="dealer that expects no answer"),
+    ],
+)
+def test_a_side_that_sends_unasked_and_ceases_is_a_note(types: tuple[str, str], side: int, name: str) -> None:
+    ((severity, text),) = told(sender(types, side))
+    assert (severity, text.partition(" sent nothing")[0]) == ("note", name)
+    assert told(sender(types, side, idles=5000)) == []
+
+
+def test_a_worker_that_gets_no_more_tasks_sends_no_more_results() -> None:
+    """Only the PUSH that began is reported: the other one answers it."""
+    tasks, results = sender(("PULL", "PUSH"), 1), sender(("PUSH", "PULL"), 0, at=100, port=5556)
+    assert [text.partition(" sent nothing")[0] for _, text in told(tasks, results)] == ["PUSH 10.0.0.1:5555"]
 
 
 def test_a_router_that_answered_in_turns_and_leaves_the_last_message_unanswered_is_a_note() -> None:

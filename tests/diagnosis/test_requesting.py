@@ -506,3 +506,18 @@ def test_a_relaxed_req_takes_late_replies_of_a_router_for_others() -> None:
         "ROUTER 10.0.0.1:5555 answers late: REQ 10.0.0.2 had repeated its request before the reply to the one in "
         "packet 8 came, 3 times; REQ 10.0.0.2 reads each late reply as the answer to its next request"
     )
+
+
+def test_a_rep_whose_few_replies_all_take_long_does_not_hang() -> None:
+    """Two clients take turns at a REP that answers when it has data, every 4 s."""
+    first, second = Asker(), Asker(at=50)
+    first.ask(b"next")
+    first.answer(b"data")
+    first.ask(b"next")
+    second.ask(b"next")
+    first.pause(4000)
+    first.answer(b"data")
+    first.ask(b"next")
+    first.pause(2500)
+    first.ask(b"other")
+    assert [each.rule for each in told(first, second)] == []

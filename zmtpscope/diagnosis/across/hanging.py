@@ -24,6 +24,9 @@ LONG_NS = SECOND
 MANY_TIMES = 3
 """A request that has waited for less than this many times the longest latency at the endpoint may still be answered."""
 
+MIN_OTHERS = 3
+"""Minimum number of other replies to know the usual time at an endpoint."""
+
 MAX_SLOW = 64
 """Maximum number of slow replies to remember for each endpoint."""
 
@@ -186,12 +189,14 @@ def is_long(waiting: Hanging, knowledge: Knowledge) -> bool:
     """Whether a request has waited longer than a slow reply takes.
 
     A REP answers in order, so replies that were late during this wait are late for the same reason and do not count.
+    Of fewer than three replies, the slowest one may be the usual one.
     """
     endpoint = waiting.connection.endpoint
-    if waiting.asks_rep:
+    usual = latencies(knowledge)[endpoint]
+    if waiting.asks_rep and usual.count >= MIN_OTHERS:
         most = longest_beside(endpoint, waiting.oldest.ns, waiting.until, knowledge)
     else:
-        most = latencies(knowledge)[endpoint].most or 0
+        most = usual.most or 0
     return waiting.waited >= max(LONG_NS, MANY_TIMES * most)
 
 

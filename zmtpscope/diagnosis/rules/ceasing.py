@@ -49,6 +49,10 @@ clients continue."""
 MANY_TURNS, LONG_SILENCE = 15, 10 * SECOND
 """Both in longest pauses, and the minimum silence (ns): a warning for a DEALER with an identity, which its ROUTER
 knows."""
+STEADY_SILENCE = 6 * SECOND
+"""A side that sent messages steadily and unasked may be silent for this long (ns), and a client that asked steadily."""
+UNASKED = 8
+"""A ROUTER or DEALER that sends this many times as many messages as it receives is not asked for them."""
 SAME_RHYTHM = 2
 """Similar clients have longest pauses that differ by at most this factor."""
 
@@ -58,8 +62,10 @@ ASKERS = ("REQ", "CLIENT")
 """Sockets that stop when they have nothing more to request."""
 
 ROUTING = ("DEALER", "ROUTER")
-MAX_LAST_MISSED, LONG_WAIT = 2, 5 * SECOND
-"""Unanswered messages at the end of an exchange in turns, and the minimum time (ns) that they wait."""
+LONG_WAIT = 5 * SECOND
+"""Minimum time (ns) that messages at the end of an exchange in turns wait for an answer."""
+MIN_ANSWERS = 5
+"""Minimum number of turns before."""
 THINKS_LONGER = 2
 """The side that asks takes this many times as long as the side that answers, by the median."""
 
@@ -196,7 +202,7 @@ def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iter
             if silence is None and is_left:
                 silence = _beside_others(connection, side, until, knowledge)
             if silence is None and ending is None:
-                silence = _last_unanswered(connection, side, until) or _publishing(connection, side, knowledge)
+                silence = _last_unanswered(connection, side, until) or _steady(connection, side, knowledge)
             if silence is not None:
                 yield silence
 
@@ -274,7 +280,7 @@ def _last_unanswered(connection: ObservedConnection, side: int, until: int) -> S
         return None
     missed = other.count - own.count
     asked = other.recent[: len(other.recent) - missed]
-    if not 1 <= missed <= MAX_LAST_MISSED or own.count < MIN_MESSAGES or other.first_ns > own.first_ns:
+    if not 1 <= missed < len(other.recent) - 1 or own.count < MIN_ANSWERS or other.first_ns > own.first_ns:
         return None
     times = [time for turn in zip(asked, own.recent[-len(asked) :], strict=True) for time in turn]
     steps = [later - sooner for sooner, later in pairwise(times)]
@@ -293,10 +299,12 @@ def _beside_others(connection: ObservedConnection, side: int, until: int, knowle
     Or of a publisher, if others that the same host subscribed to continue.
     """
     own, socket_type = connection.sides[side].rhythm, connection.sides[side].socket_type
-    if own is None or socket_type in ASKERS:
+    if own is None:
         return None
     turns, silent = own.lasted_ns / max(own.longest_ns, 1), until - own.last.ns
     if turns < MIN_TURNS or silent < MIN_PAUSES * own.longest_ns:
+        return None
+    if socket_type in ASKERS and (turns < MANY_TURNS or silent < max(MANY_TURNS * own.longest_ns, STEADY_SILENCE)):
         return None
     if side == connection.listener:
         if socket_type not in SENDERS:
@@ -328,16 +336,39 @@ def _last_ns(rhythm: ObservedRhythm) -> int:
     return rhythm.last.ns
 
 
-def _publishing(connection: ObservedConnection, side: int, knowledge: Knowledge) -> Silence | None:
-    """Return the silence of a listening PUB or PUSH that has stopped on all its connections."""
+def _steady(connection: ObservedConnection, side: int, knowledge: Knowledge) -> Silence | None:
+    """Return the silence of a side that sent messages steadily and unasked, and has stopped on all its connections."""
     own, until = connection.sides[side].rhythm, knowledge.last_ns
-    if own is None or side != connection.listener or connection.sides[side].socket_type not in SENDERS:
+    if own is None or not _is_unasked(connection, side, knowledge):
         return None
-    last = max(each.server.last_ns or 0 for each in knowledge.by_endpoint[connection.endpoint])
+    same = knowledge.by_endpoint[connection.endpoint] if side == connection.listener else [connection]
+    last = max(each.sides[each.listener if side == connection.listener else side].last_ns or 0 for each in same)
     turns, silent = own.lasted_ns / max(own.longest_ns, 1), until - last
-    if turns < MIN_MESSAGES or silent < max(MANY_TURNS * own.longest_ns, LONG_SILENCE):
+    if turns < MIN_MESSAGES or silent < max(MANY_TURNS * own.longest_ns, STEADY_SILENCE):
         return None
-    return Silence(connection, side, until, "note", "to any of its peers")
+    return Silence(
+        connection, side, until, "note", "to any of its peers" if side == connection.listener else "to its peer"
+    )
+
+
+def _is_unasked(connection: ObservedConnection, number: int, knowledge: Knowledge) -> bool:
+    """Whether a side sends messages that answer none: to its peer, or for a client to the host of its peer."""
+    side, other = connection.sides[number], connection.sides[1 - number]
+    if side.rhythm is None:
+        return False
+    if side.socket_type in SENDERS:
+        first_ns = side.rhythm.first_ns
+        return number == connection.listener or _first_sent(knowledge).get((other.ip, side.ip), first_ns) >= first_ns
+    asked = 0 if other.rhythm is None else other.rhythm.count
+    return side.socket_type in ROUTING and side.rhythm.count >= UNASKED * asked
+
+
+@once
+def _first_sent(knowledge: Knowledge) -> dict[tuple[str, str], int]:
+    """Return the time of the first message from one host to another, on any connection."""
+    sent = ((side, each.sides[1 - number]) for each in knowledge.connections for number, side in enumerate(each.sides))
+    times = grouped(((side.ip, other.ip), side.rhythm.first_ns) for side, other in sent if side.rhythm is not None)
+    return {hosts: min(same) for hosts, same in times.items()}
 
 
 @once
@@ -436,12 +467,13 @@ TABLE = (
         "and for three times its longest pause while it receives at least three; a note if these arrive on its one "
         "connection in the other direction, as with PUSH and PULL both ways. A note if a client sends nothing for "
         "four times its longest pause, after sending for about as long, while other clients of its socket type and "
-        "rhythm continue at the endpoint; a warning for a DEALER with an identity if the pause is fifteen times as "
-        "long, and 10 s. Likewise a PUB or PUSH, while other peers that the same host is connected to continue. A "
-        "note if a PUB or PUSH that is bound sends nothing to any peer for fifteen times its longest pause, after "
-        "sending for eight times as long; and if a ROUTER or DEALER that answered each message in turn leaves the "
-        "last one unanswered for 5 s. Likely only: a program with no more to send looks the same, as does a broker "
-        "without work.",
+        "rhythm continue at the endpoint (a REQ for fifteen times its longest pause, and 6 s); a warning for a DEALER "
+        "with an identity if the pause is fifteen times as long, and 10 s. Likewise a PUB or PUSH, while other peers "
+        "that the same host is connected to continue. A note if a PUB, a PUSH, or a ROUTER or DEALER that receives "
+        "next to nothing stops sending to all its peers for fifteen times its longest pause, and 6 s, after sending "
+        "for eight times that pause, unless its messages may answer others; and if a ROUTER or DEALER that answered "
+        "each message in turn leaves the last ones unanswered for 5 s. Likely only: a program with no more to send "
+        "looks the same, as does a broker without work.",
         "The peer closes its connection itself, cannot send because its receiver does not read, TCP retransmits "
         "without an acknowledgment, the peer starts the exchanges, its subscriber cancelled a subscription, or no "
         "other peer continues. A broker waits for a worker that fell silent or left at the same time.",

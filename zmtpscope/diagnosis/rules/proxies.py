@@ -329,5 +329,6 @@ TABLE = (
         "The subscriber was not subscribed at that time, or its connection ended before the messages can have "
         "reached it.",
         _dropping,
+        ("fell-silent",),
     ),
 )

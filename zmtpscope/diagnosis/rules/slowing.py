@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.hanging import LONG_NS, MANY_TIMES, latencies, longest_beside, slowest
+from zmtpscope.diagnosis.across.hanging import LONG_NS, MANY_TIMES, MIN_OTHERS, latencies, longest_beside, slowest
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
@@ -95,10 +95,6 @@ def _factor(slowing: Slowing) -> float:
     return slowing.last / slowing.first
 
 
-MIN_OTHERS = 3
-"""Minimum number of other replies to know the usual time at an endpoint."""
-
-
 SLOW_HINTS: dict[tuple[str | None, str | None], str] = {
     ("REQ", "REP"): "check what the program did with that request, or with the one before it: a REP replies to one "
     "at a time",
@@ -123,13 +119,14 @@ def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if types not in SLOW_HINTS or not is_slow or usual.median is None:
             continue
         late = [each for each in delayed if each.took >= LONG_NS]
+        others, typical = usual.count - len(delayed), duration(usual.median)
+        took = f"{duration(beside)} at most, median {typical}" if beside else f"{typical} by the median"
         yield Diagnosis.of(
             "slow-reply",
             "note",
             name_of(connection, 1 - asker),
             f"{name_of(connection, 1 - asker)} took {duration(worst.took)} to reply to {name_of(connection, asker)}; "
-            f"{usual.count - len(delayed)} other replies took {duration(beside)} at most, median "
-            f"{duration(usual.median)}",
+            f"{others} other replies took {took}",
             SLOW_HINTS[types],
             evidence=(Evidence(worst.request.moment, "the request", worst.request.ref),),
             about=delayed,
