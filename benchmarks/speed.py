@@ -79,17 +79,17 @@ def agreement(setting: Setting, capture: Capture) -> str:
     if setting.tshark is not None:
         counts["tshark"] = tools.frames_by_tshark(setting.tshark, capture)
     if setting.walk is not None:
-        counts["the walk in C"] = tools.frames_by_walk(setting.walk, capture)
+        counts["the C program"] = tools.frames_by_walk(setting.walk, capture)
     beyond = ""
     if setting.tshark is not None and setting.name(capture) == LONG:
         beyond = f"tshark loses its way and counts {counts.pop('tshark'):,} frames. "
     wrong = {name: count for name, count in counts.items() if count != capture.frames}
     if wrong:
         sys.exit(f"{capture.name}: {capture.frames} frames were sent, and counted were {wrong}")
-    words = f"{beyond}As many frames as were sent: {', '.join(counts)}."
+    words = f"{beyond}The frame count is right: {', '.join(counts)}."
     if setting.tshark is not None and not beyond:
         forms = " and ".join(rows_like_tshark(setting.tshark, capture))
-        words += f" Packet, connection, sender, flags, size and body of each frame as tshark has them: {forms}."
+        words += f" Packet, connection, sender, flags, size and body of each frame equal those of tshark: {forms}."
     return words
 
 
