@@ -49,8 +49,7 @@ PLACES = {rule: place for place, rule in enumerate(RULES)}
 
 def _worst_first(diagnosis: Diagnosis) -> tuple[int, int, int]:
     """Return the sort key of a diagnosis: severity, then order of rules, then time."""
-    began = min((each.moment.ns for each in diagnosis.evidence), default=0)
-    return SEVERITIES.index(diagnosis.severity), PLACES[diagnosis.rule], began
+    return SEVERITIES.index(diagnosis.severity), PLACES[diagnosis.rule], diagnosis.began_ns
 
 
 def _explained(found: Sequence[Diagnosis]) -> list[Explained]:

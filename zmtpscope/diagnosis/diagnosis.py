@@ -97,7 +97,7 @@ class Diagnosis:
         beside: Iterable[str] = (),
         explains: Iterable[str] = (),
         explained: Iterable[tuple[str, str]] = (),
-        count: int = 1,
+        count: int | None = None,
         last_ns: int | None = None,
         proven: bool = True,
         missed: MissedMessages | None = None,
@@ -105,12 +105,11 @@ class Diagnosis:
         """Return a diagnosis of `rule`.
 
         It accounts for the findings with ids in `explains` on the connections in `about`. `beside` are ids of further
-        connections that it concerns, and `explained` are single findings, as (conn_id, finding id).
+        connections that it concerns, and `explained` are single findings, as (conn_id, finding id). `count` is by
+        default the number of connections in `about`.
         """
-        conn_ids = frozenset(
-            each.conn_id if isinstance(each, ObservedConnection) else each.connection.conn_id for each in about
-        )
-        ids = tuple(explains)
+        own = [each.conn_id if isinstance(each, ObservedConnection) else each.connection.conn_id for each in about]
+        conn_ids, ids = frozenset(own), tuple(explains)
         return cls(
             rule,
             severity,
@@ -118,13 +117,18 @@ class Diagnosis:
             text,
             hint,
             tuple(evidence),
-            count,
+            len(own) if count is None else count,
             last_ns,
             PROVEN if proven else LIKELY,
             conn_ids.union(beside),
             frozenset((conn_id, id_) for conn_id in conn_ids for id_ in ids).union(explained),
             missed,
         )
+
+    @property
+    def began_ns(self) -> int:
+        """The time of the first evidence (ns); 0 if there is none."""
+        return min((each.moment.ns for each in self.evidence), default=0)
 
     def is_worse_than(self, other: Diagnosis) -> bool:
         """Whether this diagnosis has a higher severity than another."""

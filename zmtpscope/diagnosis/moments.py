@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
+from zmtpscope.dissect.records.batch import MessageRun
 
 
 class Moment(NamedTuple):
@@ -19,6 +20,11 @@ class Moment(NamedTuple):
     def of(cls, values: dict[str, Any]) -> Moment:
         """Return the moment of a record."""
         return cls(values["ts_ns"], values["file"], values["packet"])
+
+    @classmethod
+    def of_row(cls, run: MessageRun, row: int, files: Sequence[str | None]) -> Moment:
+        """Return the moment of the first octet of a message in a run."""
+        return cls.of_packet(int(run.times[row]), int(run.packets[row]), files)
 
     @classmethod
     def of_packet(cls, ns: int, reference: int, files: Sequence[str | None]) -> Moment:

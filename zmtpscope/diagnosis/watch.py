@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from zmtpscope.diagnosis.derivation import Derivation
 from zmtpscope.diagnosis.diagnose import diagnose
 from zmtpscope.diagnosis.diagnosis import Diagnosis
@@ -45,8 +47,4 @@ class Watch:
             ):
                 self._reported[key] = severity
                 news.append(explained.diagnosis)
-        return sorted(news, key=_began)
-
-
-def _began(diagnosis: Diagnosis) -> int:
-    return min((each.moment.ns for each in diagnosis.evidence), default=0)
+        return sorted(news, key=attrgetter("began_ns"))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from heapq import nlargest
 from itertools import accumulate, groupby, pairwise, repeat
+from operator import itemgetter
 from typing import NamedTuple
 from zlib import crc32
 
@@ -247,11 +248,7 @@ def _copies(search: TopicSearch, client: Client) -> list[_Copy]:
                 reasons = map(partial(_on_its_way, outages), messages.times, messages.ends)
             copies = map(_Copy, messages.times, messages.packets, messages.marks, reasons)
             found += (copy for copy in copies if copy.time <= end)
-    return sorted(found, key=_when)
-
-
-def _when(copy: _Copy) -> tuple[int, int, int]:
-    return copy[:3]
+    return sorted(found, key=itemgetter(0, 1, 2))
 
 
 def _on_its_way(outages: Sequence[ObservedOutage], time: int, end: int) -> Reason:

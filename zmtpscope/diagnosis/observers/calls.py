@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from zmtpscope.diagnosis.moments import Moment
@@ -54,9 +55,9 @@ class CallObserver(Observer):
             for run in runs
             for row, call in _calls(run)
         ]
-        for _, number, run, row, call in sorted(found, key=_order):
+        for _, number, run, row, call in sorted(found, key=itemgetter(0, 1)):
             caller = self.observed.sides[1 - number if call.replies else number]
-            moment = Moment.of_packet(int(run.times[row]), int(run.packets[row]), rows.files)
+            moment = Moment.of_row(run, row, rows.files)
             if call.replies and caller.calls is not None:
                 name = caller.calls.reply(call.id, moment.ns)
                 if name is not None:
@@ -74,10 +75,6 @@ class CallObserver(Observer):
             calls.open[id_] = moment, name
         else:
             calls.is_incomplete = True
-
-
-def _order(each: tuple[int, int, MessageRun, int, Call]) -> tuple[int, int]:
-    return each[:2]
 
 
 def _calls(run: MessageRun) -> Iterator[tuple[int, Call]]:

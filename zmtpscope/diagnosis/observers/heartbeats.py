@@ -12,8 +12,8 @@ end: if nothing gets through, FIN waits after the data sent before.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -71,17 +71,11 @@ class HeartbeatTable(DerivedTable):
             yield derived("heartbeat", ordinal, Moment.of(ping.values), outcome=outcome, **own)
 
 
-@dataclass(slots=True, eq=False)
-class Undecided:
-    """A PING that is not decided yet. `heard_ns` and `is_within` are as in `ObservedPing`."""
+class Undecided(NamedTuple):
+    """A PING that is not decided yet, and what rules know of it."""
 
     ping: Record
-    heard_ns: int | None = None
-    is_within: bool = False
-
-    def observed(self) -> ObservedPing:
-        """Return the open PING for rules."""
-        return ObservedPing(Moment.of(self.ping.values), ref_of(self.ping.values), self.heard_ns, self.is_within)
+    observed: ObservedPing
 
 
 class Spoken(NamedTuple):
@@ -137,7 +131,7 @@ class HeartbeatObserver(Observer):
             for spoken in self.spoken:
                 spoken.clear()
             return []
-        for record in sorted(self.taken, key=_order):
+        for record in sorted(self.taken, key=attrgetter("order")):
             if record.type == "gap":
                 self._give_up(record.order[0])
             elif record.values["name"] == "PING":
@@ -185,12 +179,13 @@ class HeartbeatObserver(Observer):
         while asker.late and asker.late[0][1].values["ts_ns"] <= moment.ns:
             self._answer(number, *asker.late.pop(0), ping.order[0])
         asker.early = [pong for pong in asker.early if moment.ns - pong.values["ts_ns"] <= SECOND]
+        undecided = Undecided(ping, ObservedPing(moment, ref_of(values)))
         pong = next((pong for pong in asker.early if _answers(pong, ping) and pong.values["ts_ns"] >= moment.ns), None)
         if pong is not None:
             asker.early.remove(pong)
-            self._match(number, Undecided(ping), pong, ping.order[0])
+            self._match(number, undecided, pong, ping.order[0])
             return
-        asker.open.append(Undecided(ping))
+        asker.open.append(undecided)
         if len(asker.open) > MAX_OPEN:
             self._decide(number, asker.open.pop(0).ping, None, "unknown", ping.order[0])
 
@@ -230,13 +225,13 @@ class HeartbeatObserver(Observer):
             else:
                 behind.append(each)
         asker.late.clear()
-        asker.open = sorted([*behind, *asker.open], key=_asked)
+        asker.open = sorted([*behind, *asker.open], key=attrgetter("observed.moment.ns"))
 
     def _show(self) -> None:
         """Publish the open PINGs for rules."""
         for side, asker in zip(self.observed.sides, self.askers, strict=True):
             if side.heartbeats is not None:
-                side.heartbeats.waiting = [each.observed() for each in asker.open[:MAX_WAITING]]
+                side.heartbeats.waiting = [each.observed for each in asker.open[:MAX_WAITING]]
 
     def _give_up(self, ordinal: int) -> None:
         """Give up all open PINGs, which may have been answered in missing octets."""
@@ -282,22 +277,12 @@ def _hear(waiting: Sequence[Undecided], spoken: Sequence[Spoken]) -> None:
     if not waiting or not spoken:
         return
     begins, ends = (np.concatenate(times) for times in zip(*spoken, strict=True))
-    for each in waiting:
-        asked = each.ping.values["ts_ns"]
-        later = ends > asked
+    for _, ping in waiting:
+        later = ends > ping.moment.ns
         if later.any():
             heard = int(ends[later].min())
-            each.heard_ns = heard if each.heard_ns is None else min(heard, each.heard_ns)
-            each.is_within = each.is_within or bool((begins[later] <= asked).any())
-
-
-def _asked(each: Undecided) -> int:
-    time: int = each.ping.values["ts_ns"]
-    return time
-
-
-def _order(record: Record) -> Any:
-    return record.order
+            ping.heard_ns = heard if ping.heard_ns is None else min(heard, ping.heard_ns)
+            ping.is_within = ping.is_within or bool((begins[later] <= ping.moment.ns).any())
 
 
 MANY_TIMES = 10

@@ -29,7 +29,7 @@ class JupyterObserver(Observer):
                 for row, made in enumerate(run.payloads or ()):
                     if made is not None and made.protocol == PROTOCOL and isinstance(made.fields, dict):
                         side.jupyter = side.jupyter or ObservedJupyter()
-                        moment = Moment.of_packet(int(run.times[row]), int(run.packets[row]), rows.files)
+                        moment = Moment.of_row(run, row, rows.files)
                         self._note(side.jupyter, made.fields, moment)
                         self._reply(other, made.fields, moment)
 

@@ -6,6 +6,7 @@ Also which side begins an exchange of messages, and which one answers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ def _turns(rows: Rows) -> Sequence[tuple[int, int, int]]:
     """Return the turns of a batch in order: the side, and the times of the first and the last message."""
     for side in (0, 1):
         if not rows.sides[1 - side]:
-            summaries = sorted(rows.summaries[side], key=_last_order)
+            summaries = sorted(rows.summaries[side], key=attrgetter("last_order"))
             return [(side, summaries[0].first_end_ns, summaries[-1].last_end_ns)] if summaries else []
     runs = [(side, run) for side in (0, 1) for run in rows.sides[side]]
     order = np.argsort(np.concatenate([run.orders for _, run in runs]), kind="stable")
@@ -63,10 +64,6 @@ def _turns(rows: Rows) -> Sequence[tuple[int, int, int]]:
     starts = np.concatenate(([0], np.flatnonzero(np.diff(sides)) + 1))
     stops = np.append(starts[1:], len(sides)) - 1
     return list(zip(sides[starts].tolist(), ends[starts].tolist(), ends[stops].tolist(), strict=True))
-
-
-def _last_order(summary: RunSummary) -> int:
-    return summary.last_order
 
 
 COLUMNS_COST = 24

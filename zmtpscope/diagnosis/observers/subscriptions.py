@@ -85,7 +85,7 @@ class Subscriptions:
                 topic, frame = run.topic(row), int(run.first[row])
                 if topic is not None:
                     place = int(run.orders[row]), run.source, int(run.offsets[frame]), run.length(frame, frame)
-                    moment = Moment.of_packet(int(run.times[row]), int(run.packets[row]), rows.files)
+                    moment = Moment.of_row(run, row, rows.files)
                     is_new = bool(kinds[row] == SUBSCRIBE)
                     self._changes.append(Change(*place, topic[:LONGEST_TOPIC], is_new, "message", moment))
 

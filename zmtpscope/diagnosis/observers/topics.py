@@ -78,7 +78,7 @@ class PublishedTopic:
             row = int(rows[is_there][going_on[0]])
             self.longer += len(going_on)
             if self.longer_first is None:
-                self.longer_first = Moment.of_packet(int(run.times[row]), int(run.packets[row]), files)
+                self.longer_first = Moment.of_row(run, row, files)
                 self.longer_name = _first_word(run.head(int(run.first[row]), BEGINNING) or b"", size)
 
 
@@ -135,7 +135,7 @@ class PublishedTopics:
     ) -> PublishedTopic | None:
         if len(self.by_key) >= MAX_TOPICS or not room.take(of, TOPIC_COST + len(key.topic or b"")):
             return None
-        moment = Moment.of_packet(int(run.times[row]), int(run.packets[row]), files)
+        moment = Moment.of_row(run, row, files)
         beginning = b"" if key.is_frame else run.head(int(run.first[row]), BEGINNING) or b""
         found = self.by_key[key] = PublishedTopic(key, moment, beginning)
         return found

@@ -54,7 +54,6 @@ def _same_role(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{ROLES[mechanism, role]}; which of them binds makes no difference",
             evidence=(Evidence.opening(each) for each in same[:MAX_EVIDENCE]),
             about=same,
-            count=len(same),
             last_ns=same[-1].last_ns,
             proven=role == "client" or {0, 1} <= closers,
         )
@@ -99,7 +98,6 @@ def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
             evidence=(_ends(each) for each in left[:MAX_EVIDENCE]),
             about=left,
             explains=LEAVING,
-            count=len(left),
             last_ns=left[-1].last_ns,
             proven=False,
         )
@@ -150,7 +148,6 @@ def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "exits, or keep one PUB open for all messages; PUSH does not drop",
             evidence=(_ends(each) for each in empty[:MAX_EVIDENCE]),
             about=empty,
-            count=len(empty),
             last_ns=empty[-1].last_ns,
             proven=False,
         )
@@ -295,7 +292,6 @@ def _diagnosis(rule: str, ends: Ends, same: Sequence[Rejected], text: str, hint:
         hint,
         evidence=(Evidence(each.moment, f"{each.command}, the last that it got", None) for each in same[:MAX_EVIDENCE]),
         about=same,
-        count=len(same),
         last_ns=max(times),
         proven=False,
     )

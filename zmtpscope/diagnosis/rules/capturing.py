@@ -37,7 +37,6 @@ def _one_sided(knowledge: Knowledge) -> Iterator[Diagnosis]:
         "capture where both directions pass: on one of the hosts, on the any interface, or on both ports of a mirror",
         evidence=(Evidence.opening(each) for each in met[:MAX_EVIDENCE]),
         about=met,
-        count=len(met),
         last_ns=max(each.last_ns for each in met),
     )
 

@@ -419,7 +419,6 @@ def _diagnosis(same: list[Silence]) -> Diagnosis:
         HINT + (HOST_ANSWERS if _host_answers(first) else HOST_UNKNOWN),
         evidence=(Evidence(rhythm.last, "its last message"),),
         about=same,
-        count=len(same),
         last_ns=first.until,
         proven=False,
     )

@@ -94,7 +94,6 @@ def _diagnosis(same: Sequence[HalfClosed], knowledge: Knowledge) -> Diagnosis:
             for each in same[:MAX_EVIDENCE]
         ),
         about=same,
-        count=len(same),
         last_ns=same[-1].moment.ns,
     )
 

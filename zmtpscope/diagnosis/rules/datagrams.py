@@ -41,6 +41,7 @@ def _gone(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "check that node: it is stopped, was killed, or broadcasts no longer reach this network",
             evidence=(Evidence(finding.moment, "its last beacon", finding.ref),),
             about=own,
+            count=1,
         )
 
 

@@ -69,7 +69,6 @@ def _without_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
             ),
             about=(each for each, _ in same),
             explains=("REQREP-06",),
-            count=len(same),
         )
 
 

@@ -101,7 +101,6 @@ def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
         ),
         about=departures,
         explains=CUT_OFF,
-        count=len(departures),
         last_ns=last.ending.moment.ns,
     )
 
@@ -136,7 +135,6 @@ def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) ->
             evidence=(Evidence(left[0].ending.moment, f"FIN or RST of {names}", left[0].connection.ref),),
             about=left,
             explains=CUT_OFF,
-            count=len(left),
             last_ns=left[-1].ending.moment.ns,
         )
 

@@ -188,7 +188,6 @@ def _too_large_diagnosis(ended: list[Sent], taken: int, *, stays_away: bool = Fa
         ),
         about=ended,
         explains=(*CUT_OFF, "REQREP-06"),
-        count=len(ended),
         last_ns=max(each.sizes.last.ns for each in ended),
         proven=False,
     )
@@ -261,7 +260,6 @@ def _failing_diagnosis(failures: list[Failure]) -> Diagnosis:
         ),
         about=failures,
         explains=CUT_OFF,
-        count=len(failures),
         last_ns=max(times),
         proven=False,
     )

@@ -52,7 +52,6 @@ def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
             evidence=(Evidence(each.finding.moment, _who_says(each), each.finding.ref) for each in met[:MAX_EVIDENCE]),
             about=met,
             explains=(*MISMATCH, "ZMTP-CONN-08"),
-            count=len(met),
             last_ns=max(each.finding.last_ns for each in met),
             proven=bool(listening and connecting),
         )
@@ -191,7 +190,6 @@ def _hanging(
         beside=beside,
         # of all connections of the two: some may have been closed immediately for the same reason
         explained=((each.conn_id, id_) for each in knowledge.by_ends[waiting.ends] for id_ in ANSWERS),
-        count=len(hung),
         last_ns=hung[-1].connection.last_ns,
         proven=rule != "authentication-failing",
     )

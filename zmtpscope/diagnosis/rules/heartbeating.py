@@ -147,7 +147,6 @@ def _diagnosis(same: Sequence[Sequence[TimeOut]]) -> Diagnosis:
         evidence=first.evidence,
         about=each,
         explains=TOLD,
-        count=len(each),
         last_ns=max(time_out.ns for time_out in each),
         proven=first.proven,
     )

@@ -50,7 +50,6 @@ def _idle_time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
             about=same,
             beside=relayed_by(knowledge, same),
             explains=CUT_OFF,
-            count=len(same),
             last_ns=max(map(ended, same)),
             proven=False,
         )

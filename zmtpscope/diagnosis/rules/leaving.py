@@ -281,7 +281,6 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
         evidence=ends_of(departures),
         about=departures,
         explains=CUT_OFF,
-        count=len(departures),
         last_ns=times[-1],
     )
 
@@ -304,7 +303,6 @@ def _replaced(departures: Sequence[Disconnect]) -> Diagnosis:
         evidence=ends_of(departures),
         about=departures,
         explains=CUT_OFF,
-        count=len(departures),
         last_ns=times[-1],
     )
 
@@ -356,7 +354,6 @@ def _reconnect_storm(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "find out why the connections end; ZMQ_RECONNECT_IVL_MAX increases the delay of clients",
             evidence=(Evidence.of(found),),
             about=own,
-            count=len(own),
             last_ns=own[-1].last_ns,
         )
 
@@ -397,7 +394,6 @@ def _violating_frame(knowledge: Knowledge) -> Iterator[Diagnosis]:
             ),
             about=(each for each, _, _ in met),
             explains=(VIOLATION, id_, *CUT_OFF),
-            count=len(met),
             last_ns=times[-1],
         )
 

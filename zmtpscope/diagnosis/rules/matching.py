@@ -242,7 +242,6 @@ def _without_messages_diagnosis(
         hint,
         evidence=evidence,
         about=(each.subscriber for each in unanswered),
-        count=len(unanswered),
         last_ns=unanswered[-1].subscription.moment.ns,
         proven=near is None,
     )

@@ -63,7 +63,6 @@ def _diagnosis(same: Sequence[Reset]) -> Diagnosis:
         ),
         about=same,
         explains=("REQREP-06",),
-        count=len(same),
         last_ns=same[-1].ending.moment.ns,
         proven=False,
     )

@@ -36,7 +36,6 @@ def _self_connected(knowledge: Knowledge) -> Iterator[Diagnosis]:
             evidence=(Evidence.opening(each) for each, _ in found[:MAX_EVIDENCE]),
             about=(each for each, _ in found),
             explains=(TO_ITSELF,),
-            count=len(found),
             last_ns=found[-1][0].last_ns,
         )
 
@@ -65,7 +64,6 @@ def _handshake_timer(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "replace libzmq 4.3.3 or 4.3.4 by 4.3.5 on the side that closes, or set its ZMQ_HANDSHAKE_IVL to 0",
             evidence=(Evidence.opening(each) for each, _ in ended[:MAX_EVIDENCE]),
             about=(each for each, _ in ended),
-            count=len(ended),
             last_ns=ended[-1][0].last_ns,
             proven=False,
         )
@@ -104,7 +102,6 @@ def _connection_per_request(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "keep one socket open for all requests of a program" + (", or close each one" if are_kept else ""),
             evidence=(Evidence.opening(each) for each in connections[:MAX_EVIDENCE]),
             about=connections,
-            count=len(connections),
             last_ns=connections[-1].last_ns,
         )
 
@@ -199,7 +196,6 @@ def _phantoms(knowledge: Knowledge) -> Iterator[Diagnosis]:
                         for each, _, moment in found[:MAX_EVIDENCE]
                     ),
                     about=(each for each, _, _ in found),
-                    count=len(found),
                     last_ns=found[-1][2].ns,
                     proven=False,
                 )

@@ -116,7 +116,6 @@ def _giving_up(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 for each in same[:MAX_EVIDENCE]
             ),
             about=same,
-            count=len(same),
             last_ns=max(each.until for each in same),
             proven=False,
         )

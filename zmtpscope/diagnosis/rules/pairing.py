@@ -53,7 +53,6 @@ def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
             evidence=(Evidence.of(each) for _, each in met[:MAX_EVIDENCE]),
             about=met,
             explains=(*TOLD, *ONLY_CLOSED, "ZMTP-CONN-08"),
-            count=len(met),
             last_ns=max(each.finding.last_ns for each in met),
             proven=finding.id in TOLD,
         )

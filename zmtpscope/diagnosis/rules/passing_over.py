@@ -89,7 +89,6 @@ def _diagnosis(met: list[tuple[Subscriber, ObservedRhythm, int, Subscriber]], no
         HINT,
         evidence=(Evidence(rhythm.last, f"the last message to {who}"),),
         about=(each for each, *_ in met),
-        count=len(met),
         proven=False,
     )
 

@@ -37,7 +37,6 @@ def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "check what that program did meanwhile: it was stopped, blocked in a call, or busy",
             evidence=(Evidence(rhythm.longest_from, "its last message before"),),
             about=same,
-            count=len(same),
             last_ns=rhythm.longest_from.ns + rhythm.longest_ns,
             proven=False,
         )

@@ -145,7 +145,6 @@ def _diagnosis(broken: Sequence[BrokenPromise]) -> Diagnosis:
         ),
         about=broken,
         explains=(WRAPS,),
-        count=len(broken),
         last_ns=max(times),
     )
 

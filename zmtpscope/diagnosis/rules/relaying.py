@@ -29,7 +29,6 @@ def _headers(knowledge: Knowledge) -> Iterator[Diagnosis]:
             finding.hint or "",
             evidence=(Evidence.of(each) for _, each in met[:MAX_EVIDENCE]),
             about=met,
-            count=len(met),
             last_ns=met[-1].connection.last_ns,
         )
 

@@ -197,7 +197,6 @@ def _too_short(client: GivenUp) -> Diagnosis:
         ),
         about=same,
         explains=("REQREP-06",),
-        count=len(same),
         last_ns=max(each.until for each in same),
         proven=is_certain,
     )

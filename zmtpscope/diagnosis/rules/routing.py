@@ -179,7 +179,6 @@ def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
             UNKNOWN_ID if earlier is None else TAKEN_ID,
             evidence=(Evidence(each.start, "the connection begins", each.ref) for each in left_out[:MAX_EVIDENCE]),
             about=left_out,
-            count=len(left_out),
             proven=False,
         )
 
@@ -207,7 +206,6 @@ def _nobody_answered(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "whether its log rejects the message",
             evidence=(Evidence(rhythm.last, f"the last message of {client}"),),
             about=(each for _, each in waited),
-            count=len(waited),
             proven=False,
         )
 

@@ -44,7 +44,6 @@ def _old_peers(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 Evidence(connection.start, f"the connection begins, in which {version} was agreed on", connection.ref),
             ),
             about=connections,
-            count=len(connections),
             last_ns=connections[-1].last_ns,
         )
 
@@ -79,7 +78,6 @@ def _unsecured(knowledge: Knowledge) -> Iterator[Diagnosis]:
             evidence=(Evidence(each.start, "a connection of an old peer", each.ref) for each in old[:MAX_EVIDENCE]),
             about=old,
             explained=((each.connection.conn_id, DOWNGRADE) for each in found),
-            count=len(old),
             last_ns=old[-1].last_ns,
         )
 
@@ -110,7 +108,6 @@ def _passwords(knowledge: Knowledge) -> Diagnosis | None:
         "use CURVE if you do not trust the network",
         evidence=(Evidence(seen[0].finding.moment, "the first password", seen[0].finding.ref),),
         about=seen,
-        count=len(seen),
         last_ns=seen[-1].finding.last_ns,
     )
 
@@ -131,7 +128,6 @@ def _unencrypted(knowledge: Knowledge) -> Diagnosis | None:
         "use CURVE if you do not trust it",
         evidence=(Evidence(connections[0].start, "the first connection without encryption", connections[0].ref),),
         about=connections,
-        count=len(connections),
         last_ns=connections[-1].last_ns,
     )
 

@@ -80,7 +80,6 @@ def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "nothing to do for a health check; a client of ZeroMQ would have spoken",
             evidence=(Evidence.opening(each) for each in visits[:MAX_EVIDENCE]),
             about=visits,
-            count=len(visits),
             last_ns=visits[-1].last_ns,
         )
 
@@ -187,7 +186,6 @@ def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
             evidence=(Evidence.of(each) for _, each in met[:MAX_EVIDENCE]),
             about=met,
             explains=(FOREIGN,),
-            count=len(met),
             last_ns=max(each.finding.last_ns for each in met),
         )
 

@@ -274,7 +274,6 @@ def _none(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 SUBSCRIBE_OR_JOIN[first.socket_type or ""][1],
                 evidence=(Evidence(ready, "the handshake was complete", first.connection.ref),),
                 about=own,
-                count=len(own),
                 last_ns=own[-1].connection.last_ns,
             )
 

@@ -121,7 +121,6 @@ def _failing_handshakes(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Ite
             hint,
             evidence=(Evidence.opening(each) for each, _ in failed[:MAX_EVIDENCE]),
             about=failed,
-            count=len(failed),
             last_ns=max(times),
             proven=False,
         )
