@@ -31,7 +31,8 @@ def values_of(batch: Batch, options: Options) -> list[dict[str, Any]]:
 
 def row_values(run: MessageRun | FrameRun, index: int, files: Sequence[str | None], options: Options) -> dict[str, Any]:
     """Every field of one row."""
-    is_message = isinstance(run, MessageRun)
+    if is_message := isinstance(run, MessageRun):
+        run, index = run.part(index, index + 1), 0
     first, last = (int(run.first[index]), int(run.last[index])) if is_message else (index, index)
     body, packet, stream = int(run.bodies[last]), int(run.packets[index]), run.stream
     file = files[packet >> FILE_SHIFT]
@@ -88,7 +89,7 @@ def frame_values(run: FrameRun, index: int) -> dict[str, Any]:
     return {
         "flags": flags,
         "more": flags % 2 == 1,
-        "long": int(run.bodies[index] - run.offsets[index]) > run.longest_short_header,
+        "long": int(run.bodies[index] - run.offsets[index]) > run.sender.longest_short_header,
         "size": int(run.sizes[index]),
         "message": int(run.messages[index]),
     }

@@ -1,12 +1,14 @@
-"""What holds for the columns of every run that is handed up."""
+"""What holds for the columns of all rows that are handed up."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from zmtpscope.dissect import Batch, FrameRun, MessageRun
+from zmtpscope.dissect.records.message_columns import NO_TOPIC
 
 OF_A_FRAME = ("offsets", "bodies", "sizes", "flags")
 OF_A_MESSAGE = ("first", "last", "complete", "orders", "packets", "times", "packet_ends", "time_ends")
@@ -37,10 +39,32 @@ def assert_columns_agree(run: MessageRun | FrameRun) -> None:
     assert (run.first <= run.last).all()
 
 
+def joined(runs: Sequence[MessageRun]) -> MessageRun:
+    """The messages of several senders as one table."""
+    counts, frames = [len(run) for run in runs], np.cumsum([0, *(len(run.offsets) for run in runs[:-1])])
+    columns = {name: np.concatenate([getattr(run, name) for run in runs]) for name in (*OF_A_FRAME, *OF_A_MESSAGE)}
+    columns["first"] += frames.repeat(counts)
+    columns["last"] += frames.repeat(counts)
+    empty = {"texts": np.zeros, "json": np.zeros, "topics": lambda count: np.full(count, NO_TOPIC)}
+    for name, nothing in empty.items():
+        parts = [(len(run), getattr(run, name)) for run in runs]
+        columns[name] = np.concatenate([nothing(count) if part is None else part for count, part in parts])
+    columns["texts"], columns["json"] = columns["texts"] != 0, columns["json"] != 0
+    payloads = [made for run in runs for made in run.payloads or [None] * len(run)]
+    senders, sender_of = [run.sender for run in runs], np.arange(len(runs)).repeat(counts)
+    return MessageRun(senders=senders, sender_of=sender_of, payloads=payloads, **columns)
+
+
 def assert_runs_agree(batch: Batch) -> None:
-    """The columns of each run of a batch agree, and the runs of a stream follow one another."""
-    for run in (*batch.runs, *batch.frame_runs):
+    """The columns of each table of a batch agree, and the rows of a stream follow one another."""
+    for table in batch.runs:
+        if table.sender_of is not None:
+            assert len(table.sender_of) == len(table)
+            assert np.unique(table.sender_of).tolist() == [*range(len(table.senders))]
+        assert sum(len(run) for run in table.by_sender()) == len(table)
+        assert sum(len(run.offsets) for run in table.by_sender()) == len(table.offsets)
+    for run in (*batch.by_sender(), *batch.frame_runs):
         assert_columns_agree(run)
-    for one, other in pairwise(batch.runs):
+    for one, other in pairwise(batch.by_sender()):
         if (one.stream, one.source) == (other.stream, other.source):
             assert other.offsets[0] >= one.bodies[-1]

@@ -221,6 +221,8 @@ def record_of(item: Record | MessageRun | FrameRun, index: int, options: Options
     """One record as a dict: its own fields, and where it was found."""
     if isinstance(item, Record):
         return item.values
+    if isinstance(item, MessageRun):
+        item, index = item.part(index, index + 1), 0
     where: dict[str, Any] = {"conn": item.stream.conn, "side": item.stream.side, "source": item.source}
     where["packet"], where["ts_ns"] = int(item.packets[index]), int(item.times[index])
     if isinstance(item, MessageRun):

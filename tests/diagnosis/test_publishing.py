@@ -190,7 +190,7 @@ def _run_of(messages: list[tuple[bytes, ...]]) -> MessageRun:
     for frames in messages:
         subscriber.publish(*frames)
     batches = Analyser(Options(bodies="none")).run(Capture(subscriber.packets))
-    return next(run for batch in batches for run in batch.runs if run.socket_type == "PUB")
+    return next(run for batch in batches for run in batch.by_sender() if run.socket_type == "PUB")
 
 
 @given(names)

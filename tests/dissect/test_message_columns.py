@@ -69,8 +69,9 @@ def test_columns_of_any_runs_are_the_fields_of_their_rows(batch: Batch, options:
 @given(message_runs(), st.integers(0, 40), st.integers(0, 40), st.sampled_from(OPTIONS))
 def test_columns_say_of_octets_only_what_was_kept(run: MessageRun, front: int, back: int, options: Options) -> None:
     data = run.data[front : max(front, len(run.data) - back)]
-    types = {"socket_type": "ROUTER", "peer_socket_type": "REQ", "topics": None, "payloads": None}
-    part = replace(run, data=data, base=run.base + front, texts=None, json=None, **types)
+    types = {"socket_type": "ROUTER", "peer_socket_type": "REQ"}
+    sender = run.sender._replace(data=data, base=run.base + front, **types)
+    part = replace(run, senders=[sender], topics=None, payloads=None, texts=None, json=None)
     assert_columns_are_the_fields(Batch(["a", None], runs=[part]), options)
 
 
@@ -126,4 +127,4 @@ def test_columns_go_when_nobody_holds_them(batch: Batch, options: Options) -> No
 def test_content_begins_at_the_same_frame_however_it_is_looked_for(run: MessageRun) -> None:
     """Of a run, and of all runs together."""
     frames = content_frames(run).tolist()
-    assert MessageColumns.of_run(run).content.tolist() == frames
+    assert MessageColumns.of_table(run).content.tolist() == frames

@@ -569,7 +569,7 @@ def test_p9_what_all_connections_hold_is_bounded(monkeypatch: pytest.MonkeyPatch
     kept = []
     for block in Capture(packets, 20):
         for batch in analyser.feed(block):
-            kept += [run.head(0) for run in batch.runs]
+            kept += [run.head(0) for run in batch.by_sender()]
         sides = analyser.flows.sides.values()
         held = sum(kept_octets(analyser, side) for side in sides)
         assert held == analyser.sink.budget.held <= (4 << 20) + (1 << 17)

@@ -216,7 +216,7 @@ def test_the_subscriptions_of_all_connections_are_bounded(monkeypatch: pytest.Mo
     told, most = [], 0
     for block in Capture([*begins, *ends], 7):
         for batch in analyser.feed(block):
-            told += [run.topic(0) for run in batch.runs]
+            told += [run.topic(0) for run in batch.by_sender()]
         most = max(most, analyser.sink.budget.subscriptions)
     list(analyser.finish())
     assert 250 * NODE_COST < most <= 300 * NODE_COST

@@ -67,7 +67,8 @@ def batches(draw: st.DrawFn) -> Batch:
         conn, side = divmod(place, 2)
         orders = sorted(draw(st.lists(st.integers(0, 4), min_size=len(run.first), max_size=len(run.first))))
         stream = run.stream._replace(conn=conn + 1, side=side)
-        runs.append(replace(run, stream=stream, orders=np.array(orders, np.int64)))
+        run.change(stream=stream)
+        runs.append(replace(run, orders=np.array(orders, np.int64)))
     return Batch(['odd "%" name \udcff', None], runs=draw(st.permutations(runs)))
 
 

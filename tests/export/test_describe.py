@@ -8,8 +8,9 @@ import pytest
 from tests.dissect.talks import hello, message
 from tests.traffic import Capture, Conversation
 from zmtpscope.dissect import Analyser, MessageRun, Options
+from zmtpscope.dissect.records.message_columns import columns_of_table
 from zmtpscope.export.describe import describe_command, describe_finding, describe_greeting, describe_leftover
-from zmtpscope.export.rows import RunWords
+from zmtpscope.export.rows import RowWords
 from zmtpscope.records import MASK, empty
 
 LONGEST = 1000
@@ -82,7 +83,7 @@ def test_an_envelope_of_a_thousand_addresses_is_counted() -> None:
     (run,) = [run for batch in Analyser(Options()).run(Capture(talk.packets)) for run in batch.runs]
     assert isinstance(run, MessageRun)
     assert np.count_nonzero(run.sizes == 0) == 1
-    said = RunWords(run, Options(), None).describe(0, 0)
+    said = RowWords(columns_of_table(run), Options(), None).describe(0, 0)
     assert 'via "address"' in said
     assert "and 995 more" in said
     assert "question" in said

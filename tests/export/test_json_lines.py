@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import pathlib
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, FrameRun, MessageRun, Options, Record
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records import topics
-from zmtpscope.dissect.records.batch import RANKS, Run
+from zmtpscope.dissect.records.batch import RANKS, Sender
 from zmtpscope.dissect.records.row_contents import Wanted, asked_rows
 from zmtpscope.export import json_lines, json_rows
 from zmtpscope.export.json_lines import escaped, line_of, line_of_record, lines
@@ -143,21 +143,23 @@ def message_runs(draw: st.DrawFn, stream: Stream = STREAM) -> MessageRun:
     packets = [draw(st.sampled_from([7, 8, (1 << 40) | 9])) for _ in messages]
     types = st.sampled_from([None, "PUB", "XPUB", "SUB", "REQ", "REP", "ROUTER", "100 %d %s"])
     as_array = lambda values: np.array(values, np.int64)  # noqa: E731
-    run = MessageRun(
+    sender = Sender(
         stream=stream,
         regime=regime(Framing.V2, "3.1", "NULL", Phase.TRAFFIC),
         confidence=draw(st.sampled_from(["proven", "likely", "guess"])),
         data=data[lost:kept],
         base=1000 + lost,
+        end=1000 + len(data),
+        version=draw(st.sampled_from([None, "3.1"])),
+        socket_type=draw(types),
+        peer_socket_type=draw(types),
+    )
+    run = MessageRun(
+        senders=[sender],
         offsets=as_array(offsets) + 1000,
         bodies=as_array(bodies) + 1000,
         sizes=as_array(sizes),
         flags=as_array(flags),
-        end=1000 + len(data),
-        pieces=None,
-        version=draw(st.sampled_from([None, "3.1"])),
-        socket_type=draw(types),
-        peer_socket_type=draw(types),
         first=as_array(first),
         last=as_array(last),
         complete=np.array([draw(st.sampled_from([True, True, True, False])) for _ in messages]),
@@ -200,10 +202,9 @@ payloads = st.builds(Dissected, st.sampled_from(["", "json", "text", "zre"]), wo
 def frames_of(run: MessageRun) -> FrameRun:
     """The frames of the first messages of a run, one by one."""
     count = len(run.first)
-    shared = {each.name: getattr(run, each.name) for each in fields(Run)}
     rows = {name: getattr(run, name) for name in ("orders", "packets", "times")}
     columns = {name: getattr(run, name)[:count] for name in ("offsets", "bodies", "sizes", "flags")}
-    return FrameRun(**{**shared, **columns}, messages=columns["offsets"], **rows)
+    return FrameRun(senders=run.senders, **columns, messages=columns["offsets"], **rows)
 
 
 @st.composite

@@ -82,7 +82,7 @@ def odd(batch: Batch) -> Batch:
     names = ['","file":"a","packet":1', '{"offset":1,"length":', "=1+1", "", None]
     types = ['","bodies_kept":"none', "PUB", "@a", ',"version":"\\', None]
     runs = [
-        replace(run, version=types[-place], peer_socket_type=types[place % len(types)])
+        replace(run, senders=[run.sender._replace(version=types[-place], peer_socket_type=types[place % len(types)])])
         for place, run in enumerate(batch.runs)
     ]
     return Batch([names[len(runs)], names[-len(runs)]], runs=runs)

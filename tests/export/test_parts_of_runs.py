@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.export.test_arrow import table
+from tests.export.test_arrow import batches, table
 from tests.export.test_json_lines import OPTIONS, frames_of, message_runs
 from tests.readings import CAPTURE_FILES
-from tests.runs import assert_columns_agree
+from tests.runs import assert_columns_agree, assert_runs_agree, joined
 from tests.suites import examples
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, MessageRun, Options
@@ -58,6 +58,14 @@ def test_any_parts_of_a_run_say_what_the_whole_does(run: MessageRun, cuts: set[i
     assert_says_the_same(Batch(FILES, runs=made), Batch(FILES, runs=[run]), options)
 
 
+@examples(200)
+@given(batches(), st.sampled_from(OPTIONS))
+def test_messages_of_several_sides_say_the_same_as_one_table(batch: Batch, options: Options) -> None:
+    table = Batch(batch.files, runs=[joined(batch.runs)])
+    assert_runs_agree(table)
+    assert_says_the_same(table, batch, options)
+
+
 @given(message_runs(), CUTS, CUTS)
 def test_parts_of_parts_are_parts(run: MessageRun, cuts: set[int], more: set[int]) -> None:
     made = [inner for part in parts(run, cuts) for inner in parts(part, more)]
@@ -97,5 +105,5 @@ def test_parts_of_the_runs_of_captures_say_what_the_whole_does(options: Options)
         for batch in Analyser(options).run(open_captures([str(path)])):
             if not batch.runs:
                 continue
-            parted = [part for run in batch.runs for part in parts(run, set(range(1, 4)) | {len(run.first) - 1})]
+            parted = [part for run in batch.by_sender() for part in parts(run, set(range(1, 4)) | {len(run.first) - 1})]
             assert_says_the_same(Batch(batch.files, runs=parted), Batch(batch.files, runs=batch.runs), options)

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from tests.export.test_json_lines import OPTIONS, STREAM, batches, batches_of_json, message_runs
 from tests.readings import CAPTURE_FILES
+from tests.runs import joined
 from tests.suites import examples
 from tests.twins import twins
 from zmtpscope.dissect import Batch, MessageRun, Options
-from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records.message_columns import MessageColumns, columns_of_table
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.export import sides_column
 from zmtpscope.export.clock import FORMS, Clock
 from zmtpscope.export.front import Front
-from zmtpscope.export.row_lines import RowWords
-from zmtpscope.export.rows import RunWords
+from zmtpscope.export.rows import RowWords
 from zmtpscope.export.styles import Paint, plain
 from zmtpscope.export.text import Look, TextLines
 from zmtpscope.payloads.registry import Registry
@@ -45,8 +45,8 @@ def assert_alike(columns: Columns, options: Options, clock: str = "r", paint: Pa
     wanted = []
     for row, (who, _) in enumerate(names):
         place = front.of_row(int(columns.packets[row]), int(columns.times[row]), columns.files)
-        words = RunWords(columns.runs[columns.run_of[row]], options, None)
-        wanted.append(f"{paint('dim', place)}{who}{words.describe(int(columns.row_of[row]), 0)}\n")
+        words = RowWords(columns_of_table(columns.alone(row)), options, None)
+        wanted.append(f"{paint('dim', place)}{who}{words.describe(0, 0)}\n")
     for lines_of in twins("zmtpscope.export.row_lines.lines_of"):
         words_of_all = RowWords(columns, options, None)
         for groups in ([range(count)], [range(row, row + 1) for row in range(count)]):
@@ -60,7 +60,7 @@ def assert_alike(columns: Columns, options: Options, clock: str = "r", paint: Pa
 def test_lines_of_captures_are_alike(options: Options) -> None:
     for path in CAPTURE_FILES:
         for batch in batches(path, options):
-            columns: list[Columns] = [FrameRowColumns.of_run(run, batch.files) for run in batch.frame_runs]
+            columns: list[Columns] = [FrameRowColumns.of_table(run, batch.files) for run in batch.frame_runs]
             if batch.runs:
                 columns.append(MessageColumns.of(batch))
             for each in columns:
@@ -85,14 +85,14 @@ def test_lines_of_json_are_alike() -> None:
 def test_any_lines_are_alike(
     runs: list[MessageRun], random: Random, options: Options, clock: str, paint: Paint, files: Sequence[str]
 ) -> None:
-    rows = [(number, row) for number, run in enumerate(runs) for row in range(len(run.orders))]
-    random.shuffle(rows)
+    places = [*range(sum(map(len, runs)))]
+    random.shuffle(places)
     for run in runs:
         run.packets += random.choice([0, 99_990, 10**9])
         if len(files) == 1:
             run.packets &= (1 << 40) - 1
-    run_of, row_of = np.array(rows, np.int64).T
-    assert_alike(MessageColumns(runs, run_of, row_of, files), options, clock, paint)
+    for tables in (runs, [joined(runs)]):
+        assert_alike(MessageColumns(tables, np.array(places), files), options, clock, paint)
 
 
 @examples(200)
@@ -104,7 +104,7 @@ def test_lines_name_sides_as_they_are_known_there(data: st.DataObject, most: int
         run = data.draw(message_runs(STREAM._replace(conn=conn, side=side)))
         run.times, run.packets = run.orders, run.orders + 1
         if most == 2:  # nothing is learned of those who were forgotten
-            run.socket_type = run.peer_socket_type = None
+            run.change(socket_type=None, peer_socket_type=None)
         batch.runs.append(run)
     together, apart = (TextLines(Look(Clock("r", lambda: 0)), Options()) for _ in range(2))
     with pytest.MonkeyPatch.context() as patch:

@@ -93,7 +93,8 @@ def test_different_topics_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None
     options = options_for(path, frames=False)
     batches = list(Analyser(options).run(open_captures([str(path)])))
     run = max(
-        (run for batch in batches for run in batch.runs if run.topics is not None), key=lambda run: len(run.first)
+        (run for batch in batches for run in batch.by_sender() if run.topics is not None),
+        key=lambda run: len(run.first),
     )
     assert run.topics is not None
     run = run.take(np.flatnonzero(run.topics >= 3))
@@ -101,7 +102,7 @@ def test_different_topics_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None
     for row, frame in enumerate(run.first.tolist()):  # all of them are different
         start = int(run.bodies[frame]) - run.base
         data[start : start + 3] = f"{row:03}".encode()
-    run.data, run.has_stars = bytes(data), True
+    run.change(data=bytes(data), has_stars=True)
     store = Store(options)
     store.append(Batch([str(path)], [run]))
     found = store.select(Filter("topic contains '001'"))

@@ -183,5 +183,5 @@ def rows_of(batch: Batch, options: Options) -> Iterator[Record]:
             at_frame += 1
         else:
             yield CLASSES[item.type]({name: (value,) for name, value in record_values(item, options).items()})
-    for row in range(at, len(order.run_of)):
+    for row in range(at, len(order.places)):
         yield Message(messages, row)

@@ -50,7 +50,7 @@ class Choosing:
         """Return the selected part of a batch."""
         chosen = self.chosen
         if chosen.conns:
-            runs = [run for run in batch.runs if run.stream.conn in chosen.conns]
+            runs = [run for run in batch.by_sender() if run.stream.conn in chosen.conns]
             batch = Batch(
                 batch.files, runs, [], [each for each in batch.records if each.values["conn"] in chosen.conns]
             )
@@ -71,7 +71,7 @@ class Choosing:
         for record in batch.records:
             if record.values.get("identity") == peer and record.values["conn"] is not None:
                 _remember(self._of_peer, record.values["conn"], record.order[0])
-        runs = [part for run in batch.runs if (part := self._behind(run)) is not None]
+        runs = [part for run in batch.by_sender() if (part := self._behind(run)) is not None]
         return Batch(batch.files, runs, [], [each for each in batch.records if self._is_behind(self._of_peer, each)])
 
     def _behind(self, run: MessageRun) -> MessageRun | None:
@@ -83,7 +83,7 @@ class Choosing:
         return None if not len(rows) else run if len(rows) == len(run.orders) else run.take(rows)
 
     def _remember_shown(self, batch: Batch) -> None:
-        for run in batch.runs:
+        for run in batch.by_sender():
             if run.stream.conn is not None:
                 _remember(self._shown, run.stream.conn, int(run.orders.min()))
         for record in batch.records:

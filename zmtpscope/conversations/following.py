@@ -73,7 +73,7 @@ class Following:
     def _selected(self, batch: Batch) -> Batch:
         """Return the messages and commands that the connection and the filters select."""
         conn = self.followed.conn
-        runs = [run for run in batch.runs if conn in (None, run.stream.conn)]
+        runs = [run for run in batch.by_sender() if conn in (None, run.stream.conn)]
         records = [each for each in batch.records if _has_content(each) and conn in (None, each.values["conn"])]
         told = Batch(batch.files, runs, [], records)
         for each in self.followed.filters:

@@ -32,7 +32,7 @@ class Names:
             identity = record.values.get("identity")
             if identity and len(identity) <= LONGEST_NAME and len(self.identities) < MAX_NAMES:
                 self.identities.add(identity)
-        for run in batch.runs:
+        for run in batch.by_sender():
             if run.topics is None or len(self._topics) >= MAX_NAMES:
                 continue
             marked = (run.flags[run.first] & MARKED) != 0  # subscriptions are not published topics

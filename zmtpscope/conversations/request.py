@@ -29,27 +29,22 @@ Frames = list[bytes]
 
 
 class _Message(NamedTuple):
-    """Row `row` of a run: one message, with its frames."""
+    """A message as a table of its own, with its frames."""
 
-    run: MessageRun
-    row: int
+    alone: MessageRun
     frames: Frames
 
     @property
     def place(self) -> tuple[int | None, int | None]:
         """The number of the connection, and the side."""
-        return self.run.stream.conn, self.run.stream.side
+        return self.alone.stream.conn, self.alone.stream.side
 
     @property
     def packets(self) -> tuple[int, int]:
         """The numbers of the first and the last packet."""
-        packets = self.run.packets[self.row], self.run.packet_ends[self.row]
+        packets = self.alone.packets[0], self.alone.packet_ends[0]
         first, last = (int(packet) & PACKET_MASK for packet in packets)
         return first, last
-
-    def alone(self) -> MessageRun:
-        """Return a run that contains only this message."""
-        return self.run.part(self.row, self.row + 1)
 
 
 @dataclass
@@ -84,7 +79,7 @@ class RequestHops:
         hops = [hop for message in messages for hop in self._of(message)]
         self._hop_packets.update((hop.place[0], packet) for hop in hops for packet in hop.packets)
         records = [each for each in batch.records if each.type in told and self._is_about_hops(each)]
-        return Batch(batch.files, [hop.alone() for hop in hops], [], records)
+        return Batch(batch.files, [hop.alone for hop in hops], [], records)
 
     def _is_about_hops(self, record: Record) -> bool:
         """Whether a record is about the connection of a hop, but not about another request on it."""
@@ -122,13 +117,10 @@ class RequestHops:
 
 def _messages(batch: Batch, options: Options) -> Iterator[_Message]:
     """Yield the messages of a batch with known frames, in order."""
-    order = batch.arranged()
-    if not len(order.run_of):
-        return
-    rows = MessageColumns.of_arrangement(order, batch.files, options).records()
-    for place, values in enumerate(rows):
+    columns = MessageColumns.of(batch, options)
+    for row, values in enumerate(columns.records() if len(columns) else ()):
         if values["bodies"] is not None and None not in values["bodies"]:
-            yield _Message(order.runs[order.run_of[place]], int(order.row_of[place]), values["bodies"])
+            yield _Message(columns.alone(row), values["bodies"])
 
 
 def _ends_with(frames: Frames, others: Frames) -> bool:

@@ -240,7 +240,7 @@ def derived_records(tables: Iterable[DerivedTable]) -> list[Record]:
 def _by_connection(batch: Batch) -> dict[str, Rows]:
     """Return the messages of TCP connections, by conn_id."""
     found: dict[str, Rows] = {}
-    for run in batch.runs:
+    for run in batch.by_sender():
         stream = run.stream
         if stream.conn is not None and len(run.first):
             rows = found.get(stream.conn_id)

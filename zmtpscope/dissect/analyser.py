@@ -303,14 +303,15 @@ class Analyser:
 
     def _read_behind_topics(self) -> None:
         """Dissect the content of one-frame messages that begin with a topic."""
-        runs, payloads = [run for run in self.sink.batch.runs if has_topic_in_front(run)], self.options.payloads
-        if not runs or payloads is None:
+        tables, payloads = [table for table in self.sink.batch.runs if has_topic_in_front(table)], self.options.payloads
+        if not tables or payloads is None:
             return
         if self.behind_topics is None:
             from zmtpscope.dissect.records.behind_topics import BehindTopics  # most captures need none
 
             self.behind_topics = BehindTopics(payloads)
-        self.behind_topics.read(runs)
+        for table in tables:
+            self.behind_topics.read(table)
 
     def _flush(self) -> Iterator[Batch]:
         """Yield the current batch unless it is empty."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from zmtpscope.dissect import FrameRun, MessageRun, Options, Record
 from zmtpscope.export.describe import DESCRIBE
-from zmtpscope.export.rows import RunWords
+from zmtpscope.export.rows import RowWords, doubt, noun
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.values import record_values
 from zmtpscope.words import counted
@@ -29,8 +29,8 @@ class Comments:
         self._lines: dict[int, list[str]] = {}
         self._left_out: dict[int, int] = {}
 
-    def add(self, reference: int, item: Record | MessageRun | FrameRun, index: int, words: RunWords | None) -> None:
-        """Add a record to the comment of a packet. For a row of a run, `index` is its row and `words` formats it."""
+    def add(self, reference: int, item: Record | MessageRun | FrameRun, index: int, words: RowWords | None) -> None:
+        """Add a record to the comment of a packet. For a row of a table, `index` is its row and `words` formats it."""
         lines = self._lines.get(reference)
         if self.is_full:
             return
@@ -51,7 +51,7 @@ class Comments:
         more = self._left_out.get(reference)
         return "\n".join([*lines, f"and {counted(more, 'more record')}"] if more else lines)
 
-    def _line(self, item: Record | MessageRun | FrameRun, index: int, words: RunWords | None) -> str:
+    def _line(self, item: Record | MessageRun | FrameRun, index: int, words: RowWords | None) -> str:
         if words is None:
             assert isinstance(item, Record)
             values = record_values(item, self.options)
@@ -60,8 +60,8 @@ class Comments:
                 return f"{number}decrypted {safe_text(values['name'] or 'command')}"
             hint = values.get("hint")
             return f"{number}{DESCRIBE[values['record']](values)}" + (f" -> {hint}" if hint else "")
-        run = words.run
-        number = f"c{run.stream.conn} "
-        if run.regime.opened and not self.options.show_secrets:
-            return f"{number}{words.message}{words.doubt} {counted(words.octets(index), 'octet')}"
+        sender = words.sender(index)
+        number = f"c{sender.stream.conn} "
+        if sender.regime.opened and not self.options.show_secrets:
+            return f"{number}{noun(sender)}{doubt(sender)} {counted(words.octets(index), 'octet')}"
         return number + words.describe(index, 0)

@@ -14,8 +14,9 @@ import numpy as np
 from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
 from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.dissect.records.message_columns import columns_of_table
 from zmtpscope.excerpt.comments import Comments
-from zmtpscope.export.rows import RunWords
+from zmtpscope.export.rows import RowWords
 
 MIN_PACKETS = 1 << 20
 
@@ -67,7 +68,7 @@ class WantedPackets:
         for run in _runs(batch):
             if run.stream.conn is not None:
                 self._recorded.add(run.stream.conn)
-            words = RunWords(run, self.options, None)
+            words = RowWords(columns_of_table(run), self.options, None)
             self._add_run(run, np.arange(len(run.orders)))
             for row, packet in enumerate(run.packets.tolist()):
                 self.comments.add(packet, run, row, words)
@@ -153,7 +154,7 @@ class WantedPackets:
 
 
 def _runs(batch: Batch) -> list[MessageRun | FrameRun]:
-    return [*batch.runs, *batch.frame_runs]
+    return [*batch.by_sender(), *batch.frame_runs]
 
 
 def _key(ip: str, port: int, other_ip: str, other_port: int) -> bytes:

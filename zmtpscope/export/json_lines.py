@@ -67,7 +67,7 @@ def _texts(batch: Batch, options: Options) -> Iterator[tuple[int, bytes]]:
     def line(item: Record | FrameRun) -> bytes:
         return line_of_record(item, options) if isinstance(item, Record) else line_of(next(frames))
 
-    if len(order.run_of):
+    if len(order.places):
         columns = MessageColumns.of_arrangement(order, batch.files, options)
         rows = JsonRows(columns, lambda row: line_of(columns.values(row)))
         for low, high in rows.chunks():

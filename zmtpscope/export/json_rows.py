@@ -64,16 +64,16 @@ class JsonRows:
     """The message rows of a batch, and the texts in their lines."""
 
     def __init__(self, columns: MessageColumns, careful: Careful) -> None:
-        runs = columns.runs
+        senders = columns.senders
         self.columns, self.options, self.careful = columns, columns.options, careful
         self.has_bodies = self.options.bodies != "none"
         """Whether lines contain bodies."""
         self.files = [orjson.dumps(file_name(name)) for name in columns.files]
-        # of each run
-        self.data = [run.data for run in runs]
-        self.shared = [_shared(run.stream, run.source) for run in runs]
-        self.types = [_types(run.version, run.socket_type, run.peer_socket_type) for run in runs]
-        worth = [(run.regime.opened, run.confidence) for run in runs]
+        # of each sender
+        self.data = [sender.data for sender in senders]
+        self.shared = [_shared(sender.stream, sender.source) for sender in senders]
+        self.types = [_types(sender.version, sender.socket_type, sender.peer_socket_type) for sender in senders]
+        worth = [(sender.regime.opened, sender.confidence) for sender in senders]
         self.incomplete = np.array([CLOSING_NUMBER[*each, False] for each in worth])
         self.whole = np.array([CLOSING_NUMBER[*each, True] for each in worth])
 

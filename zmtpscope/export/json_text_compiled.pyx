@@ -203,13 +203,13 @@ cdef class Rows:
     cdef dict topics
     cdef int64_t head
     cdef bint has_bodies
-    cdef const int64_t[:] run_of, row_of, packets, times, packet_ends, time_ends
+    cdef const int64_t[:] sender_of, places, packets, times, packet_ends, time_ends
     cdef const int64_t[:] lengths, firsts, counts, contents, special, topic_sizes
     cdef const int64_t[:] offsets, sizes, starts, begins, whole, incomplete
     cdef const uint8_t[:] is_kept, is_enveloped, complete
     cdef const int8_t[:] kept, inside
     # the row before, whose beginning the next one may share
-    cdef int64_t run_before, packet_before, time_before
+    cdef int64_t sender_before, packet_before, time_before
     cdef Py_ssize_t front_begin, front_end
 
     def __init__(self, rows):
@@ -223,8 +223,8 @@ cdef class Rows:
         self.topics = {}
         self.has_bodies = rows.has_bodies
         self.head = min(options.head, LARGEST_SIZE) if options.bodies == "head" else -1
-        self.payloads = [run.payloads for run in columns.runs]
-        self.run_of, self.row_of = columns.run_of, columns.row_of
+        self.payloads = columns.made.in_tables()
+        self.sender_of, self.places = columns.sender_of, columns.places
         self.packets, self.times = columns.packets, columns.times
         self.packet_ends, self.time_ends, self.lengths = columns.packet_ends, columns.time_ends, columns.lengths
         self.firsts, self.counts, self.contents = columns.first, columns.counts, columns.content
@@ -239,7 +239,7 @@ cdef class Rows:
 
     cdef int put_line(self, Text text, Py_ssize_t row) except -1:
         """The line of a row."""
-        cdef int64_t run = self.run_of[row], first = self.firsts[row], count = self.counts[row]
+        cdef int64_t sender = self.sender_of[row], first = self.firsts[row], count = self.counts[row]
         cdef bint is_usual = self.special[row] == 0 and self.is_kept[row]
         cdef bint is_sealed = self.special[row] == ENCRYPTED and self.sizes[first + count - 1] <= LARGEST_SIZE
         cdef tuple closing
@@ -247,40 +247,40 @@ cdef class Rows:
             is_usual = self.kept[row] != NOT_KEPT
         if not (is_usual or is_sealed):
             return text.put(self.rows.careful(row))
-        self.put_front(text, row, run)
+        self.put_front(text, row, sender)
         text.put_number(self.offsets[first])
         text.put(b',"length":')
         text.put_number(self.lengths[row])
         if is_usual:
-            self.put_frames(text, run, first, count)
+            self.put_frames(text, sender, first, count)
         else:
             text.put(b',"parts":null,"sizes":null,"bodies":null')
         text.put(<bytes?>self.ends_of_bodies[self.kept[row]])
         text.put_number(self.packet_ends[row] & PACKET_MASK)
         text.put(b',"ts_end_ns":')
         text.put_number(self.time_ends[row])
-        text.put(<bytes?>self.types[run])
-        closing = self.closings[self.whole[run] if self.complete[row] else self.incomplete[run]]
+        text.put(<bytes?>self.types[sender])
+        closing = self.closings[self.whole[sender] if self.complete[row] else self.incomplete[sender]]
         if is_usual:
-            self.put_meaning(text, row, run, first, count)
-            return self.put_inside(text, row, run, first + count - 1, closing)
+            self.put_meaning(text, row, sender, first, count)
+            return self.put_inside(text, row, sender, first + count - 1, closing)
         text.put(b',"envelope":null,"topic":null,"kind":"encrypted"')
         text.put(<bytes?>closing[0])
         text.put(b"null")
         return text.put(<bytes?>closing[1])
 
-    cdef int put_front(self, Text text, Py_ssize_t row, int64_t run) except -1:
+    cdef int put_front(self, Text text, Py_ssize_t row, int64_t sender) except -1:
         """Everything in front of the value of `offset`: often what the line before has there."""
         cdef int64_t packet = self.packets[row], time = self.times[row]
         cdef Py_ssize_t length = self.front_end - self.front_begin
-        cdef tuple shared = self.shared[run]
+        cdef tuple shared = self.shared[sender]
         cdef char *to
-        if length and run == self.run_before and packet == self.packet_before and time == self.time_before:
+        if length and sender == self.sender_before and packet == self.packet_before and time == self.time_before:
             to = text.reserve(length)  # which may move all of it
             memcpy(to, text.at + self.front_begin, length)
             text.used += length
             return 0
-        self.run_before, self.packet_before, self.time_before = run, packet, time
+        self.sender_before, self.packet_before, self.time_before = sender, packet, time
         self.front_begin = text.used
         text.put(<bytes?>shared[0])
         text.put_number(time)
@@ -296,7 +296,7 @@ cdef class Rows:
         self.front_end = text.used
         return 0
 
-    cdef int put_frames(self, Text text, int64_t run, int64_t first, int64_t count) except -1:
+    cdef int put_frames(self, Text text, int64_t sender, int64_t first, int64_t count) except -1:
         """`parts`, `sizes` and `bodies`, but for how these end."""
         cdef int64_t frame, size
         if count == 1:
@@ -318,25 +318,25 @@ cdef class Rows:
             size = self.sizes[frame]
             if 0 <= self.head < size:
                 size = self.head
-            self.put_body(text, run, frame, size)
+            self.put_body(text, sender, frame, size)
         return 0
 
-    cdef const uint8_t *octets(self, int64_t run, int64_t frame, int64_t size) except NULL:
+    cdef const uint8_t *octets(self, int64_t sender, int64_t frame, int64_t size) except NULL:
         """The first `size` octets of the body of a frame."""
-        cdef bytes data = <bytes?>self.data[run]
-        cdef int64_t start = self.starts[frame] - self.begins[run]
+        cdef bytes data = <bytes?>self.data[sender]
+        cdef int64_t start = self.starts[frame] - self.begins[sender]
         if size < 0 or not 0 <= start <= PyBytes_GET_SIZE(data) - size:
             raise IndexError("octets that were not kept")
         return <const uint8_t *>PyBytes_AS_STRING(data) + start
 
-    cdef int put_body(self, Text text, int64_t run, int64_t frame, int64_t size) except -1:
+    cdef int put_body(self, Text text, int64_t sender, int64_t frame, int64_t size) except -1:
         """The first `size` octets of a body, in base64."""
-        cdef const uint8_t *octets = self.octets(run, frame, size)
+        cdef const uint8_t *octets = self.octets(sender, frame, size)
         if size < LONG_BODY:
             return text.put_base64(octets, size)
         return text.put(<bytes?>b64encode(<const uint8_t[:size]>octets))
 
-    cdef int put_meaning(self, Text text, Py_ssize_t row, int64_t run, int64_t first, int64_t count) except -1:
+    cdef int put_meaning(self, Text text, Py_ssize_t row, int64_t sender, int64_t first, int64_t count) except -1:
         """`envelope`, `topic` and `kind`."""
         cdef int64_t size = self.topic_sizes[row]
         if size == NO_TOPIC and not (self.is_enveloped[row] and count > 1):
@@ -349,7 +349,7 @@ cdef class Rows:
         if size == NO_TOPIC:
             return text.put(b',"topic":null,"kind":"data"')
         text.put(b',"topic":')
-        text.put(self.topic(self.octets(run, first, size), size))
+        text.put(self.topic(self.octets(sender, first, size), size))
         return text.put(b',"kind":"data"')
 
     cdef bytes topic(self, const uint8_t *octets, int64_t size):
@@ -359,18 +359,18 @@ cdef class Rows:
             found = self.topics[head] = json_rows.topic_of(head)
         return found
 
-    cdef int put_inside(self, Text text, Py_ssize_t row, int64_t run, int64_t last, tuple closing) except -1:
+    cdef int put_inside(self, Text text, Py_ssize_t row, int64_t sender, int64_t last, tuple closing) except -1:
         """From behind `kind` on to the end: `payload`, and what stands around it."""
         cdef int64_t first = self.contents[row]
         if self.inside[row] == TEXT_INSIDE and self.is_short(first, last):
             text.put(<bytes?>closing[2])
-            self.put_frames_of_text(text, run, first, last)
+            self.put_frames_of_text(text, sender, first, last)
             return text.put(<bytes?>closing[3])
         text.put(<bytes?>closing[0])
         if self.inside[row] == OTHER_INSIDE:
-            self.put_made(text, self.payloads[run][self.row_of[row]])
+            self.put_made(text, self.payloads[self.places[row]])
         elif self.inside[row] == JSON_INSIDE:
-            self.put_json(text, row, run, last)
+            self.put_json(text, row, sender, last)
         elif self.inside[row] == TEXT_INSIDE:
             text.put(<bytes?>self.rows.payload(row))
         else:
@@ -388,19 +388,19 @@ cdef class Rows:
             left -= self.sizes[frame]
         return True
 
-    cdef int put_frames_of_text(self, Text text, int64_t run, int64_t first, int64_t last) except -1:
+    cdef int put_frames_of_text(self, Text text, int64_t sender, int64_t first, int64_t last) except -1:
         """The text of frames."""
         cdef int64_t frame
         for frame in range(first, last + 1):
             if frame > first:
                 text.put(BETWEEN)
-            text.put_text(self.octets(run, frame, self.sizes[frame]), self.sizes[frame])
+            text.put_text(self.octets(sender, frame, self.sizes[frame]), self.sizes[frame])
         return 0
 
-    cdef int put_json(self, Text text, Py_ssize_t row, int64_t run, int64_t frame) except -1:
+    cdef int put_json(self, Text text, Py_ssize_t row, int64_t sender, int64_t frame) except -1:
         """What a dissector makes of JSON; where the octets are plain, it is not made."""
         cdef int64_t size = self.sizes[frame]
-        cdef const uint8_t *octets = self.octets(run, frame, size)
+        cdef const uint8_t *octets = self.octets(sender, frame, size)
         cdef char fields[LONGEST_PLAIN]
         cdef Py_ssize_t written = plain_json(octets, size, fields)
         if written < 0:

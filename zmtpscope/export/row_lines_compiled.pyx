@@ -73,12 +73,12 @@ cdef class Numbers:
 
 @cython.final
 cdef class Rows:
-    """Rows of runs as columns, and the line that is written: `used` octets of `line`. What writes says whether there
+    """Rows as columns, and the line that is written: `used` octets of `line`. What writes says whether there
     was room."""
 
     cdef list payloads, messages
     cdef bytes data
-    cdef const int64_t[:] run_of, row_of, packets, times, first, last, content, starts, sizes, flags
+    cdef const int64_t[:] sender_of, places, packets, times, first, last, content, starts, sizes, flags
     cdef const uint8_t[:] is_whole, is_enveloped
     cdef const int8_t[:] inside
     cdef bint are_messages, has_one_file
@@ -93,9 +93,9 @@ cdef class Rows:
         self.are_messages = isinstance(columns, message_columns.MessageColumns)
         if not self.are_messages:
             return
-        self.run_of, self.row_of = columns.run_of, columns.row_of
-        self.payloads, self.inside = [run.payloads for run in columns.runs], columns.inside
-        self.messages = [(rows.noun(run) + rows.doubt(run)).encode() for run in columns.runs]
+        self.sender_of, self.places = columns.sender_of, columns.places
+        self.payloads, self.inside = columns.made.in_tables(), columns.inside
+        self.messages = [(rows.noun(sender) + rows.doubt(sender)).encode() for sender in columns.senders]
         self.first, self.last, self.content = columns.first, columns.last, columns.content
         self.data, self.starts = columns.octets.whole, columns.starts
         self.sizes, self.flags = columns.sizes, columns.flags
@@ -180,7 +180,7 @@ cdef class Rows:
         if not self.are_messages or not self.is_whole[row]:
             return False
         first, last, content = self.first[row], self.last[row], self.content[row]
-        message = self.messages[self.run_of[row]]
+        message = self.messages[self.sender_of[row]]
         if self.flags[first] & SPECIAL:
             return False
         if not self.put(PyBytes_AS_STRING(message), PyBytes_GET_SIZE(message)) or not self.put(b" ", 1):
@@ -198,7 +198,7 @@ cdef class Rows:
         if self.inside[row] == JSON_INSIDE:
             return self.put_json(last)
         if self.inside[row] == OTHER_INSIDE:
-            made = self.payloads[self.run_of[row]][self.row_of[row]]
+            made = self.payloads[self.places[row]]
             if made.protocol not in NOT_SHOWN:
                 return self.put_inside(made)
         if not self.limit:

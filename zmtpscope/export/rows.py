@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from zmtpscope.dissect import FrameRun, MessageRun, Options
-from zmtpscope.dissect.records.message_columns import KINDS, content_frames, is_enveloped
+from zmtpscope.dissect import Options
+from zmtpscope.dissect.records.batch import Sender
+from zmtpscope.dissect.records.message_columns import KINDS, MessageColumns, is_enveloped
+from zmtpscope.dissect.records.row_columns import RowColumns
 from zmtpscope.export.preview import OCTETS, parts_preview, preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.payloads.dissected import Dissected
@@ -40,38 +42,52 @@ NOT_SHOWN = ("", TEXT)
 
 
 class _Lists(NamedTuple):
-    """Columns of a run as lists, which are faster for single rows."""
+    """Columns as lists, which are faster for single rows: values of frames, then of rows."""
 
-    starts: list[int]
+    bodies: list[int]
     sizes: list[int]
     flags: list[int]
+    senders: list[int]
     first: list[int]
     last: list[int]
     complete: list[bool]
     content: list[int]
 
 
-class RunWords:
-    """Descriptions of the rows of one run. `width` is the terminal width, or None."""
+class RowWords:
+    """Descriptions of message or frame rows. `width` is the terminal width, or None."""
 
-    def __init__(self, run: MessageRun | FrameRun, options: Options, width: int | None) -> None:
-        self.run = run
+    def __init__(self, columns: RowColumns[Any], options: Options, width: int | None) -> None:
+        self.columns = columns
         self.options = options
         self.width = width
-        self.message = noun(run)
-        self.doubt = doubt(run)
-        self.enveloped = isinstance(run, MessageRun) and is_enveloped(run)
+        self.messages = columns if isinstance(columns, MessageColumns) else None
+        """The columns if rows are messages, otherwise None."""
+        self.compiled: object = None
+        """Cached state of the compiled `lines_of`."""
 
     @cached_property
     def _lists(self) -> _Lists:
-        run = self.run
-        if isinstance(run, MessageRun):
-            first, last, complete, content = run.first, run.last, run.complete, content_frames(run)
-        else:
-            first = last = content = np.arange(len(run.sizes))
-            complete = np.ones(len(first), np.bool_)
-        columns = run.bodies - run.base, run.sizes, run.flags, first, last, complete, content
-        return _Lists(*(column.tolist() for column in columns))
+        columns, messages = self.columns, self.messages
+        complete = np.ones(len(columns), np.bool_) if messages is None else messages.complete
+        content = columns.first if messages is None else messages.content
+        frames = columns.bodies, columns.sizes, columns.flags, columns.frame_senders
+        rows = columns.first, columns.last, complete, content
+        return _Lists(*(column.tolist() for column in (*frames, *rows)))
+
+    @cached_property
+    def sender_of(self) -> list[int]:
+        """The index of the sender of each row."""
+        senders: list[int] = self.columns.sender_of.tolist()
+        return senders
+
+    def sender(self, row: int) -> Sender:
+        """Return the sender of a row."""
+        return self.columns.senders[self.sender_of[row]]
+
+    def packet_and_time(self, row: int) -> tuple[int, int]:
+        """Return the packet reference and the time of a row."""
+        return int(self.columns.packets[row]), int(self.columns.times[row])
 
     def octets(self, index: int) -> int:
         """Return the octets of the bodies of row `index`."""
@@ -81,11 +97,12 @@ class RunWords:
     def describe(self, index: int, used: int) -> str:
         """Describe row `index`, after `used` characters of its line."""
         lists = self._lists
-        if isinstance(self.run, FrameRun):
-            flags = lists.flags[index] & 0xFF
+        if self.messages is None:
+            frame = lists.first[index]
+            flags = lists.flags[frame] & 0xFF
             more = " MORE" if flags & MORE else ""
-            what = f"  frame{self.doubt} {counted(lists.sizes[index], 'octet')}{more} flags {flags:02x}"
-            return what + self._bodies(index, index, used + len(what))
+            what = f"  frame{doubt(self.sender(index))} {counted(lists.sizes[frame], 'octet')}{more} flags {flags:02x}"
+            return what + self._bodies(frame, frame, used + len(what))
         what = self.named(index)
         return what if lists.flags[lists.first[index]] & SPECIAL else what + self._carried(index, used + len(what))
 
@@ -93,18 +110,19 @@ class RunWords:
         """Describe message `index` without contents: kind and size, and its topic or addresses."""
         lists = self._lists
         first, last = lists.first[index], lists.last[index]
-        doubt = self.doubt if lists.complete[index] else f"{self.doubt} incomplete"
+        sender = self.sender(index)
+        worth = doubt(sender) + ("" if lists.complete[index] else " incomplete")
         if lists.flags[first] & SPECIAL:
-            return self._special(self.run, index, doubt)
+            return self._special(index, worth)
         if first == last:
-            what = f"{self.message}{doubt} {counted(lists.sizes[first], 'octet')}"
+            what = f"{noun(sender)}{worth} {counted(lists.sizes[first], 'octet')}"
         else:
             sizes = lists.sizes[first : last + 1]
             many = len(sizes) > MAX_SIZES
             shown = f"{len(sizes)} parts {sum(sizes)}" if many else "+".join(map(str, sizes))
-            what = f"{self.message}{doubt} {shown} octets"
+            what = f"{noun(sender)}{worth} {shown} octets"
         content = lists.content[index]
-        if first < content and self.enveloped:
+        if first < content and is_enveloped(sender):
             addresses = content - 1 - first
             for frame in range(first, first + min(addresses, MAX_ADDRESSES)):
                 what += f" via {self._name(frame, LONGEST_ADDRESS)}"
@@ -117,12 +135,12 @@ class RunWords:
     def content(self, index: int) -> str:
         """Return the contents of message `index`, without sizes, topic and addresses."""
         if self._lists.flags[self._lists.first[index]] & SPECIAL:
-            return self._special(self.run, index, "")
+            return self._special(index, "")
         return self._carried(index, 0).lstrip(" ")
 
     def _carried(self, index: int, used: int) -> str:
         """Return the payload summary of a message, or the start of its frames, in the space after `used` characters."""
-        made = self.run.made(index) if isinstance(self.run, MessageRun) else None
+        made = None if self.messages is None else self.messages.made.of(index)
         if made is not None and made.protocol not in NOT_SHOWN:
             return inside(made, self._room(used))
         return self._bodies(self._lists.content[index], self._lists.last[index], used)
@@ -131,16 +149,16 @@ class RunWords:
         """Return the characters left in the line."""
         return room(self.width, used)
 
-    def _special(self, run: MessageRun | FrameRun, index: int, doubt: str) -> str:
-        sizes, first = self._lists.sizes, self._lists.first[index]
+    def _special(self, index: int, worth: str) -> str:
+        sizes, first, sender = self._lists.sizes, self._lists.first[index], self.sender(index)
         kind = KINDS[self._lists.flags[first] & SPECIAL]
         if kind == "encrypted":
-            inside = sizes[first] - SMALLEST_MESSAGE if run.regime.mechanism == "CURVE" else -1
+            inside = sizes[first] - SMALLEST_MESSAGE if sender.regime.mechanism == "CURVE" else -1
             size = f"{counted(inside, 'octet')} inside" if inside >= 0 else counted(sizes[first], "octet")
-            return f"message{doubt} encrypted, {size}"
+            return f"message{worth} encrypted, {size}"
         topic = to_text((self._head(first, TOPIC) or b"")[1:])
         everything = " (everything)" if sizes[first] == 1 else ""
-        return f"{kind.upper()} {quoted(topic)}{everything} ({self.message}){doubt}"
+        return f"{kind.upper()} {quoted(topic)}{everything} ({noun(sender)}){worth}"
 
     def _limit(self, used: int) -> int:
         """Return the maximum characters of bodies after `used` ones."""
@@ -167,21 +185,19 @@ class RunWords:
         return "not kept" if octets is None else name_of(octets, limit)
 
     def _head(self, frame: int, limit: int) -> bytes | None:
-        lists, data = self._lists, self.run.data
-        start, size = lists.starts[frame], lists.sizes[frame]
-        if start < 0 or (size and start >= len(data)):
-            return None
-        return data[start : start + min(size, limit)]
+        lists = self._lists
+        sender = self.columns.senders[lists.senders[frame]]
+        return sender.head(lists.bodies[frame], lists.sizes[frame], limit)
 
 
-def noun(run: MessageRun | FrameRun) -> str:
-    """Return the noun for messages of a run."""
-    return "decrypted message" if run.regime.opened else "message"
+def noun(sender: Sender) -> str:
+    """Return the noun for messages of a sender."""
+    return "decrypted message" if sender.regime.opened else "message"
 
 
-def doubt(run: MessageRun | FrameRun) -> str:
-    """Return the confidence of a run in parentheses, or "" if proven."""
-    return "" if run.confidence == "proven" else f" ({run.confidence})"
+def doubt(sender: Sender) -> str:
+    """Return the confidence of a sender in parentheses, or "" if proven."""
+    return "" if sender.confidence == "proven" else f" ({sender.confidence})"
 
 
 def room(width: int | None, used: int) -> int:

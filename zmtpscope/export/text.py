@@ -15,14 +15,15 @@ import numpy as np
 from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.message_columns import MessageColumns
-from zmtpscope.dissect.records.row_columns import FrameRowColumns
+from zmtpscope.dissect.records.batch import Sender
+from zmtpscope.dissect.records.message_columns import MessageColumns, columns_of_table
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.describe import DESCRIBE
 from zmtpscope.export.front import Files, Front
 from zmtpscope.export.repeats.folding import Folding
 from zmtpscope.export.repeats.stretches import Repeats, Stretch
-from zmtpscope.export.row_lines import RowWords, lines_of
+from zmtpscope.export.row_lines import lines_of
+from zmtpscope.export.rows import RowWords
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.sides_column import Column, SidesColumn
 from zmtpscope.export.styles import Paint, plain
@@ -106,7 +107,7 @@ class TextLines:
         news have no line."""
         number = 0
         words: dict[int, RowWords] = {}
-        """By run, because a run can have many stretches."""
+        """By table, because a table can have many stretches."""
         for item, low, high in batch.stretches():
             if isinstance(item, Record):
                 made: Sequence[str | None] = [self._record(item, batch.files)]
@@ -139,9 +140,7 @@ class TextLines:
         return item if isinstance(item, Record) else self._words_of(item, files), files
 
     def _words_of(self, item: MessageColumns | MessageRun | FrameRun, files: Files) -> RowWords:
-        if isinstance(item, MessageRun):
-            item = MessageColumns.of_run(item, files)
-        columns = FrameRowColumns.of_run(item, files) if isinstance(item, FrameRun) else item
+        columns = item if isinstance(item, MessageColumns) else columns_of_table(item, files)
         return RowWords(columns, self.options, self.look.width)
 
     def _lines(self, stretches: Iterable[Stretch]) -> Iterator[str]:
@@ -161,7 +160,7 @@ class TextLines:
                     for row, line in zip(some, self._rows(said, some), strict=True):
                         yield line
                         if has_details:
-                            yield from detail_lines(said.run(row), said.place_in_run(row), self.look, self.options)
+                            yield from detail_lines(said.columns.alone(row), 0, self.look, self.options)
 
     def _record(self, record: Record, files: Files) -> str | None:
         kind = record.type
@@ -228,17 +227,17 @@ class TextLines:
         """Return sender and receiver of each row. They differ in the first line of a connection."""
         names: list[Column] = []
         known: dict[int, Column] = {}
-        """By run, valid while `changes` is unchanged."""
+        """By sender, valid while `changes` is unchanged."""
         changes = self.sides.changes
         for row in rows:
-            number = words.run_of[row]
+            number = words.sender_of[row]
             column = known.get(number)
             if column is None:
-                run = words.run(row)
-                is_first = self.sides.is_new(run.stream)
-                column = self.sides.names(run.stream)
-                if is_first and isinstance(run, MessageRun):  # no earlier line has named the sides
-                    self._introduce(run)
+                sender = words.sender(row)
+                is_first = self.sides.is_new(sender.stream)
+                column = self.sides.names(sender.stream)
+                if is_first and words.messages is not None:  # no earlier line has named the sides
+                    self._introduce(sender)
                 if changes != self.sides.changes:
                     changes = self.sides.changes
                     known.clear()
@@ -261,22 +260,24 @@ class TextLines:
 
     def _pass_rows(self, run: MessageRun | FrameRun, low: int, high: int, files: Files) -> None:
         """Update the state as if the lines of rows had been formatted."""
-        is_new = self.sides.is_new(run.stream)
-        self.sides.names(run.stream)
-        if is_new and isinstance(run, MessageRun):
-            self._introduce(run)
-        if is_new and high - low > 1:
-            self.sides.names(run.stream)
+        for part in run.part(low, high).by_sender() if isinstance(run, MessageRun) else (run,):
+            is_new = self.sides.is_new(part.stream)
+            self.sides.names(part.stream)
+            if is_new and isinstance(part, MessageRun):
+                self._introduce(part.sender)
+            if is_new and min(len(part), high - low) > 1:
+                self.sides.names(part.stream)
         packets = run.packets[low:high]
         for file in np.unique(packets >> FILE_SHIFT).tolist():
             self.front.widen(self.front.packet(int(packets[packets >> FILE_SHIFT == file].max()), files))
         if self.look.clock.moves:
             self.look.clock(int(run.times[high - 1]))
 
-    def _introduce(self, run: MessageRun) -> None:
-        """Learn the socket types of the sides of a run that no line has named."""
-        self.sides.learn(run.stream, run.socket_type, None)
-        self.sides.learn(run.stream._replace(side=1 - (run.stream.side or 0)), run.peer_socket_type, None)
+    def _introduce(self, sender: Sender) -> None:
+        """Learn the socket types of a sender and its peer that no line has named."""
+        stream = sender.stream
+        self.sides.learn(stream, sender.socket_type, None)
+        self.sides.learn(stream._replace(side=1 - (stream.side or 0)), sender.peer_socket_type, None)
 
     def _who_of_record(self, record: Record) -> tuple[str, int]:
         """Return sender and receiver as known before this record, which describes its own additions."""

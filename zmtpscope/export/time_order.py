@@ -131,7 +131,7 @@ def _columns_of(batch: Batch) -> tuple[_Columns, list[Item]]:
     arranged = batch.arranged()
     items: list[Item] = []
     columns = _Columns(*[np.empty(0, np.int64)] * 6)
-    if arranged.runs:
+    if arranged.tables:
         rows = MessageColumns.of_arrangement(arranged, batch.files)
         items.append(rows)
         packets, places = rows.packets & PACKET_MASK, np.arange(len(rows))

@@ -62,16 +62,16 @@ def with_messages(filter: Filter, batch: Batch, options: Options, start: int | N
 
 
 def _messages_that_fulfil(filter: Filter, batch: Batch, options: Options, start: int | None) -> dict[int, Bool]:
-    """Return a mask of the matching messages of each run, by the id of the run."""
+    """Return a mask of the matching messages of each table, by the id of the table."""
     return _rows_that_fulfil(filter, MessageColumns.of(batch, options), start) if batch.runs else {}
 
 
 def _rows_that_fulfil(filter: Filter, columns: RowColumns[Any], start: int | None) -> dict[int, Bool]:
     fulfil = Rows(columns, start).that_fulfil(filter.condition)
-    of_runs = np.zeros(len(columns), np.bool_)
-    of_runs[columns.places] = fulfil
-    edges = np.cumsum([len(run.orders) for run in columns.runs])
-    return {id(run): rows for run, rows in zip(columns.runs, np.split(of_runs, edges[:-1]), strict=True)}
+    in_tables = np.zeros(len(columns), np.bool_)
+    in_tables[columns.places] = fulfil
+    edges = np.cumsum([len(table) for table in columns.tables])
+    return {id(table): rows for table, rows in zip(columns.tables, np.split(in_tables, edges[:-1]), strict=True)}
 
 
 def _taken(runs: Sequence[R], rows: Mapping[int, Bool]) -> list[R]:

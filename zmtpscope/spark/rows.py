@@ -58,10 +58,10 @@ class RowBatches:
             self._waiting.frame_runs += part.frame_runs
             self._waiting.records += part.records
         self._rows += len(part.records)
-        runs: list[MessageRun | FrameRun] = [*part.runs, *part.frame_runs]
-        for run in runs:
-            self._rows += len(run.orders)
-            self._octets += len(run.data)
+        tables: list[MessageRun | FrameRun] = [*part.runs, *part.frame_runs]
+        for table in tables:
+            self._rows += len(table)
+            self._octets += sum(len(sender.data) for sender in table.senders)
         if self._rows >= MAX_ROWS or self._octets >= MAX_WAITING:
             yield from self.finish()
 

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
+from zmtpscope.dissect import Batch, Options, Record
 from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.batch import Sender
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.payloads.dissected import Dissected
@@ -28,8 +29,8 @@ class Keeps(Protocol):
     """Storage for data that do not fit into columns. Methods return the place and, unless it is known otherwise, the
     size."""
 
-    def octets(self, run: MessageRun | FrameRun) -> int:
-        """Keep the octets of a run."""
+    def octets(self, sender: Sender) -> int:
+        """Keep the octets of a sender."""
 
     def made(self, made: Dissected) -> tuple[int, int]:
         """Keep the result of a dissector."""
@@ -103,7 +104,7 @@ def pack(batch: Batch, options: Options, keeps: Keeps) -> Chunk:
     def code_of(stream: Stream) -> int:
         return streams.setdefault(stream, len(streams))
 
-    count = len(order.run_of) + len(order.between)
+    count = len(order.places) + len(order.between)
     kinds = np.zeros(count, np.int64)
     records: dict[str, list[Record]] = {}
     for number, (place, item, _) in enumerate(order.between):
@@ -113,14 +114,15 @@ def pack(batch: Batch, options: Options, keeps: Keeps) -> Chunk:
         else:
             kinds[place + number] = FRAME
     tables: dict[int, Any] = {}
-    if len(order.run_of):
+    if len(order.places):
         columns = MessageColumns.of_arrangement(order, batch.files, options)
-        codes = [code_of(run.stream) for run in order.runs]
-        tables[MESSAGE] = pack_messages(columns, codes, [keeps.octets(run) for run in order.runs], keeps.made)
+        codes = [code_of(sender.stream) for sender in columns.senders]
+        places = [keeps.octets(sender) for sender in columns.senders]
+        tables[MESSAGE] = pack_messages(columns, codes, places, keeps.made)
     if batch.frame_runs:
         frames = FrameRowColumns.of(batch.frame_runs, batch.files)
-        codes = [code_of(run.stream) for run in frames.runs]
-        tables[FRAME] = pack_frames(frames, codes, [keeps.octets(run) for run in frames.runs])
+        codes = [code_of(sender.stream) for sender in frames.senders]
+        tables[FRAME] = pack_frames(frames, codes, [keeps.octets(sender) for sender in frames.senders])
     for type_, each in records.items():
         tables[NUMBER_OF[type_]] = pack_records(type_, each, code_of, keeps.rest)
     return Chunk(Streams.of(list(streams)), Packed.of(kinds), tables)

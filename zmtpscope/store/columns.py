@@ -171,8 +171,8 @@ class StoredRows(StoredColumns):
         """Return, for each frame, the stream offset of its message."""
         return self.of_first_frames("offsets") - self.table.rows["messages"].all()
 
-    def word_of_run(self, name: str) -> Words:
-        """Return a word that all rows of a run share."""
+    def word_of_sender(self, name: str) -> Words:
+        """Return a word that all rows of a sender share."""
         shared = self.table.shared
         place = SHARED.index(name)
         return Words([each[place] for each in shared.words], shared.codes.take(self.run_of))

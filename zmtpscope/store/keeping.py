@@ -6,9 +6,8 @@ import marshal
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zmtpscope.dissect import FrameRun, MessageRun
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import Pieces
+from zmtpscope.dissect.records.batch import Pieces, Sender
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.store.rows import IN_FILES
 from zmtpscope.store.segment_index import SegmentIndex
@@ -29,16 +28,16 @@ class Keeping:
         self._begin = spool.end
         self._size = 0
         self._pieces: list[bytes] = []
-        self._of_runs: dict[int, int] = {}
+        self._of_senders: dict[int, int] = {}
 
-    def octets(self, run: MessageRun | FrameRun) -> int:
-        """Keep the octets of a run unless they are in the capture files, and return their place. Runs cut from one run
-        share octets."""
-        if self.is_indexed and not run.source and not run.has_stars:
+    def octets(self, sender: Sender) -> int:
+        """Keep the octets of a sender unless they are in the capture files, and return their place. Senders can share
+        octets."""
+        if self.is_indexed and not sender.source and not sender.has_stars:
             return IN_FILES
-        place = self._of_runs.get(id(run.data))
+        place = self._of_senders.get(id(sender.data))
         if place is None:
-            place = self._of_runs[id(run.data)] = self._add(run.data)
+            place = self._of_senders[id(sender.data)] = self._add(sender.data)
         return place
 
     def made(self, made: Dissected) -> tuple[int, int]:

@@ -37,7 +37,7 @@ def with_secrets(packet: WholePacket, units: Batch, *, shows_leftovers: bool) ->
 
 def _units(units: Batch, *, shows_leftovers: bool) -> Iterator[tuple[range, list[range]]]:
     """Yield the stream range of every record, and the ranges of secrets in it."""
-    for run in units.runs:
+    for run in units.by_sender():
         begins, stops = run.offsets[run.first].tolist(), (run.bodies[run.last] + run.sizes[run.last]).tolist()
         for row, (begin, stop) in enumerate(zip(begins, stops, strict=True)):
             made = run.made(row)

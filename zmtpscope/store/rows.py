@@ -14,7 +14,7 @@ import numpy as np
 
 from zmtpscope.dissect import FrameRun, MessageRun
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import Pieces
+from zmtpscope.dissect.records.batch import FRAME_COLUMNS, Pieces, Sender
 from zmtpscope.dissect.records.columns import numbers
 from zmtpscope.dissect.records.message_columns import JSON_INSIDE, OTHER_INSIDE, TEXT_INSIDE, MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
@@ -133,7 +133,7 @@ def pack_messages(
     made = [columns.made.of(row) for row in np.flatnonzero(inside == OTHER_INSIDE).tolist()]
     kept = np.array([keep(each) for each in made if each is not None], np.int64).reshape(-1, 2)
     packets, times = columns.joined("packets"), columns.joined("times")
-    counts = np.diff(columns.first_in_runs, append=len(columns.sizes))
+    counts = columns.counts_in_tables
     in_runs = {
         "complete": columns.joined("complete"),
         "orders": columns.joined("orders"),
@@ -175,26 +175,27 @@ def _runs_and_frames(
 ) -> dict[str, Any]:
     """Return the columns of runs, and those of `frames` in record order. Columns are packed before they are reordered,
     because narrow ones move faster."""
-    runs: Sequence[MessageRun | FrameRun] = columns.runs
-    first_offsets = np.array([run.offsets[0] for run in runs])
+    senders, sender_of = columns.senders, columns.frame_senders
+    first_offsets = np.zeros(len(senders), np.int64)
+    first_offsets[sender_of[::-1]] = columns.offsets[::-1]
     of_runs = {
-        "ends": [run.end for run in runs],
-        "bases": [run.base for run in runs],
-        "kept": [len(run.data) for run in runs],
+        "ends": [sender.end for sender in senders],
+        "bases": [sender.base for sender in senders],
+        "kept": [len(sender.data) for sender in senders],
         "places": places,
         "first_offsets": first_offsets,
     }
     of_frames = {
-        "offsets": columns.offsets - first_offsets.repeat(columns.frame_counts),
+        "offsets": columns.offsets - first_offsets[sender_of],
         "headers": columns.bodies - columns.offsets,
         "sizes": columns.sizes,
         "flags": columns.flags,
     }
     return {
         "streams": Packed.of(np.array(streams, np.int64)),
-        "shared": Words.of(tuple(getattr(run, name, None) for name in SHARED) for run in runs),
+        "shared": Words.of(tuple(getattr(sender, name) for name in SHARED) for sender in senders),
         "runs": {name: Packed.of(np.array(values, np.int64)) for name, values in of_runs.items()},
-        "run_of": Packed.of(columns.run_of),
+        "run_of": Packed.of(columns.sender_of),
         "frames": {name: Packed.of(column).at(frames) for name, column in of_frames.items()},
     }
 
@@ -257,10 +258,8 @@ class Unpacked:
         """Return a column of the rows."""
         return self.packed.rows[name].take(self.places)
 
-    def runs(
-        self, stream_of: Callable[[int], Stream], source: Source
-    ) -> Iterator[tuple[dict[str, Any], slice, slice, bool]]:
-        """Yield the parts of each run: common fields, slices of its rows and frames, and whether its octets are
+    def runs(self, stream_of: Callable[[int], Stream], source: Source) -> Iterator[tuple[Sender, slice, slice, bool]]:
+        """Yield the parts of each run: its sender, slices of its rows and frames, and whether its octets are
         available. A run is split at gaps of more than `NEAR` octets."""
         packed = self.packed
         first = self.ends - self.counts
@@ -281,19 +280,19 @@ class Unpacked:
             place = packed.runs["places"][run]
             place += start - base if place != IN_FILES else 0
             data = source.octets(stream, place, start, stop)
-            fields = dict(zip(SHARED, packed.shared[run], strict=True))
-            fields |= {
-                "stream": stream,
-                "data": data or b"",
-                "base": start if data is not None else stop,
-                "end": packed.runs["ends"][run],
-                "pieces": source.pieces(stream, int(begins[low]), int(stops[high - 1])),
-                "offsets": self.offsets[frames],
-                "bodies": self.bodies[frames],
-                "sizes": self.sizes[frames],
-                "flags": self.flags[frames],
-            }
-            yield fields, slice(low, high), frames, data is not None
+            sender = Sender(
+                stream=stream,
+                data=data or b"",
+                base=start if data is not None else stop,
+                end=packed.runs["ends"][run],
+                pieces=source.pieces(stream, int(begins[low]), int(stops[high - 1])),
+                **dict(zip(SHARED, packed.shared[run], strict=True)),
+            )
+            yield sender, slice(low, high), frames, data is not None
+
+    def fields(self, sender: Sender, frames: slice) -> dict[str, Any]:
+        """Return the fields of rows of a sender that consist of these frames."""
+        return {"senders": [sender]} | {name: getattr(self, name)[frames] for name in FRAME_COLUMNS}
 
 
 def message_runs(
@@ -313,7 +312,7 @@ def message_runs(
     which = packed.payload_places()[rows.places] if others.any() else inside
     first = rows.ends - rows.counts
     runs = []
-    for fields, some, frames, are_there in rows.runs(stream_of, source):
+    for sender, some, frames, are_there in rows.runs(stream_of, source):
         payloads: list[Dissected | None] | None = None
         if others[some].any():
             found = packed.payloads
@@ -323,7 +322,7 @@ def message_runs(
             ]
         has_topics = bool((topics[some] >= 0).any())
         run = MessageRun(
-            **fields,
+            **rows.fields(sender, frames),
             **{name: column[some] for name, column in columns.items()},
             first=first[some] - frames.start,
             last=rows.ends[some] - 1 - frames.start,
@@ -345,8 +344,8 @@ def _with_topics(run: MessageRun, texts: Sequence[bytes | None]) -> Iterator[Mes
         part = run.part(row, row + 1)
         if text is not None:
             mark = int(part.flags[0]) & MARKED
-            part.data = MARKS[mark] + text
-            part.base, part.topics = int(part.bodies[0]), np.array([len(text)])
+            part.change(data=MARKS[mark] + text, base=int(part.bodies[0]))
+            part.topics = np.array([len(text)])
         yield part
 
 
@@ -357,8 +356,8 @@ def frame_runs(packed: PackedRows, places: Int64, stream_of: Callable[[int], Str
     columns["messages"] = rows.offsets - rows.row("messages")
     return [
         FrameRun(
-            **{name: value for name, value in fields.items() if name not in SHARED or name in ("regime", "confidence")},
+            **rows.fields(sender, frames),
             **{name: column[some] for name, column in columns.items()},
         )
-        for fields, some, _, _ in rows.runs(stream_of, source)
+        for sender, some, frames, _ in rows.runs(stream_of, source)
     ]

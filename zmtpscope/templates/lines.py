@@ -74,7 +74,7 @@ class TemplateLines:
     def _chunks(self, order: Arrangement) -> Iterator[tuple[int, int]]:
         """Yield (low, high) ranges of message rows to format at once. If a line depends on the line before it, a range
         contains no other record between its rows."""
-        count = len(order.run_of)
+        count = len(order.places)
         edges = {*range(0, count, ROWS), count}
         if self._moves:
             edges.update(place for place, _, _ in order.between)
@@ -98,4 +98,4 @@ class TemplateLines:
 
 
 def _part(order: Arrangement, low: int, high: int, files: Sequence[str | None], options: Options) -> MessageColumns:
-    return MessageColumns(order.runs, order.run_of[low:high], order.row_of[low:high], files, options)
+    return MessageColumns(order.tables, order.places[low:high], files, options)

@@ -327,10 +327,10 @@ def test_an_interval_without_messages_ends_by_the_clock() -> None:
 
 def test_runs_of_short_connections_are_not_kept_for_their_last_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixty thousand connections with a message each kept a run each, which takes far more than its data."""
-    monkeypatch.setattr(rates, "MAX_HELD", 4 * rates.RUN_COST)
+    monkeypatch.setattr(rates, "MAX_HELD", 4 * rates.TABLE_COST)
     counted = Rates(None)
     for batch in Analyser(Options()).run(open_captures([str(CAPTURES / "patterns/pubsub.pcap")], block_size=1)):
         for _ in counted.feed(batch):
             pass
     kept = [last for last in counted.connections.last if isinstance(last, columns.UnreadMessage)]
-    assert len({id(last.run) for last in kept}) <= 4
+    assert len({id(last.table) for last in kept}) <= 4

@@ -82,7 +82,7 @@ class TopicSearch:
     def feed(self, batch: Batch) -> None:
         """Search the messages of a batch."""
         self._files = batch.files
-        for run in batch.runs:
+        for run in batch.by_sender():
             if run.socket_type in PUBLISHERS_AND_RADIO:
                 rows = self._matching(run)
                 if len(rows):

@@ -79,9 +79,8 @@ class MessageRows:
                             secrets += self._look_inside(stream, assembly, part)
                         written[side].append(part)
                 for frames in frame_runs:
-                    data = frames.data
-                    frames.data = starred(data, frames.base, secrets)
-                    frames.has_stars = frames.data is not data
+                    data = starred(frames.data, frames.base, secrets)
+                    frames.change(data=data, has_stars=data is not frames.data)
                 batch.frame_runs += frame_runs
             stream.messages.forget_holes()
         for to, steps in self.topics.assign(written, wants_topics=self.options.records):
@@ -224,7 +223,7 @@ class MessageRows:
         """Return the run with the other side's socket type: as announced, before that as inferred, before that as
         forced. Each applies from the segment that made it known, so the run may be split."""
         peer = self.view.streams[1 - side]
-        run.peer_socket_type = peer.assumed_type
+        run.change(peer_socket_type=peer.assumed_type)
         parts = [run]
         if peer.inferred_type is not None and self.inference is not None:
             parts = _with_type_from(parts[-1], self.inference.since, peer.inferred_type)
@@ -240,5 +239,5 @@ def _with_type_from(run: MessageRun, since: int, peer_socket_type: str | None) -
     if cut == len(run.first):
         return [run]
     after = run.part(cut, len(run.first)) if cut else run
-    after.peer_socket_type = peer_socket_type
+    after.change(peer_socket_type=peer_socket_type)
     return [run.part(0, cut), after] if cut else [run]

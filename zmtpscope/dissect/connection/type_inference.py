@@ -130,11 +130,9 @@ class TypeInference:
         after = run.take(behind) if cut else run
         found = self.types[side]
         if found is not None and after.regime.socket_type is None:
-            after.regime = _with_type(after.regime, found)
-            if isinstance(after, MessageRun):
-                after.socket_type = found
-                if found in SUBSCRIBERS:
-                    _mark(after)
+            after.change(regime=_with_type(after.regime, found), socket_type=found)
+            if isinstance(after, MessageRun) and found in SUBSCRIBERS:
+                _mark(after)
         return [run.take(before), after] if cut else [after]
 
     def release(self) -> None:

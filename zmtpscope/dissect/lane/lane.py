@@ -456,21 +456,30 @@ class Lane:
         if not self.sink.options.records:
             wanted &= (self.remembered.is_judged[messages.slots[chosen]] != 0) | ~now.passed_by[chosen]
         judged: dict[MessageRows, bool] = {}
+        plain: dict[int, PlainSide] = {}
+        """Sides of turns whose messages are neither checked nor dissected."""
         rows: Rows | None = None
         for turn in chosen[wanted].tolist():
             side, is_passed_by = self.sessions.side_of(slots[turn]), bool(now.passed_by[turn])
+            if side.judge is None and is_passed_by:
+                if side.is_written:
+                    plain[turn] = side
+                continue
             if side.wants_rows or not is_passed_by:
                 rows = rows or Rows(messages, arrived, now.texts, now.json, now.topics)
-                runs = rows.runs_of(turn, side, is_passed_by=is_passed_by)
+                table = rows.table_of([turn], [side], are_passed_by=is_passed_by)
                 if side.judge is None or side.reading is None:
-                    if not is_passed_by:
-                        self._ask(slots[turn], runs)
-                    self.sink.batch.runs += runs if side.is_written else []
+                    parts = [*table.by_sender()]
+                    self._ask(slots[turn], parts)
+                    self.sink.batch.runs += parts if side.is_written else []
                 else:
-                    side.reading.messages.in_clear.message_runs += runs
+                    side.reading.messages.in_clear.message_runs += table.by_sender()
                     judged[side.judge] = judged.get(side.judge, True) and is_passed_by
             if side.judge is not None and side.payloads is not None and side.is_looked_into and is_passed_by:
                 side.payloads.side.pass_by(int(counts[turn]))
+        if plain:
+            rows = rows or Rows(messages, arrived, now.texts, now.json, now.topics)
+            self.sink.batch.runs.append(rows.table_of([*plain], [*plain.values()], are_passed_by=True))
         return judged
 
     def _ask(self, slot: int, runs: list[MessageRun]) -> None:

@@ -12,7 +12,7 @@ from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection.message_rows import FOLLOWED
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.lane.turns import Messages, cumulated, differences
-from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.batch import Int64, MessageRun, Sender
 from zmtpscope.dissect.records.columns import Bool
 from zmtpscope.dissect.records.message_columns import content_among
 from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts
@@ -202,20 +202,11 @@ def _joined(messages: Messages) -> MessageRun:
     """Return the messages of all turns as one run over joined octets, as if one side had sent them."""
     (data, shift), none = messages.joined, messages.first
     return MessageRun(
-        stream=NOBODY,
-        regime=ANY_REGIME,
-        confidence="proven",
-        data=data,
-        base=0,
+        senders=[Sender(NOBODY, ANY_REGIME, "proven", data, 0, len(data))],
         offsets=messages.offsets + shift,
         bodies=messages.bodies + shift,
         sizes=messages.sizes,
         flags=messages.flags,
-        end=len(data),
-        pieces=None,
-        version=None,
-        socket_type=None,
-        peer_socket_type=None,
         first=messages.first,
         last=messages.last,
         complete=np.ones(len(messages.first), np.bool_),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,8 +12,9 @@ from zmtpscope.dissect.lane.arrived import Arrived, arrival_in, behind
 from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MAX_OPEN, PlainSide
 from zmtpscope.dissect.lane.slots import Slots
 from zmtpscope.dissect.lane.stretches import scan
-from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.batch import Int64, MessageRun, Sender
 from zmtpscope.dissect.records.columns import Bool, numbers
+from zmtpscope.dissect.records.message_columns import NO_TOPIC
 from zmtpscope.dissect.stream import assembly
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT, KNOWN_SIZES
 from zmtpscope.dissect.stream.runs import cut_large
@@ -197,8 +198,6 @@ class Rows:
         self.messages = messages
         self.texts, self.json = texts, json
         """Masks of the messages that are plain text, and that are JSON, if requested."""
-        self.has_texts: list[bool] = [] if texts is None else messages.any_of(texts).tolist()
-        self.has_json: list[bool] = [] if json is None else messages.any_of(json).tolist()
         remembered, slots = messages.turns.remembered, messages.slots
         first, last = messages.first, messages.last
         shift = messages.spread(arrived.shifts[messages.directions])
@@ -217,48 +216,63 @@ class Rows:
             row = int(messages.edges[turn])
             arrival = arrival_in(remembered.pieces_of(int(messages.slots[turn])), int(starts[row]))
             self.packets[row], self.times[row] = arrival.packet, arrival.time
-        begins = messages.spread(messages.frame_edges[:-1])
-        self.first, self.last = first - begins, last - begins
-        self.complete = np.ones(len(first), np.bool_)
         self.topics = topics
         """Topic sizes of messages, if known here."""
-        self.edges: list[int] = messages.edges.tolist()
-        self.frame_edges: list[int] = messages.frame_edges.tolist()
 
-    def runs_of(self, turn: int, side: PlainSide, *, is_passed_by: bool) -> list[MessageRun]:
-        """Return the messages of a turn, which must have some. `is_passed_by`: they need no dissection."""
-        messages, turns = self.messages, self.messages.turns
-        rows = slice(self.edges[turn], self.edges[turn + 1])
-        frames = slice(self.frame_edges[turn], self.frame_edges[turn + 1])
-        data, end = turns.data[turn], int(turns.ends[turn])
-        run = MessageRun(
-            stream=side.stream,
-            regime=side.regime,
-            confidence=side.confidence,
-            data=data,
-            base=end - len(data),
+    def table_of(self, turns: Sequence[int], sides: Sequence[PlainSide], *, are_passed_by: bool) -> MessageRun:
+        """Return the messages of some turns, each of which has some, sent by `sides`. `are_passed_by` means that they
+        need no dissection."""
+        messages, data, ends = self.messages, self.messages.turns.data, self.messages.ends.tolist()
+        senders = []
+        for turn, side in zip(turns, sides, strict=True):
+            octets, end = data[turn], ends[turn]
+            senders.append(
+                Sender(
+                    stream=side.stream,
+                    regime=side.regime,
+                    confidence=side.confidence,
+                    data=octets,
+                    base=end - len(octets),
+                    end=end,
+                    version=side.version,
+                    socket_type=side.regime.socket_type,
+                    peer_socket_type=side.peer_socket_type,
+                )
+            )
+        chosen = np.array(turns)
+        counts = messages.counts.messages[chosen]
+        rows: slice | Int64 = slice(None)
+        frames: slice | Int64 = slice(None)
+        first, last = messages.first, messages.last
+        if int(counts.sum()) < len(messages):
+            rows = numbers(messages.edges[:-1][chosen], counts)
+            of_turns, begins = messages.counts.frames[chosen], messages.frame_edges[:-1][chosen]
+            frames = numbers(begins, of_turns)
+            shifts = (begins - cumulated(of_turns)[:-1]).repeat(counts)
+            first, last = first[rows] - shifts, last[rows] - shifts
+        texts = self.texts[rows] if self.texts is not None and are_passed_by else None
+        json = self.json[rows] if self.json is not None and are_passed_by else None
+        topics = self.topics[rows]
+        table = MessageRun(
+            senders=senders,
+            sender_of=None if len(senders) == 1 else np.arange(len(senders)).repeat(counts),
             offsets=messages.offsets[frames],
             bodies=messages.bodies[frames],
             sizes=messages.sizes[frames],
             flags=messages.flags[frames],
-            end=end,
-            pieces=None,
-            version=side.version,
-            socket_type=side.regime.socket_type,
-            peer_socket_type=side.peer_socket_type,
-            first=self.first[rows],
-            last=self.last[rows],
-            complete=self.complete[rows],
+            first=first,
+            last=last,
+            complete=np.ones(len(first), np.bool_),
             orders=self.orders[rows],
             packets=self.packets[rows],
             times=self.times[rows],
             packet_ends=self.packet_ends[rows],
             time_ends=self.time_ends[rows],
-            topics=self.topics[rows] if side.subscribed and side.is_written else None,
-            texts=self.texts[rows] if self.texts is not None and is_passed_by and self.has_texts[turn] else None,
-            json=self.json[rows] if self.json is not None and is_passed_by and self.has_json[turn] else None,
+            topics=topics if (topics != NO_TOPIC).any() else None,
+            texts=texts if texts is not None and texts.any() else None,
+            json=json if json is not None and json.any() else None,
         )
-        return list(cut_large(run, side.limit))
+        return cut_large(table, sides[0].limit)
 
 
 def go_on(messages: Messages, arrived: Arrived, chosen: Int64) -> None:

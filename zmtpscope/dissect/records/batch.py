@@ -1,6 +1,6 @@
 """The results of the analyser: records in the order in which they become decidable, and message rows as columns.
 
-A `Batch` holds the results of one block of packets: `MessageRun`s (columns, one row per message of one side) and
+A `Batch` holds the results of one block of packets: `MessageRun`s (columns, one row per message of any side) and
 `Record`s (everything else, one small object each). `Batch.arranged()` sorts both into the order of the record schema:
 by the packet that made a record decidable, then by connection, side and stream offset. `stretches()` and `in_order()`
 iterate in this order.
@@ -11,7 +11,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, NamedTuple, TypeVar
+from itertools import pairwise
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,13 +154,11 @@ class Record:
         return SCHEMA, self.type, conn, conn_id, side, self.ts_ns, self.file, self.packet, *ends
 
 
-@dataclass(slots=True, eq=False)
-class Run:
-    """Frames of one side, in stream order, as columns.
+class Sender(NamedTuple):
+    """The side that sent some rows: what is the same for all of them, and the octets kept of them.
 
-    The header of frame j is at stream offsets `offsets[j]..bodies[j]`, its body at `bodies[j]..bodies[j] + sizes[j]`.
-    `data[0]` has stream offset `base`; body octets outside `data` were not kept. `flags` are those of
-    `zmtpscope.zmtp.events.FrameColumns`.
+    `data[0]` has stream offset `base`; octets outside `data` were not kept. A side with several values has one sender
+    for each.
     """
 
     stream: Stream
@@ -167,26 +166,15 @@ class Run:
     confidence: str
     data: bytes
     base: int
-    offsets: Int64
-    bodies: Int64
-    sizes: Int64
-    flags: Int64
     end: int
     """Stream offset after the last octet received. The last body may extend beyond it."""
-    pieces: Pieces | None
+    pieces: Pieces | None = None
     """Set only with `Options.details`."""
-    has_stars: bool = field(default=False, kw_only=True)
+    version: str | None = None
+    socket_type: str | None = None
+    peer_socket_type: str | None = None
+    has_stars: bool = False
     """Whether `data` has stars in place of passwords."""
-
-    @property
-    def sealing(self) -> int:
-        """Octets of CURVE sealing between the header and the body of a frame."""
-        return SMALLEST_MESSAGE if self.regime.opened else 0
-
-    def length(self, first: int, last: int) -> int:
-        """Return the number of captured octets from the header of frame `first` to the end of frame `last`."""
-        body = int(self.bodies[last])
-        return body + min(int(self.sizes[last]), self.end - body) - int(self.offsets[first])
 
     @property
     def source(self) -> int:
@@ -194,37 +182,154 @@ class Run:
         return self.regime.source
 
     @property
+    def sealing(self) -> int:
+        """Octets of CURVE sealing between the header and the body of a frame."""
+        return SMALLEST_MESSAGE if self.regime.opened else 0
+
+    @property
     def longest_short_header(self) -> int:
         """Maximum octets before a body whose size is not written in eight octets, with sealing."""
         return (LONGEST_SHORT_ZWS if self.regime.framing is Framing.ZWS else LONGEST_SHORT) + self.sealing
 
-    def head(self, frame: int, limit: int | None = None) -> bytes | None:
-        """Return the first octets of the body of `frame`, at most `limit`, or None if they were not kept."""
-        start = int(self.bodies[frame]) - self.base
-        size = int(self.sizes[frame])
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Connection, side and source, by which rows are ordered."""
+        return place_of(self.stream), self.stream.side or 0, self.source
+
+    def head(self, offset: int, size: int, limit: int | None = None) -> bytes | None:
+        """Return the first octets of a body of `size` octets at a stream offset, at most `limit`, or None if they were
+        not kept."""
+        start = offset - self.base
         if start < 0 or (size and start >= len(self.data)):
             return None
         return self.data[start : start + (size if limit is None else min(size, limit))]
 
 
-@dataclass(slots=True, eq=False)
-class MessageRun(Run):
-    """Messages of one side. Message i has the frames `first[i]..last[i]`, both included.
+class Senders(TypedDict):
+    """The senders of rows, and the index of the sender of each row."""
 
-    The messages contain every frame of the run, in order, at least one. `orders` are the ordinals of the segments that
-    made the messages decidable. `packets` and `times` are those of their first octets, `packet_ends` and `time_ends`
-    those of their last.
+    senders: list[Sender]
+    sender_of: Int64 | None
+
+
+def used_senders(senders: list[Sender], sender_of: Int64) -> Senders:
+    """Return the senders that have rows."""
+    used, renumbered = np.unique(sender_of, return_inverse=True)
+    found = [senders[number] for number in used.tolist()]
+    return {"senders": found, "sender_of": None if len(found) == 1 else renumbered}
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Run:
+    """Rows as columns: frames of one or many sides.
+
+    The header of frame j is at stream offsets `offsets[j]..bodies[j]`, its body at `bodies[j]..bodies[j] + sizes[j]`.
+    `flags` are those of `zmtpscope.zmtp.events.FrameColumns`. The rows of a sender are in stream order.
     """
 
-    version: str | None
-    socket_type: str | None
-    peer_socket_type: str | None
+    senders: list[Sender]
+    sender_of: Int64 | None = None
+    """The index of the sender of each row. None: there is one sender."""
+    offsets: Int64
+    bodies: Int64
+    sizes: Int64
+    flags: Int64
+    orders: Int64
+    """Ordinals of the segments that made the rows decidable."""
+    packets: Int64
+    times: Int64
+    """`packets` and `times` are those of the first octets of the rows."""
+
+    def __len__(self) -> int:
+        return len(self.orders)
+
+    def sender_at(self, row: int) -> Sender:
+        """Return the sender of a row."""
+        return self.senders[0 if self.sender_of is None else self.sender_of[row]]
+
+    def _senders_of(self, rows: slice | Int64) -> Senders:
+        """Return the senders of some rows."""
+        if self.sender_of is None:
+            return {"senders": self.senders, "sender_of": None}
+        return used_senders(self.senders, self.sender_of[rows])
+
+    # -- of rows with one sender ---------------------------------------------------------------------------------------
+
+    @property
+    def sender(self) -> Sender:
+        """The only sender."""
+        (sender,) = self.senders
+        return sender
+
+    @property
+    def stream(self) -> Stream:
+        return self.sender.stream
+
+    @property
+    def regime(self) -> Regime:
+        return self.sender.regime
+
+    @property
+    def confidence(self) -> str:
+        return self.sender.confidence
+
+    @property
+    def data(self) -> bytes:
+        return self.sender.data
+
+    @property
+    def base(self) -> int:
+        return self.sender.base
+
+    @property
+    def end(self) -> int:
+        return self.sender.end
+
+    @property
+    def pieces(self) -> Pieces | None:
+        return self.sender.pieces
+
+    @property
+    def source(self) -> int:
+        return self.sender.source
+
+    @property
+    def version(self) -> str | None:
+        return self.sender.version
+
+    @property
+    def socket_type(self) -> str | None:
+        return self.sender.socket_type
+
+    @property
+    def peer_socket_type(self) -> str | None:
+        return self.sender.peer_socket_type
+
+    def length(self, first: int, last: int) -> int:
+        """Return the number of captured octets from the header of frame `first` to the end of frame `last`."""
+        body = int(self.bodies[last])
+        return body + min(int(self.sizes[last]), self.end - body) - int(self.offsets[first])
+
+    def head(self, frame: int, limit: int | None = None) -> bytes | None:
+        """Return the first octets of the body of `frame`, at most `limit`, or None if they were not kept."""
+        return self.sender.head(int(self.bodies[frame]), int(self.sizes[frame]), limit)
+
+    def change(self, **fields: Any) -> None:
+        """Change fields of the only sender of these rows. Other rows of this sender keep its fields."""
+        self.senders = [self.sender._replace(**fields)]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class MessageRun(Run):
+    """Messages. Message i has the frames `first[i]..last[i]`, both included.
+
+    The messages contain every frame, in order, at least one. `packet_ends` and `time_ends` are the packets and times
+    of their last octets.
+    """
+
     first: Int64
     last: Int64
     complete: NDArray[np.bool_]
-    orders: Int64
-    packets: Int64
-    times: Int64
     packet_ends: Int64
     time_ends: Int64
     payloads: list[Dissected | None] | None = None
@@ -238,19 +343,33 @@ class MessageRun(Run):
     without a topic. None: no message has one."""
 
     def part(self, low: int, high: int) -> MessageRun:
-        """Return the messages `low..high` (high excluded), at least one, as a run that shares the octets."""
-        rows, begin = slice(low, high), int(self.first[low])
-        frames = slice(begin, int(self.last[high - 1]) + 1)
-        return self._of(rows, frames, self.first[rows] - begin, self.last[rows] - begin)
+        """Return the messages `low..high` (high excluded), at least one; they share the octets."""
+        return self._part(low, high, self._senders_of(slice(low, high)))
 
     def take(self, rows: Int64) -> MessageRun:
-        """Return the messages `rows` (ascending, at least one) as a run that shares the octets."""
+        """Return the messages `rows` (ascending, at least one); they share the octets."""
         first = self.first[rows]
         counts = self.last[rows] - first + 1
         ends = np.cumsum(counts)
-        return self._of(rows, numbers(first, counts), ends - counts, ends - 1)
+        return self._of(rows, numbers(first, counts), ends - counts, ends - 1, self._senders_of(rows))
 
-    def _of(self, rows: slice | Int64, frames: slice | Int64, first: Int64, last: Int64) -> MessageRun:
+    def by_sender(self) -> Iterator[MessageRun]:
+        """Yield the messages in order, consecutive ones of one sender together."""
+        if self.sender_of is None:
+            yield self
+            return
+        cuts = np.flatnonzero(self.sender_of[1:] != self.sender_of[:-1]) + 1
+        for low, high in pairwise([0, *cuts.tolist(), len(self)]):
+            yield self._part(low, high, {"senders": [self.sender_at(low)], "sender_of": None})
+
+    def _part(self, low: int, high: int, senders: Senders) -> MessageRun:
+        rows, begin = slice(low, high), int(self.first[low])
+        frames = slice(begin, int(self.last[high - 1]) + 1)
+        return self._of(rows, frames, self.first[rows] - begin, self.last[rows] - begin, senders)
+
+    def _of(
+        self, rows: slice | Int64, frames: slice | Int64, first: Int64, last: Int64, senders: Senders
+    ) -> MessageRun:
         columns: dict[str, Any] = {name: getattr(self, name)[frames] for name in FRAME_COLUMNS}
         for name in ("complete", "orders", "packets", "times", "packet_ends", "time_ends"):
             columns[name] = getattr(self, name)[rows]
@@ -261,7 +380,7 @@ class MessageRun(Run):
             columns["payloads"] = (
                 self.payloads[rows] if isinstance(rows, slice) else [self.payloads[row] for row in rows.tolist()]
             )
-        return replace(self, first=first, last=last, **columns)
+        return MessageRun(**senders, first=first, last=last, **columns)
 
     def made(self, row: int) -> Dissected | None:
         """Return the dissector result of a message, parsing JSON if necessary. None for plain text, or without a
@@ -269,7 +388,8 @@ class MessageRun(Run):
         if self.json is not None and self.json[row]:
             from zmtpscope.payloads.json import dissected  # loaded only if used
 
-            return dissected(self.head(int(self.last[row])) or b"")
+            frame = self.last[row]
+            return dissected(self.sender_at(row).head(int(self.bodies[frame]), int(self.sizes[frame])) or b"")
         return None if self.payloads is None else self.payloads[row]
 
     def topic(self, row: int) -> bytes | None:
@@ -277,19 +397,16 @@ class MessageRun(Run):
         size = -1 if self.topics is None else int(self.topics[row])
         if size < 0:
             return None
-        frame = self.first[row]
-        start = int(self.bodies[frame]) - self.base + bool(self.flags[frame] & MARKED)
-        return self.data[start : start + size]
+        frame, sender = self.first[row], self.sender_at(row)
+        start = int(self.bodies[frame]) - sender.base + bool(self.flags[frame] & MARKED)
+        return sender.data[start : start + size]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class FrameRun(Run):
-    """Single frames, made if frame records are wanted. `messages` are the offsets of their messages."""
+    """Single frames of one side, made if frame records are wanted. `messages` are the offsets of their messages."""
 
     messages: Int64
-    orders: Int64
-    packets: Int64
-    times: Int64
 
     def take(self, rows: Int64) -> FrameRun:
         """Return the frames `rows` (ascending, at least one) as a run that shares the octets."""
@@ -297,19 +414,18 @@ class FrameRun(Run):
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
 
-R = TypeVar("R", MessageRun, FrameRun)
+T = TypeVar("T", bound=Run)
 
 
 class Arrangement(NamedTuple):
     """A batch in record order: message rows as columns, and the records and frame rows between them.
 
-    Row i is row `row_of[i]` of `runs[run_of[i]]`. Each (place, item, index) of `between` precedes row `place`: a record
-    (index -1), or a frame row.
+    Row i is row `places[i]` of all `tables` together. Each (place, item, index) of `between` precedes row `place`: a
+    record (index -1), or a frame row.
     """
 
-    runs: list[MessageRun]
-    run_of: Int64
-    row_of: Int64
+    tables: list[MessageRun]
+    places: Int64
     between: list[tuple[int, Record | FrameRun, int]]
 
 
@@ -331,6 +447,11 @@ class Batch:
     segments: list[Segments] = field(default_factory=list)
     until: int = 0
 
+    def by_sender(self) -> Iterator[MessageRun]:
+        """Yield the messages of each sender as a table of their own."""
+        for table in self.runs:
+            yield from table.by_sender()
+
     def of_type(self, type_: str) -> Batch:
         """Return the records of one type, as a batch of them alone."""
         if type_ == "message":
@@ -340,97 +461,110 @@ class Batch:
         return Batch(self.files, records=[each for each in self.records if each.type == type_])
 
     def in_order(self) -> Iterator[tuple[Record | MessageRun | FrameRun, int]]:
-        """Yield every record in record order: (Record, -1), or a run and the index of its row."""
+        """Yield every record in record order: (Record, -1), or rows and the index of one of them."""
         for item, low, high in self.stretches():
             for index in range(low, high):
                 yield item, index
 
     def stretches(self) -> Iterator[tuple[Record | MessageRun | FrameRun, int, int]]:
-        """Yield the same, with consecutive message rows of a run together: (run, low, high) for its rows `low..high`
+        """Yield the same, with consecutive messages of a table together: (table, low, high) for its rows `low..high`
         (high excluded), or (Record, -1, 0)."""
-        runs, run_of, row_of, between = self.arranged()
-        cuts = np.ones(len(run_of) + 1, np.bool_)
-        cuts[1:-1] = (run_of[1:] != run_of[:-1]) | (row_of[1:] != row_of[:-1] + 1)
+        tables, places, between = self.arranged()
+        table_of, row_of = tables_and_rows(tables, places)
+        cuts = np.ones(len(places) + 1, np.bool_)
+        cuts[1:-1] = (table_of[1:] != table_of[:-1]) | (row_of[1:] != row_of[:-1] + 1)
         cuts[[place for place, _, _ in between]] = True
         begins = np.flatnonzero(cuts)
         stretches = zip(
             begins[:-1].tolist(),
-            run_of[begins[:-1]].tolist(),
+            table_of[begins[:-1]].tolist(),
             row_of[begins[:-1]].tolist(),
             np.diff(begins).tolist(),
             strict=True,
         )
         at = 0
-        for begin, run, row, count in stretches:
+        for begin, table, row, count in stretches:
             while at < len(between) and between[at][0] == begin:
                 yield between[at][1], between[at][2], between[at][2] + 1
                 at += 1
-            yield runs[run], row, row + count
+            yield tables[table], row, row + count
         for _, item, index in between[at:]:
             yield item, index, index + 1
 
     def arranged(self) -> Arrangement:
         """Return the batch in record order, as columns."""
-        messages = sorted(self.runs, key=_place_of_run)
-        frames = sorted(self.frame_runs, key=_place_of_run)
-        runs: list[MessageRun | FrameRun] = [*messages, *frames]
-        run_of, row_of, ordinals = _rows_in_order(runs, mixed=bool(frames))
+        tables: list[MessageRun | FrameRun] = [*self.runs, *self.frame_runs]
+        places, ordinals = rows_in_order(tables)
 
-        def order_at(place: int) -> Order:
-            return _order_of_row(runs[run_of[place]], int(row_of[place]), int(ordinals[place]))
+        def order_at(row: int) -> Order:
+            return _order_of_row(*table_and_row(tables, int(places[row])), int(ordinals[row]))
 
         records = sorted(self.records, key=order_of_record)
         decided = np.array([record.order[0] for record in records], np.int64)
-        places, highs = (np.searchsorted(ordinals, decided, side).tolist() for side in ("left", "right"))
-        for at, (record, low, high) in enumerate(zip(records, places, highs, strict=True)):
+        in_front, highs = (np.searchsorted(ordinals, decided, side).tolist() for side in ("left", "right"))
+        for at, (record, low, high) in enumerate(zip(records, in_front, highs, strict=True)):
             if low < high:  # rows decided by the same segment
-                places[at] = low + bisect_left(range(low, high), record.order, key=order_at)
+                in_front[at] = low + bisect_left(range(low, high), record.order, key=order_at)
         between: list[tuple[int, Record | FrameRun, int]]
-        between = [(place, record, -1) for place, record in zip(places, records, strict=True)]
+        between = [(place, record, -1) for place, record in zip(in_front, records, strict=True)]
         if self.frame_runs:
-            is_message = run_of < len(messages)
-            apart = np.flatnonzero(~is_message)
-            for place, run, row in zip(apart.tolist(), run_of[apart].tolist(), row_of[apart].tolist(), strict=True):
-                between.append((place, frames[run - len(messages)], row))
+            messages = sum(map(len, self.runs))
+            is_message = places < messages
+            for row in np.flatnonzero(~is_message).tolist():
+                between.append((row, *table_and_row(self.frame_runs, int(places[row]) - messages)))
             between.sort(key=lambda each: (each[0], each[2]))
-            run_of, row_of = run_of[is_message], row_of[is_message]
             moved = np.append(0, np.cumsum(is_message)).tolist()
             between = [(moved[place], item, index) for place, item, index in between]
-        return Arrangement(messages, run_of, row_of, between)
+            places = places[is_message]
+        return Arrangement([*self.runs], places, between)
 
 
-class RowOrder(NamedTuple, Generic[R]):
-    """Rows in record order: row i is row `row_of[i]` of `runs[run_of[i]]`."""
-
-    runs: list[R]
-    run_of: Int64
-    row_of: Int64
-
-
-def rows_in_order(runs: Sequence[R]) -> RowOrder[R]:
-    """Return the rows of runs of one kind in record order."""
-    by_place: list[R] = sorted(runs, key=_place_of_run)
-    run_of, row_of, _ = _rows_in_order(by_place, mixed=False)
-    return RowOrder(by_place, run_of, row_of)
-
-
-def _rows_in_order(runs: Sequence[MessageRun | FrameRun], *, mixed: bool) -> tuple[Int64, Int64, Int64]:
-    """Return run, row and ordinal of every row in record order. Runs are sorted by side and rows by offset, so a stable
-    sort by ordinal is enough, unless frames and messages are mixed."""
-    if not runs:
+def rows_in_order(tables: Sequence[MessageRun | FrameRun]) -> tuple[Int64, Int64]:
+    """Return the places of the rows of all tables together in record order, and their ordinals in this order."""
+    if not tables:
         nothing = np.empty(0, np.int64)
-        return nothing, nothing, nothing
-    counts = [len(run.orders) for run in runs]
-    orders = np.concatenate([run.orders for run in runs])
-    run_of = np.repeat(np.arange(len(runs)), counts)
-    row_of = np.concatenate([np.arange(count) for count in counts])
-    if mixed:
-        offsets = np.concatenate([_row_offsets(run) for run in runs])
-        places = np.array([_place_of_run(run) for run in runs])[run_of]
-        by_order = np.lexsort((places[:, 3], offsets, places[:, 2], places[:, 1], places[:, 0], orders))
-    else:
-        by_order = np.argsort(orders, kind="stable")
-    return run_of[by_order], row_of[by_order], orders[by_order]
+        return nothing, nothing
+    orders = tables[0].orders if len(tables) == 1 else np.concatenate([table.orders for table in tables])
+    by_order = np.argsort(orders, kind="stable")
+    sorted_orders = orders[by_order]
+    senders = senders_of_rows(tables)[by_order]
+    if ((sorted_orders[1:] == sorted_orders[:-1]) & (senders[1:] != senders[:-1])).any():  # decided by one segment
+        keys = [(*sender.place, _rank(table)) for table in tables for sender in table.senders]
+        conn, side, source, rank = np.array(keys)[senders].T
+        offsets = np.concatenate([_row_offsets(table) for table in tables])[by_order]
+        by_order = by_order[np.lexsort((rank, offsets, source, side, conn, sorted_orders))]
+    return by_order, sorted_orders
+
+
+def senders_of_rows(tables: Sequence[MessageRun | FrameRun]) -> Int64:
+    """Return the sender of each row of all tables together, as its index among the senders of all tables."""
+    if len(tables) == 1 and tables[0].sender_of is not None:
+        return tables[0].sender_of
+    counts = [len(table) for table in tables]
+    before = np.cumsum([0, *(len(table.senders) for table in tables[:-1])])
+    if all(table.sender_of is None for table in tables):
+        senders: Int64 = before.repeat(counts)
+        return senders
+    numbers_of = [np.zeros(len(table), np.int64) if table.sender_of is None else table.sender_of for table in tables]
+    joined: Int64 = np.concatenate(numbers_of) + before.repeat(counts)
+    return joined
+
+
+def tables_and_rows(tables: Sequence[MessageRun], places: Int64) -> tuple[Int64, Int64]:
+    """Return the index of the table of each of the rows `places` of all tables together, and the index of the row in
+    it."""
+    begins = np.cumsum([0, *map(len, tables)])
+    table_of = begins.searchsorted(places, "right") - 1
+    return table_of, places - begins[table_of]
+
+
+def table_and_row(tables: Sequence[T], place: int) -> tuple[T, int]:
+    """Return the table of row `place` of all tables together, and the index of the row in it."""
+    for table in tables:
+        if place < len(table):
+            return table, place
+        place -= len(table)
+    raise IndexError("no such row")
 
 
 DATAGRAMS = 1 << 62
@@ -449,17 +583,14 @@ def order_of_record(record: Record) -> tuple[Order, str]:
     return record.order, record.own["id"] if record.type == "finding" else ""
 
 
-def _place_of_run(run: MessageRun | FrameRun) -> tuple[int, int, int, int]:
-    """Return (conn, side, source, rank)."""
-    rank = RANKS["message" if isinstance(run, MessageRun) else "frame"]
-    return place_of(run.stream), run.stream.side or 0, run.source, rank
+def _rank(table: MessageRun | FrameRun) -> int:
+    return RANKS["message" if isinstance(table, MessageRun) else "frame"]
 
 
-def _row_offsets(run: MessageRun | FrameRun) -> Int64:
-    return run.offsets[run.first] if isinstance(run, MessageRun) else run.offsets
+def _row_offsets(table: MessageRun | FrameRun) -> Int64:
+    return table.offsets[table.first] if isinstance(table, MessageRun) else table.offsets
 
 
-def _order_of_row(run: MessageRun | FrameRun, row: int, ordinal: int) -> Order:
-    conn, side, source, rank = _place_of_run(run)
-    frame = int(run.first[row]) if isinstance(run, MessageRun) else row
-    return ordinal, conn, side, source, int(run.offsets[frame]), rank
+def _order_of_row(table: MessageRun | FrameRun, row: int, ordinal: int) -> Order:
+    frame = int(table.first[row]) if isinstance(table, MessageRun) else row
+    return ordinal, *table.sender_at(row).place, int(table.offsets[frame]), _rank(table)

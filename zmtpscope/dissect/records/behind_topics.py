@@ -6,13 +6,14 @@ dissected again, by stateless formats only (JSON, MessagePack), and without find
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.topics import has_topic_in_front
 from zmtpscope.payloads.api import Payload
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.dissectors import TEXT
@@ -42,34 +43,37 @@ class BehindTopics:
         asked = [each for each in self.registry.asked().dissectors if each.tells_at_once]
         return np.array([any(each.may_begin(octet) for each in asked) for octet in range(256)])
 
-    def read(self, runs: Iterable[MessageRun]) -> None:
+    def read(self, table: MessageRun) -> None:
         """Dissect the content after topics of published messages that no dissector has claimed."""
-        for run in runs:
-            if run.topics is not None:
+        found: dict[int, Dissected] = {}
+        begin = 0
+        for run in table.by_sender():
+            if run.topics is not None and has_topic_in_front(run):
                 rows = _behind_topics(run, run.topics)
                 rows = rows[self._begins[_first_octets(run, run.topics, rows)]] if len(rows) else rows
-                if len(rows):
-                    self._read(run, run.topics, rows)
+                found.update((begin + row, made) for row, made in self._read(run, run.topics, rows))
+            begin += len(run)
+        if found:
+            table.payloads = [*(table.payloads or [None] * len(table))]
+            for row, made in found.items():
+                table.payloads[row] = made
+            if table.texts is not None:
+                table.texts = table.texts.copy()
+                table.texts[[*found]] = False
 
-    def _read(self, run: MessageRun, topics: Int64, rows: Int64) -> None:
-        made, starts = run.payloads or [None] * len(run.first), run.bodies - run.base
-        found: list[int] = []
+    def _read(self, run: MessageRun, topics: Int64, rows: Int64) -> Iterator[tuple[int, Dissected]]:
+        """Yield the rows of messages of a sender with readable content after the topic, with the result."""
+        starts = run.bodies - run.base
         for row in rows.tolist():
             frame, size = int(run.first[row]), int(topics[row])
             start, stop = int(starts[frame]), int(starts[frame] + run.sizes[frame])
-            whole = made[row]
+            whole = None if run.payloads is None else run.payloads[row]
             if whole is not None and whole.protocol != TEXT:
                 continue
             told = self._told(run.data[start + size : stop])
             if told is not None:
                 summary = as_summary(f"{to_text(run.data[start : start + size])} {told.summary}")
-                made[row] = Dissected(told.protocol, summary, told.fields)
-                found.append(row)
-        if found:
-            run.payloads = made
-            if run.texts is not None:
-                run.texts = run.texts.copy()
-                run.texts[found] = False
+                yield row, Dissected(told.protocol, summary, told.fields)
 
     def _told(self, octets: bytes) -> Dissected | None:
         """Return the dissected octets after a topic, or None."""

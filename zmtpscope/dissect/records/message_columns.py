@@ -1,7 +1,7 @@
 """The columns of message rows. Every field of a message row is derived here (docs/decisions/columns.md).
 
-`octets` joins the octets kept of all runs. The body of frame j is `sizes[j]` octets; the first `held[j]` of them were
-kept, at `octets[starts[j]:]`.
+`octets` joins the octets kept of all senders. The body of frame j is `sizes[j]` octets; the first `held[j]` of them
+were kept, at `octets[starts[j]:]`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.options import Options
-from zmtpscope.dissect.records.batch import HEAD_KEPT, Arrangement, Batch, MessageRun
+from zmtpscope.dissect.records.batch import (
+    HEAD_KEPT,
+    Arrangement,
+    Batch,
+    FrameRun,
+    MessageRun,
+    Sender,
+    rows_in_order,
+    table_and_row,
+)
 from zmtpscope.dissect.records.columns import (
     Bool,
     Booleans,
@@ -28,7 +37,7 @@ from zmtpscope.dissect.records.columns import (
     Words,
     numbers,
 )
-from zmtpscope.dissect.records.row_columns import RowColumns, common, word_of_run
+from zmtpscope.dissect.records.row_columns import NOTHING, FrameRowColumns, RowColumns, common, word_of_sender
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.values import BETWEEN_FRAMES, LONGEST_SUMMARY, shortened
 from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, MARKED, SPECIAL, SUBSCRIBE
@@ -58,10 +67,8 @@ UNLIMITED = 2**64 - 1
 
 DEFAULT = Options()
 
-NOTHING: Int64 = np.empty(0, np.int64)
 
-
-def is_enveloped(run: MessageRun) -> bool:
+def is_enveloped(run: MessageRun | Sender) -> bool:
     """Whether the socket types imply that frames before an empty frame are an envelope (wire.md 10.1)."""
     return not REQUESTERS.isdisjoint((run.socket_type, run.peer_socket_type))
 
@@ -118,20 +125,25 @@ class Made(NamedTuple):
     collector runs.
     """
 
-    runs: Sequence[MessageRun]
-    run_of: Int64
-    row_of: Int64
+    tables: Sequence[MessageRun]
+    places: Int64
 
     def of(self, row: int) -> Dissected | None:
         """Return the dissector result of a message, parsing JSON if necessary, or None."""
-        run: MessageRun = self.runs[self.run_of[row]]
-        return run.made(int(self.row_of[row]))
+        table, place = table_and_row(self.tables, int(self.places[row]))
+        return table.made(place)
 
     def tolist(self) -> list[Dissected | None]:
         """Return the results of all messages; None for JSON that is not parsed yet."""
-        payloads = [run.payloads for run in self.runs]
-        places = zip(self.run_of.tolist(), self.row_of.tolist(), strict=True)
-        return [None if (of_run := payloads[run]) is None else of_run[row] for run, row in places]
+        found = self.in_tables()
+        return [found[place] for place in self.places.tolist()]
+
+    def in_tables(self) -> list[Dissected | None]:
+        """Return the results of all messages in the order of tables; None for JSON that is not parsed yet."""
+        found: list[Dissected | None] = []
+        for table in self.tables:
+            found += [None] * len(table) if table.payloads is None else table.payloads
+        return found
 
 
 @dataclass(slots=True, eq=False)
@@ -168,42 +180,55 @@ class Payloads:
 
 
 class MessageColumns(RowColumns[MessageRun]):
-    """Columns of message runs. `options` limit the body octets shown, and affect nothing else."""
+    """Columns of messages. `options` limit the body octets shown, and affect nothing else."""
 
     def __init__(
         self,
-        runs: Sequence[MessageRun],
-        run_of: Int64,
-        row_of: Int64,
+        tables: Sequence[MessageRun],
+        places: Int64,
         files: Sequence[str | None] = (),
         options: Options = DEFAULT,
     ) -> None:
-        super().__init__(runs, run_of, row_of, files)
+        super().__init__(tables, places, files)
         self.options = options
 
     @classmethod
     def of(cls, batch: Batch, options: Options = DEFAULT) -> Self:
         """Return the message rows of a batch, in record order."""
-        return cls.of_arrangement(batch.arranged(), batch.files, options)
+        return cls(batch.runs, rows_in_order(batch.runs)[0], batch.files, options)
 
     @classmethod
     def of_arrangement(cls, order: Arrangement, files: Sequence[str | None], options: Options = DEFAULT) -> Self:
         """Return the message rows of a batch in the known order `order`."""
-        return cls(order.runs, order.run_of, order.row_of, files, options)
+        return cls(order.tables, order.places, files, options)
 
     # -- arrays from which fields are derived --------------------------------------------------------------------------
 
     @cached_property
-    def first_in_runs(self) -> Int64:
-        """The first frame of each message, in the order of runs; frames and octets have the same order."""
+    def first_in_tables(self) -> Int64:
+        """The first frame of each message, in the order of tables; frames have the same order."""
         first = self.joined("first")
-        if len(self.runs) == 1:
+        if len(self.tables) <= 1:
             return first
-        return first + self.frames_before.repeat([len(run.first) for run in self.runs])
+        frames = np.cumsum([0, *(len(table.offsets) for table in self.tables[:-1])])
+        joined: Int64 = first + frames.repeat([len(table) for table in self.tables])
+        return joined
+
+    @cached_property
+    def counts_in_tables(self) -> Int64:
+        """Number of frames of each message, in the order of tables."""
+        counts: Int64 = np.diff(self.first_in_tables, append=len(self.sizes))
+        return counts
+
+    @cached_property
+    def frame_senders(self) -> Int64:
+        """Index of the sender of each frame."""
+        senders: Int64 = self.senders_in_tables
+        return senders if len(senders) == len(self.sizes) else senders.repeat(self.counts_in_tables)
 
     @cached_property
     def first(self) -> Int64:
-        return self.first_in_runs[self.places]
+        return self.first_in_tables[self.places]
 
     @cached_property
     def last(self) -> Int64:
@@ -212,7 +237,7 @@ class MessageColumns(RowColumns[MessageRun]):
     @cached_property
     def counts(self) -> Int64:
         """Number of frames of each message."""
-        counts: Int64 = np.diff(self.first_in_runs, append=len(self.sizes))[self.places]
+        counts: Int64 = self.counts_in_tables[self.places]
         return counts
 
     @cached_property
@@ -230,9 +255,9 @@ class MessageColumns(RowColumns[MessageRun]):
     @cached_property
     def is_kept(self) -> Bool:
         """Whether all octets of each message were kept, apart from empty frames at its end."""
-        base = self.of_runs(lambda run: run.base)
-        room = self.of_runs(lambda run: run.base + len(run.data)) - self.bodies[self.last]
-        is_kept: Bool = (self.bodies[self.first] >= base) & (self.sizes[self.last] <= room)
+        first, last = self.first, self.last
+        is_kept: Bool = self.bodies[first] >= self.bases[first]
+        is_kept &= self.sizes[last] <= self.stops[last] - self.bodies[last]
         return is_kept
 
     @cached_property
@@ -249,15 +274,10 @@ class MessageColumns(RowColumns[MessageRun]):
 
     @cached_property
     def starts(self) -> Int64:
-        """Position of each frame's body in `octets`. A body that was not kept is at the nearer end of its run's
-        octets."""
-        octets = self.octets
-        starts: Int64 = self.bodies + (octets.begins - np.array([run.base for run in self.runs])).repeat(
-            self.frame_counts
-        )
-        if self.is_kept.all():
-            return starts
-        starts = np.clip(starts, octets.begins.repeat(self.frame_counts), octets.ends.repeat(self.frame_counts))
+        if not self.is_kept.all():
+            return super().starts
+        shifts = self.octets.begins - self.of_each(lambda sender: sender.base)
+        starts: Int64 = self.bodies + shifts[self.frame_senders]
         return starts
 
     @cached_property
@@ -265,16 +285,8 @@ class MessageColumns(RowColumns[MessageRun]):
         """Number of body octets kept of each frame."""
         if self.is_kept.all():
             return self.sizes
-        room = self.octets.ends.repeat(self.frame_counts) - self.starts
-        return np.where(self._is_there, np.minimum(self.sizes, room), 0)
-
-    @cached_property
-    def _is_there(self) -> Bool:
-        """Whether the first body octet of each frame was kept. An empty body counts as kept."""
-        ends = np.array([run.base + len(run.data) for run in self.runs]).repeat(self.frame_counts)
-        is_behind = self.bodies >= np.array([run.base for run in self.runs]).repeat(self.frame_counts)
-        is_there: Bool = is_behind & ((self.bodies < ends) | (self.sizes == 0))
-        return is_there
+        room = self.octets.ends[self.frame_senders] - self.starts
+        return np.where(self.are_there, np.minimum(self.sizes, room), 0)
 
     def _totals(self, of_frames: NDArray[Any]) -> NDArray[np.uint64]:
         """Return the sum over the frames of each message. Frames do not overlap, so sizes sum to less than 2^64."""
@@ -285,13 +297,11 @@ class MessageColumns(RowColumns[MessageRun]):
     @cached_property
     def body_octets(self) -> Int64:
         """Number of captured body octets of each message."""
-        sizes = self.sizes
-        ends = np.cumsum(self.frame_counts) - 1  # the last frame of a run may be incomplete
-        there = np.maximum(np.array([run.end for run in self.runs]) - self.bodies[ends], 0)
-        if (sizes[ends] > there).any():
-            sizes = sizes.copy()
-            sizes[ends] = np.minimum(sizes[ends], there)
-        first = self.first_in_runs
+        if not len(self):
+            return NOTHING
+        there = np.maximum(self.of_each(lambda sender: sender.end)[self.frame_senders] - self.bodies, 0)
+        sizes = np.minimum(self.sizes, there)  # the last frame of a sender may be incomplete
+        first = self.first_in_tables
         octets: Int64 = (sizes if len(first) == len(sizes) else np.add.reduceat(sizes, first))[self.places]
         return octets
 
@@ -311,7 +321,7 @@ class MessageColumns(RowColumns[MessageRun]):
             if too_large.any():
                 lengths = lengths.copy()
                 lengths[numbers(self.first[too_large], self.counts[too_large])] = 0
-        is_whole = self._totals(self._is_there & (lengths == self.sizes)) == self.counts
+        is_whole = self._totals(self.are_there & (lengths == self.sizes)) == self.counts
         shown = np.where(is_whole, KEPT, np.where(self._totals(lengths) > 0, HEAD_KEPT_ONLY, NOT_KEPT))
         return lengths, np.where(self.is_open, shown, NOT_KEPT).astype(np.int8)
 
@@ -322,43 +332,45 @@ class MessageColumns(RowColumns[MessageRun]):
 
     @cached_property
     def is_enveloped(self) -> Bool:
-        """Whether each message may contain an envelope, by the socket types of its run."""
-        return self.of_runs(is_enveloped)
+        """Whether each message may contain an envelope, by the socket types of its sides."""
+        return self.of_senders(is_enveloped).astype(np.bool_)
 
     @cached_property
     def content(self) -> Int64:
         """The first frame of each message that is not an address, delimiter, topic or group."""
-        grouped = self.of_runs(lambda run: run.socket_type in GROUPED)
+        grouped = self.of_senders(lambda sender: sender.socket_type in GROUPED).astype(np.bool_)
         return content_among(self.sizes, self.first, self.last, self.is_enveloped, grouped)
 
     @cached_property
     def topic_sizes(self) -> Int64:
         """Octets of each message's topic; `NO_TOPIC` without one."""
-        if all(run.topics is None for run in self.runs):
-            return np.full(len(self), NO_TOPIC)
-        sizes = [np.full(len(run.first), NO_TOPIC) if run.topics is None else run.topics for run in self.runs]
-        joined: Int64 = np.concatenate(sizes)[self.places]
+        return self._optional("topics", NO_TOPIC, np.int64)
+
+    def _optional(self, name: str, nothing: int, type_: type) -> NDArray[Any]:
+        """Return a row array that tables may lack; then their rows have the value `nothing`."""
+        columns = [getattr(table, name) for table in self.tables]
+        if all(column is None for column in columns):
+            return np.full(len(self), nothing, type_)
+        rows = zip(self.tables, columns, strict=True)
+        found = [np.full(len(table), nothing, type_) if column is None else column for table, column in rows]
+        joined: NDArray[Any] = (found[0] if len(found) == 1 else np.concatenate(found))[self.places]
         return joined
 
     @cached_property
     def inside(self) -> NDArray[np.int8]:
         """Payload kind of each message: `NOTHING_INSIDE`, `TEXT_INSIDE`, `OTHER_INSIDE` or `JSON_INSIDE`."""
         inside = np.zeros(len(self), np.int8)
-        none = np.zeros(max((len(run.first) for run in self.runs), default=0), np.bool_)
         for kind, name in ((TEXT_INSIDE, "texts"), (JSON_INSIDE, "json")):
-            columns = [getattr(run, name) for run in self.runs]
-            if any(column is not None for column in columns):
-                rows = zip(self.runs, columns, strict=True)
-                found = [none[: len(run.first)] if column is None else column for run, column in rows]
-                inside[np.concatenate(found)[self.places]] = kind
-        if any(run.payloads is not None for run in self.runs):
-            inside[[made is not None for made in self.made.tolist()]] = OTHER_INSIDE
+            inside[self._optional(name, False, np.bool_)] = kind
+        if any(table.payloads is not None for table in self.tables):
+            have_results = np.array([made is not None for made in self.made.in_tables()])
+            inside[have_results[self.places]] = OTHER_INSIDE
         return inside
 
     @property
     def made(self) -> Made:
         """Dissector results of the messages."""
-        return Made(self.runs, self.run_of, self.row_of)
+        return Made(self.tables, self.places)
 
     # -- fields ------------------------------------------------------------------------------------------------------
 
@@ -379,7 +391,7 @@ class MessageColumns(RowColumns[MessageRun]):
         behind = np.where(known, delimiter, first)
         known &= self.bodies[behind] - self.offsets[first] <= HEAD_KEPT
         if not self.is_kept.all():
-            whole = np.append(0, np.cumsum(self._is_there & (self.held == self.sizes)))
+            whole = np.append(0, np.cumsum(self.are_there & (self.held == self.sizes)))
             known &= whole[behind] - whole[first] == behind - first
         frames, edges = first_of(first, behind - first, known)
         return Lists(Texts(Octets(self.octets, self.starts, self.held, frames)), edges, known)
@@ -389,7 +401,7 @@ class MessageColumns(RowColumns[MessageRun]):
         known = self.topic_sizes != NO_TOPIC
         if not known.any():
             return Texts(Octets(self.octets, NOTHING, NOTHING, np.zeros_like(self.places), known))
-        first = self.first_in_runs
+        first = self.first_in_tables
         sizes = np.zeros(len(first), np.int64)
         sizes[self.places[known]] = self.topic_sizes[known]
         mark = (self.flags[first] & MARKED) != 0
@@ -400,6 +412,13 @@ class MessageColumns(RowColumns[MessageRun]):
         """`payload`. At most `LONGEST_JSON` octets of a frame are cut out, enough for any summary."""
         texts = Octets(self.octets, self.starts, np.minimum(self.held, LONGEST_JSON), self.last)
         return Payloads(self.inside, texts, self.last - self.content + 1, self.made)
+
+
+def columns_of_table(table: MessageRun | FrameRun, files: Sequence[str | None] = ()) -> RowColumns[Any]:
+    """Return the rows of one table."""
+    if isinstance(table, MessageRun):
+        return MessageColumns.of_table(table, files)
+    return FrameRowColumns.of_table(table, files)
 
 
 def first_of(first: Int64, counts: Int64, known: Bool) -> tuple[Int64, Int64]:
@@ -433,14 +452,14 @@ MessageColumns.derive = {
     "bodies_kept": lambda columns: Words(KEPT_WORDS, columns.kept),
     "packet_end": lambda columns: Integers(columns.packet_ends & PACKET_MASK),
     "ts_end_ns": lambda columns: Integers(columns.time_ends),
-    "version": word_of_run("version"),
-    "socket_type": word_of_run("socket_type"),
-    "peer_socket_type": word_of_run("peer_socket_type"),
+    "version": word_of_sender("version"),
+    "socket_type": word_of_sender("socket_type"),
+    "peer_socket_type": word_of_sender("peer_socket_type"),
     "envelope": MessageColumns.envelope,
     "topic": lambda columns: columns.topic(),
     "kind": kind,
     "decrypted": lambda columns: Booleans(columns.of_regimes("opened").astype(np.bool_)),
     "payload": MessageColumns.payload,
     "complete": lambda columns: Booleans(columns.complete),
-    "confidence": word_of_run("confidence"),
+    "confidence": word_of_sender("confidence"),
 }

@@ -120,9 +120,8 @@ class PayloadRows:
             if made is not None and made.secrets and not self.options.show_secrets:
                 secrets += places_of_secrets(run, row, made)
                 hide(made)
-        data = run.data
-        run.data = starred(data, run.base, secrets)
-        run.has_stars = run.data is not data
+        data = starred(run.data, run.base, secrets)
+        run.change(data=data, has_stars=data is not run.data)
         return secrets
 
     def _rows_to_ask(self, run: MessageRun, sender: SideFacts) -> AskedRows:

@@ -1,7 +1,7 @@
-"""The rows of runs as columns, by the field names of `zmtpscope.records`: fields of all rows, and of frame rows.
+"""The rows of tables as columns, by the field names of `zmtpscope.records`: fields of all rows, and of frame rows.
 
-A column is made on demand, once, over all runs together, so short runs cost almost nothing. Outputs and filters read
-columns and derive nothing. Fields are derived from arrays, which runs provide here, and packed rows in
+A column is made on demand, once, for all sides together. Outputs and filters read
+columns and derive nothing. Fields are derived from arrays, which tables provide here, and packed rows in
 `zmtpscope.store.columns`.
 """
 
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
-from zmtpscope.dissect.records.batch import FrameRun, MessageRun, rows_in_order
-from zmtpscope.dissect.records.columns import Booleans, Column, Int64, Integers, JoinedOctets, Words
+from zmtpscope.dissect.records.batch import FrameRun, MessageRun, Sender, rows_in_order, senders_of_rows, table_and_row
+from zmtpscope.dissect.records.columns import Bool, Booleans, Column, Int64, Integers, JoinedOctets, Words
 from zmtpscope.records import SCHEMA
 from zmtpscope.zmtp.framing import MORE
 
@@ -27,6 +27,8 @@ STREAM_NUMBERS = ("conn", "side", "src_port", "dst_port")
 
 Derive = Callable[[Any], Column]
 """Makes one column of the rows."""
+
+NOTHING: Int64 = np.empty(0, np.int64)
 
 
 class FieldColumns:
@@ -54,27 +56,30 @@ class FieldColumns:
 
 
 class RowColumns(FieldColumns, Generic[R]):
-    """The rows of runs. Row i is row `row_of[i]` of `runs[run_of[i]]`.
+    """The rows of tables. Row i is row `places[i]` of all `tables` together.
 
-    There is at least one run. Packet references index `files`. Attributes are the arrays from which fields are derived.
-    Arrays of frames are joined over all runs; `first` and `last` index them.
+    Packet references index `files`. Attributes are the arrays from which fields are derived. Arrays of frames are
+    joined over all tables; `first` and `last` index them.
     """
 
-    def __init__(self, runs: Sequence[R], run_of: Int64, row_of: Int64, files: Sequence[str | None]) -> None:
+    def __init__(self, tables: Sequence[R], places: Int64, files: Sequence[str | None]) -> None:
         super().__init__()
-        self.runs: Sequence[R] = runs
-        self.run_of = run_of
-        self.row_of = row_of
+        self.tables: Sequence[R] = tables
+        self.places = places
         self.files = files
 
     @classmethod
-    def of_run(cls, run: R, files: Sequence[str | None] = ()) -> Self:
-        """Return the rows of one run."""
-        count = len(run.orders)
-        return cls([run], np.zeros(count, np.int64), np.arange(count), files)
+    def of_table(cls, table: R, files: Sequence[str | None] = ()) -> Self:
+        """Return the rows of one table."""
+        return cls([table], np.arange(len(table)), files)
 
     def __len__(self) -> int:
-        return len(self.run_of)
+        return len(self.places)
+
+    def alone(self, row: int) -> R:
+        """Return a row as a table of its own."""
+        table, place = table_and_row(self.tables, int(self.places[row]))
+        return table.take(np.array([place]))
 
     def values(self, row: int) -> dict[str, Any]:
         """Return every field of one row."""
@@ -86,38 +91,46 @@ class RowColumns(FieldColumns, Generic[R]):
         for values in zip(*[self[name].tolist() for name in names], strict=True):
             yield dict(zip(names, values, strict=True))
 
-    # -- arrays of runs ------------------------------------------------------------------------------------------------
+    # -- arrays of tables ----------------------------------------------------------------------------------------------
 
     def joined(self, name: str) -> NDArray[Any]:
-        """Return an array of all runs, joined."""
-        arrays: list[NDArray[Any]] = [getattr(run, name) for run in self.runs]
-        return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-    def of_runs(self, value_of: Callable[[R], Any]) -> NDArray[Any]:
-        """Return a value of the run of each row."""
-        values = np.array([value_of(run) for run in self.runs])
-        return values[self.run_of]
+        """Return an array of all tables, joined."""
+        arrays: list[NDArray[Any]] = [getattr(table, name) for table in self.tables]
+        return arrays[0] if len(arrays) == 1 else np.concatenate(arrays) if arrays else NOTHING
 
     @cached_property
-    def places(self) -> Int64:
-        """Index of each row among the joined rows of all runs."""
-        counts = np.cumsum([len(run.orders) for run in self.runs])
-        places: Int64 = np.append(0, counts[:-1])[self.run_of] + self.row_of
-        return places
+    def senders(self) -> list[Sender]:
+        """The senders of all tables."""
+        return [sender for table in self.tables for sender in table.senders]
+
+    @cached_property
+    def senders_in_tables(self) -> Int64:
+        """Index of the sender of each row, in the order of tables."""
+        return senders_of_rows(self.tables) if self.tables else NOTHING
+
+    @cached_property
+    def sender_of(self) -> Int64:
+        """Index of the sender of each row."""
+        sender_of: Int64 = self.senders_in_tables[self.places]
+        return sender_of
+
+    def of_each(self, value_of: Callable[[Sender], Any]) -> NDArray[Any]:
+        """Return a value of each sender."""
+        return np.array([value_of(sender) for sender in self.senders])
+
+    def of_senders(self, value_of: Callable[[Sender], Any]) -> NDArray[Any]:
+        """Return a value of the sender of each row."""
+        return self.of_each(value_of)[self.sender_of] if self.tables else NOTHING
+
+    @cached_property
+    def frame_senders(self) -> Int64:
+        """Index of the sender of each frame."""
+        return self.senders_in_tables
 
     def of_rows(self, name: str) -> NDArray[Any]:
-        """Return a row array of the runs, in the order of rows."""
-        return self.joined(name)[self.places]
-
-    @cached_property
-    def frame_counts(self) -> Int64:
-        """Number of frames in each run."""
-        return np.array([len(run.offsets) for run in self.runs])
-
-    @cached_property
-    def frames_before(self) -> Int64:
-        """Number of frames in the runs before each run."""
-        return np.cumsum(self.frame_counts) - self.frame_counts
+        """Return a row array of the tables, in the order of rows."""
+        column: NDArray[Any] = self.joined(name)[self.places]
+        return column
 
     @cached_property
     def offsets(self) -> Int64:
@@ -137,8 +150,8 @@ class RowColumns(FieldColumns, Generic[R]):
 
     @cached_property
     def octets(self) -> JoinedOctets:
-        """The octets kept of all runs."""
-        return JoinedOctets([run.data for run in self.runs])
+        """The octets kept of all senders."""
+        return JoinedOctets([sender.data for sender in self.senders])
 
     @cached_property
     def packets(self) -> Int64:
@@ -151,8 +164,7 @@ class RowColumns(FieldColumns, Generic[R]):
     @cached_property
     def first(self) -> Int64:
         """The first frame of each row."""
-        first: Int64 = self.frames_before[self.run_of] + self.row_of
-        return first
+        return self.places
 
     @cached_property
     def last(self) -> Int64:
@@ -164,29 +176,57 @@ class RowColumns(FieldColumns, Generic[R]):
         """Number of captured octets of each row, from the header of its first frame on."""
         # sizes can be up to 2^63-1: limit them before adding anything
         bodies = self.bodies[self.last]
-        there = np.minimum(self.sizes[self.last], self.of_runs(lambda run: run.end) - bodies)
+        there = np.minimum(self.sizes[self.last], self.of_senders(lambda sender: sender.end) - bodies)
         lengths: Int64 = bodies + there - self.offsets[self.first]
         return lengths
+
+    # -- octets --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def bases(self) -> Int64:
+        """Stream offset of the first octet kept of the sender of each frame."""
+        bases: Int64 = self.of_each(lambda sender: sender.base)[self.frame_senders]
+        return bases
+
+    @cached_property
+    def stops(self) -> Int64:
+        """Stream offset after the last octet kept of the sender of each frame."""
+        stops: Int64 = self.of_each(lambda sender: sender.base + len(sender.data))[self.frame_senders]
+        return stops
+
+    @cached_property
+    def are_there(self) -> Bool:
+        """Whether the first body octet of each frame was kept. An empty body counts as kept."""
+        are_there: Bool = (self.bodies >= self.bases) & ((self.bodies < self.stops) | (self.sizes == 0))
+        return are_there
+
+    @cached_property
+    def starts(self) -> Int64:
+        """Position of each frame's body in `octets`. A body that was not kept is at the nearer end of its sender's
+        octets."""
+        begins, ends = self.octets.begins[self.frame_senders], self.octets.ends[self.frame_senders]
+        starts: Int64 = np.clip(self.bodies + (begins - self.bases), begins, ends)
+        return starts
 
     # -- fields that rows share, and first frames ----------------------------------------------------------------------
 
     def of_stream(self, name: str) -> Column:
         """Return a field that all rows of a stream share."""
-        values = [getattr(run.stream, name) for run in self.runs]
+        values, sender_of = [getattr(sender.stream, name) for sender in self.senders], self.sender_of
         if name not in STREAM_NUMBERS:
-            return Words(values, self.run_of)
+            return Words(values, sender_of)
         if None not in values:
-            return Integers(np.array(values, np.int64)[self.run_of])
+            return Integers(np.array(values, np.int64)[sender_of])
         known = np.array([value is not None for value in values])
-        return Integers(np.array([value or 0 for value in values], np.int64)[self.run_of], known[self.run_of])
+        return Integers(np.array([value or 0 for value in values], np.int64)[sender_of], known[sender_of])
 
-    def word_of_run(self, name: str) -> Words:
-        """Return a word that all rows of a run share."""
-        return Words([getattr(run, name) for run in self.runs], self.run_of)
+    def word_of_sender(self, name: str) -> Words:
+        """Return a word that all rows of a sender share."""
+        return Words([getattr(sender, name) for sender in self.senders], self.sender_of)
 
     def of_regimes(self, name: str) -> NDArray[Any]:
         """Return a number or truth value of the regime of each row."""
-        return self.of_runs(lambda run: getattr(run.regime, name))
+        return self.of_senders(lambda sender: getattr(sender.regime, name))
 
     def of_first_frames(self, name: str) -> Int64:
         """Return `offsets`, `sizes` or `flags` of the first frame of each row."""
@@ -211,9 +251,9 @@ def of_stream(name: str) -> Derive:
     return lambda columns: columns.of_stream(name)
 
 
-def word_of_run(name: str) -> Derive:
-    """Return a function that makes the column of a word that all rows of a run share."""
-    return lambda columns: columns.word_of_run(name)
+def word_of_sender(name: str) -> Derive:
+    """Return a function that makes the column of a word that all rows of a sender share."""
+    return lambda columns: columns.word_of_sender(name)
 
 
 def common(record: str) -> dict[str, Derive]:
@@ -241,10 +281,9 @@ class FrameRowColumns(RowColumns[FrameRun]):
     """The rows of frame runs, one per frame."""
 
     @classmethod
-    def of(cls, runs: Sequence[FrameRun], files: Sequence[str | None]) -> Self:
-        """Return the rows of some runs, in record order."""
-        order = rows_in_order(runs)
-        return cls(order.runs, order.run_of, order.row_of, files)
+    def of(cls, tables: Sequence[FrameRun], files: Sequence[str | None]) -> Self:
+        """Return the rows of some tables, in record order."""
+        return cls(tables, rows_in_order(tables)[0], files)
 
     @property
     def message_offsets(self) -> Int64:
@@ -254,7 +293,7 @@ class FrameRowColumns(RowColumns[FrameRun]):
     def long(self) -> Booleans:
         """`long`: whether the size was written in eight octets, even if it is small. Sealing between header and body
         does not count as header."""
-        longest = self.of_runs(lambda run: run.longest_short_header)
+        longest = self.of_senders(lambda sender: sender.longest_short_header)
         return Booleans(self.bodies[self.first] - self.offsets[self.first] > longest)
 
 

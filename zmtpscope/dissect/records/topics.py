@@ -318,10 +318,15 @@ def first_frames(run: MessageRun) -> Int64:
     return topics
 
 
-def has_topic_in_front(run: MessageRun) -> bool:
+def has_topic_in_front(table: MessageRun) -> bool:
     """Whether a publisher has sent topic and content in one frame."""
-    topics = run.topics
-    return topics is not None and run.socket_type in PUBLISHERS and bool(((run.last == run.first) & (topics > 0)).any())
+    topics, publishes = table.topics, [sender.socket_type in PUBLISHERS for sender in table.senders]
+    if topics is None or not any(publishes):
+        return False
+    has_topic = (table.last == table.first) & (topics > 0)
+    if table.sender_of is not None and not all(publishes):
+        has_topic &= np.array(publishes)[table.sender_of]
+    return bool(has_topic.any())
 
 
 def may_match(run: MessageRun) -> NDArray[np.bool_]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import HEAD_KEPT, FrameRun, Int64, MessageRun, Pieces
+from zmtpscope.dissect.records.batch import HEAD_KEPT, FrameRun, Int64, MessageRun, Pieces, Sender, used_senders
 from zmtpscope.dissect.stream.arrivals import Arrivals, segments_at
 from zmtpscope.zmtp.events import FrameColumns
 from zmtpscope.zmtp.regime import Regime
@@ -87,21 +87,23 @@ def message_runs(
         orders, packets, times, packet_ends, time_ends = times_of_rows
     common = list(slices(context, starts))
     regime, confidence, _, _ = common[0]
-    run = MessageRun(
+    sender = Sender(
         stream=stream,
         regime=regime,
         confidence=confidence,
         data=context.data,
         base=context.base,
-        offsets=offsets,
-        bodies=bodies,
-        sizes=sizes,
-        flags=flags,
         end=context.end,
         pieces=context.pieces,
         version=context.version,
         socket_type=regime.socket_type,
-        peer_socket_type=None,
+    )
+    run = MessageRun(
+        senders=[sender],
+        offsets=offsets,
+        bodies=bodies,
+        sizes=sizes,
+        flags=flags,
         first=first,
         last=last,
         complete=completeness,
@@ -115,19 +117,17 @@ def message_runs(
     if len(common) > 1:
         runs = [run.part(low, high) for _, _, low, high in common]
         for each, (regime, confidence, _, _) in zip(runs, common, strict=True):
-            each.regime, each.confidence, each.socket_type = regime, confidence, regime.socket_type
+            each.change(regime=regime, confidence=confidence, socket_type=regime.socket_type)
     if edges.head is not None or edges.is_uncertain:
         whole = runs[0]
         count = len(whole.first)
         head = whole.part(0, 1) if count > 1 else whole
         if edges.head is not None:
-            head.data, head.base, head.pieces = edges.head
+            head.change(**edges.head._asdict())
         if edges.is_uncertain:
-            head.confidence = "likely"
+            head.change(confidence="likely")
         runs[:1] = [head, whole.part(1, count)] if count > 1 else [head]
-    if max([len(run.data) for run in runs]) > context.limit:
-        runs = [part for run in runs for part in cut_large(run, context.limit)]
-    return runs
+    return [part for run in runs for part in cut_large(run, context.limit).by_sender()]
 
 
 def _times(starts: Int64, bodies: Int64, sizes: Int64, edges: Edges, context: Context) -> tuple[Int64, ...]:
@@ -168,17 +168,11 @@ def frame_runs(runs: list[MessageRun], packets: array[int], times: array[int], c
         if whole:
             made.append(
                 FrameRun(
-                    stream=run.stream,
-                    regime=run.regime,
-                    confidence=run.confidence,
-                    data=run.data,
-                    base=run.base,
+                    senders=run.senders,
                     offsets=run.offsets[:whole],
                     bodies=run.bodies[:whole],
                     sizes=run.sizes[:whole],
                     flags=run.flags[:whole],
-                    end=run.end,
-                    pieces=run.pieces,
                     messages=run.offsets[run.first].repeat(counts)[:whole],
                     orders=run.orders.repeat(counts)[:whole],
                     packets=as_array(packets[frames]),
@@ -188,26 +182,24 @@ def frame_runs(runs: list[MessageRun], packets: array[int], times: array[int], c
     return made
 
 
-def cut_large(run: MessageRun, limit: int) -> Iterator[MessageRun]:
-    """Yield the run in parts. Each message of more than `limit` octets is a run of its own, with only its first
-    octets."""
-    if len(run.data) <= limit:
-        yield run
-        return
-    lasts = np.minimum(run.sizes[run.last], run.end - run.bodies[run.last])
-    done = 0
-    for row in np.flatnonzero(run.bodies[run.last] + lasts - run.offsets[run.first] > limit).tolist():
-        first, last = int(run.first[row]), int(run.last[row])
-        if int(run.sizes[first:last].sum()) + int(lasts[row]) <= limit:
-            continue
-        if done < row:
-            yield run.part(done, row)
-        large, done = run.part(row, row + 1), row + 1
-        large.base = max(run.base, int(large.offsets[0]))
-        large.data = run.data[large.base - run.base :][:HEAD_KEPT]
-        yield large
-    if done < len(run.first):
-        yield run.part(done, len(run.first)) if done else run
+def cut_large(table: MessageRun, limit: int) -> MessageRun:
+    """Return the messages with only the first octets of each one of more than `limit` octets."""
+    if max([len(sender.data) for sender in table.senders]) <= limit:
+        return table
+    first, last = table.first, table.last
+    sender_of = np.zeros(len(table), np.int64) if table.sender_of is None else table.sender_of.copy()
+    ends = np.array([sender.end for sender in table.senders])[sender_of]
+    lasts = np.minimum(table.sizes[last], ends - table.bodies[last])
+    senders = [*table.senders]
+    for row in np.flatnonzero(table.bodies[last] + lasts - table.offsets[first] > limit).tolist():
+        if int(table.sizes[first[row] : last[row]].sum()) + int(lasts[row]) > limit:
+            sender = table.sender_at(row)
+            base = max(sender.base, int(table.offsets[first[row]]))
+            sender_of[row] = len(senders)
+            senders.append(sender._replace(base=base, data=sender.data[base - sender.base :][:HEAD_KEPT]))
+    if len(senders) == len(table.senders):
+        return table
+    return replace(table, **used_senders(senders, sender_of))
 
 
 def slices(context: Context, offsets: Int64) -> Iterator[tuple[Regime, str, int, int]]:

@@ -7,25 +7,23 @@ note between the two.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from functools import cached_property
 from os.path import basename
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
-from zmtpscope.dissect import MessageRun, Options
+from zmtpscope.dissect import Options
 from zmtpscope.dissect.findings.attempts import FINDING_BY_OUTCOME
-from zmtpscope.dissect.records.batch import Int64
+from zmtpscope.dissect.records.batch import Sender
 from zmtpscope.dissect.records.message_columns import KINDS, MessageColumns
 from zmtpscope.export.describe import DESCRIBE
-from zmtpscope.export.rows import RunWords
+from zmtpscope.export.rows import RowWords
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import name_of_side
 from zmtpscope.export.text import LOSS, is_habitual
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted, duration
-from zmtpscope.zmtp.events import SPECIAL
 
 Values = dict[str, Any]
 End = tuple[str, int]
@@ -130,57 +128,42 @@ def _is_drawn(values: Values, chat: bool) -> bool:
 
 
 class MessageEvents:
-    """The events of the messages of a run. `files` are the files of its batch."""
+    """The events of the messages of a sender, which are rows of `columns`, in stream order."""
 
-    def __init__(self, run: MessageRun, options: Options, files: Sequence[str | None]) -> None:
-        self.run, self.files, self._options = run, files, options
-        stream = run.stream
+    def __init__(self, sender: Sender, columns: MessageColumns, words: RowWords) -> None:
+        self.sender, self._columns, self._words = sender, columns, words
+        self.times = columns.times
+        stream = sender.stream
         ends = (stream.src_ip, stream.src_port), (stream.dst_ip, stream.dst_port)
         self.ends = Ends(stream.conn, *(ends[::-1] if stream.side == 1 else ends))
 
-    @cached_property
-    def _words(self) -> RunWords:
-        return RunWords(self.run, self._options, MAX_CONTENT)
-
     def alike(self, low: int, high: int) -> Iterator[tuple[str, int, int]]:
         """Yield (name, begin, end) for each stretch of messages with the same name in `low..high` (high excluded)."""
-        if self._are_data:
-            yield self._name(0), low, high
-            return
-        kinds = self._kinds[low:high]
+        kinds = self._columns.special[low:high]
         begin = 0
         for end in [*(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist(), high - low]:
             yield self._name(int(kinds[begin])), low + begin, low + end
             begin = end
 
-    @cached_property
-    def _kinds(self) -> Int64:
-        kinds: Int64 = self.run.flags[self.run.first] & SPECIAL
-        return kinds
-
-    @cached_property
-    def _are_data(self) -> bool:
-        return not self._kinds.any()
-
     def _name(self, special: int) -> str:
         kind = KINDS[special]
-        decrypted = "decrypted message" if self.run.regime.opened else "message"
+        decrypted = "decrypted message" if self.sender.regime.opened else "message"
         return {"data": decrypted, "encrypted": "encrypted message"}.get(kind, kind.upper())
 
     def key(self, name: str) -> tuple[Hashable, ...]:
         """Return the key of events with this name."""
-        return self.ends, self.run.stream.side, "message", name
+        return self.ends, self.sender.stream.side, "message", name
 
     def event(self, row: int, name: str) -> Event:
         """Return the event of a message."""
-        words, reference = self._words, int(self.run.packets[row])
+        words, columns, reference = self._words, self._columns, int(self._columns.packets[row])
         is_open = name.endswith("message") and name != "encrypted message"
-        packet = _packet(self.files[reference >> FILE_SHIFT], reference & PACKET_MASK, self.files)
+        packet = _packet(columns.files[reference >> FILE_SHIFT], reference & PACKET_MASK, columns.files)
         return Event(
-            int(self.run.times[row]),
+            int(self.times[row]),
             packet,
             self.ends,
-            self.run.stream.side,
+            self.sender.stream.side,
             "message",
             name,
             _cut(words.named(row)),
@@ -193,17 +176,21 @@ class BatchEvents:
 
     def __init__(self, columns: MessageColumns, options: Options) -> None:
         self._columns = columns
-        self._of_runs = [MessageEvents(run, options, columns.files) for run in columns.runs]
+        in_tables = MessageColumns(columns.tables, np.arange(len(columns)), columns.files, options)
+        words = RowWords(in_tables, options, MAX_CONTENT)
+        self._of_senders = [MessageEvents(sender, in_tables, words) for sender in columns.senders]
 
-    def by_run(self, rows: Sequence[int]) -> Iterator[tuple[MessageEvents, int, int]]:
-        """Yield (events of a run, low, high) for consecutive messages `low..high` (high excluded) of one run, in the
-        order of `rows`."""
-        runs, places = self._columns.run_of[rows], self._columns.row_of[rows]
-        cuts = np.flatnonzero((runs[1:] != runs[:-1]) | (places[1:] != places[:-1] + 1)) + 1
+    def by_sender(self, rows: Sequence[int]) -> Iterator[tuple[MessageEvents, int, int]]:
+        """Yield (events of a sender, low, high) for its consecutive messages `low..high` (high excluded), in the order
+        of `rows`."""
+        senders, places = self._columns.sender_of[rows], self._columns.places[rows]
+        cuts = np.flatnonzero((senders[1:] != senders[:-1]) | (places[1:] != places[:-1] + 1)) + 1
         begins = [0, *cuts.tolist()]
         ends = [*begins[1:], len(rows)]
-        for run, low, begin, end in zip(runs[begins].tolist(), places[begins].tolist(), begins, ends, strict=True):
-            yield self._of_runs[run], low, low + end - begin
+        for sender, low, begin, end in zip(
+            senders[begins].tolist(), places[begins].tolist(), begins, ends, strict=True
+        ):
+            yield self._of_senders[sender], low, low + end - begin
 
 
 def opening(values: Values, *, short: bool) -> Event:

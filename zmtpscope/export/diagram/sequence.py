@@ -76,11 +76,11 @@ class EventSequence:
             if isinstance(said, Record):
                 self._take_record(record_values(said, self._options), files)
                 continue
-            for events, low, high in said.by_run(rows):
+            for events, low, high in said.by_sender(rows):
                 if self._has_room:
                     self._take_messages(events, low, high)
                 else:
-                    self._leave_out("message", high - low, int(events.run.times[high - 1]))
+                    self._leave_out("message", high - low, int(events.times[high - 1]))
         self._keep_counted()  # its references keep large objects in memory
 
     @property
@@ -126,7 +126,7 @@ class EventSequence:
     def _take_alike(self, events: MessageEvents, name: str, row: int, high: int) -> None:
         """Add the messages `row..high` (high excluded) of a run, which have one name. Repeats are counted many at a
         time."""
-        repeats, key, times = self._repeats, events.key(name), events.run.times
+        repeats, key, times = self._repeats, events.key(name), events.times
         while row < high:
             if repeats.only_counts(key):
                 repeats.count(key, name, high - row, int(times[row]), int(times[high - 1]))

@@ -15,7 +15,7 @@ from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.export.front import Files
 from zmtpscope.export.repeats.stretches import ITSELF, WRITTEN_EVERY, Repeats, Stretch, conn_of, length, one, time_of
-from zmtpscope.export.row_lines import RowWords
+from zmtpscope.export.rows import RowWords
 from zmtpscope.records import SECOND
 
 COMPARED = {
@@ -189,7 +189,7 @@ class RetryFold:
         row."""
         begin = 0
         for place, row in enumerate(rows):
-            conn = words.stream(row).conn
+            conn = words.sender(row).stream.conn
             if conn is None or conn not in self._open:
                 continue
             let_out = list(self._connected(conn))

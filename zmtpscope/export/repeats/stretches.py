@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from zmtpscope.dissect import Record
 from zmtpscope.export.front import Files
-from zmtpscope.export.row_lines import RowWords
+from zmtpscope.export.rows import RowWords
 from zmtpscope.export.words import scaled
 from zmtpscope.records import SECOND
 

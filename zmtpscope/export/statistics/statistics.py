@@ -1,6 +1,6 @@
 """Count messages, and records of other types, by several kinds of keys.
 
-A batch is added up once by its runs, which determine sender and receiver, and once by topics. All kinds of rows are
+A batch is added up once by its senders, which determine sender and receiver, and once by topics. All kinds of rows are
 derived from these sums, so the cost of a message does not depend on the number of kinds. The numbers depend on the
 packets only, not on the sizes of batches.
 """
@@ -85,16 +85,17 @@ class Statistics:
         """Count the messages of a batch, and its records `wanted`. `first_time` is the time of the first packet of the
         capture."""
         order = batch.arranged()
-        places = first_places(order)
+        messages = MessageColumns.of_arrangement(order, batch.files)
+        places = first_places(messages)
         for place, item, _ in order.between:
             if isinstance(item, Record) and item.type in ("greeting", "command"):
                 values = item.values
                 if place <= places.get(values["conn"], place):
                     ends = self._connections.of_record(values)
                     ends.learn(values["side"], values["socket_type"], values["identity"])
-        columns = columns_of(MessageColumns.of_arrangement(order, batch.files), self._messages, self._latest, ())
-        self._messages += len(columns.run_of)
-        if len(columns.run_of):
+        columns = columns_of(messages, self._messages, self._latest, ())
+        self._messages += len(columns.rows)
+        if len(columns.rows):
             self._latest = int(columns.times[-1])
             self._widen(first_time, self._latest)
             self._count(columns.part(~columns.marked) if columns.marked.any() else columns)
@@ -111,7 +112,7 @@ class Statistics:
     # -- messages ----------------------------------------------------------------------------------------------------
 
     def _count(self, columns: Columns) -> None:
-        if len(columns.run_of):
+        if len(columns.rows):
             self.is_empty = False
             complete = _complete(columns)
             self.incomplete += 0 if complete is None else int(np.count_nonzero(~complete))
@@ -126,15 +127,16 @@ class Statistics:
             self._topic_rows.clear()
 
     def _rows_of(self, columns: Columns) -> tuple[list[Places], Int64 | None]:
-        """Return the rows of runs, and the rows of the topics of messages. Raises `TooManyRows`."""
-        there = np.flatnonzero(np.bincount(columns.run_of)).tolist()
-        runs = [(number, columns.runs[number], self._connections.of_run(columns.runs[number])) for number in there]
+        """Return the rows of senders, and the rows of the topics of messages. Raises `TooManyRows`."""
+        there = np.flatnonzero(np.bincount(columns.sender_of)).tolist()
+        senders = [(number, columns.senders[number]) for number in there]
+        ends_of = [(number, self._connections.of_sender(sender), sender.stream.side or 0) for number, sender in senders]
         found = []
         for kind, group in self.groups.items():
             for keys_of in KEYS.get(kind, ()):
-                rows, is_received = np.zeros(len(columns.runs), np.int64), np.zeros(len(columns.runs), np.bool_)
-                for number, run, ends in runs:
-                    key, is_received[number] = keys_of(ends, run.stream.side or 0)
+                rows, is_received = np.zeros(len(columns.senders), np.int64), np.zeros(len(columns.senders), np.bool_)
+                for number, ends, side in ends_of:
+                    key, is_received[number] = keys_of(ends, side)
                     rows[number] = group.row(key)
                 found.append(Places(group, rows, is_received))
         topics = None if self._topic_rows is None else self._topic_rows.of_messages(columns, self._connections)
@@ -145,11 +147,11 @@ class Statistics:
         complete = _complete(columns)
         times, octets, frames, orders = columns.times, columns.octets, columns.frames, columns.numbers
         if places:
-            run_of = columns.run_of.astype(np.int64)
-            tally = Tally.of(run_of, len(columns.runs), times, octets, frames, orders, self.scale, complete)
-            is_new = np.zeros(len(columns.runs), np.bool_)
+            sender_of = columns.sender_of.astype(np.int64)
+            tally = Tally.of(sender_of, len(columns.senders), times, octets, frames, orders, self.scale, complete)
+            is_new = np.zeros(len(columns.senders), np.bool_)
             for number in np.flatnonzero(tally.messages).tolist():
-                ends = self._connections.of_run(columns.runs[number])
+                ends = self._connections.of_sender(columns.senders[number])
                 is_new[number], ends.was_counted = not ends.was_counted, True
             for group, rows, is_received in places:
                 group.add(tally, rows, is_received, is_new)
@@ -207,11 +209,8 @@ class Statistics:
 
 def _complete(columns: Columns) -> Bool | None:
     """Return which messages are complete, or None if all are."""
-    if all(run.complete.all() for run in columns.runs):
-        return None
-    starts = np.cumsum([0, *(len(run.complete) for run in columns.runs)])
-    complete: Bool = np.concatenate([run.complete for run in columns.runs])[starts[columns.run_of] + columns.row_of]
-    return complete
+    complete: Bool = columns.messages.complete[columns.rows]
+    return None if complete.all() else complete
 
 
 def _row_with_room(group: Group, key: Hashable) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect import MessageRun
-from zmtpscope.dissect.records.batch import Arrangement
+from zmtpscope.dissect.records.batch import Sender
 from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.payloads.dissectors import TEXT
@@ -20,12 +20,12 @@ SHOWN_FRAMES, SHOWN_OCTETS = 4, 128
 
 
 class Columns(NamedTuple):
-    """The messages of a batch; message i is row `row_of[i]` of `runs[run_of[i]]`."""
+    """Some messages of a batch; message i is row `rows[i]` of `messages`."""
 
-    runs: Sequence[MessageRun]
-    run_of: NDArray[Any]
-    """Small integers, because columns are sorted by them."""
-    row_of: Int64
+    messages: MessageColumns
+    rows: Int64
+    sender_of: NDArray[Any]
+    """Indexes of `messages.senders`. Small integers, because columns are sorted by them."""
     numbers: Int64
     """Positions among the messages of all batches."""
     times: Int64
@@ -36,26 +36,28 @@ class Columns(NamedTuple):
     marked: NDArray[np.bool_]
     """Whether each message is a subscription or a cancellation."""
 
+    @property
+    def senders(self) -> list[Sender]:
+        """The senders of all messages of the batch."""
+        return self.messages.senders
+
     def part(self, which: slice | NDArray[np.bool_]) -> Columns:
         """Return the messages that `which` selects."""
         columns: list[NDArray[Any]] = [column[which] for column in self[1:]]
-        return Columns(self.runs, *columns)
+        return Columns(self.messages, *columns)
 
 
 def columns_of(rows: MessageColumns, before: int, latest: int, events: Sequence[tuple[int, int]]) -> Columns:
     """Return the columns of a batch after `before` earlier messages. No message is earlier than `latest`, the time of
     the last event, or than an event at a lower place; `events` are (place, time)."""
-    if not rows.runs:
-        nothing = np.empty(0, np.int64)
-        return Columns([], rows.run_of, rows.row_of, nothing, nothing, nothing, nothing, np.empty(0, np.bool_))
     times = np.maximum(rows.time_ends, latest)
     for place, time in events:
         if place < len(times):
             times[place] = max(int(times[place]), time)
     return Columns(
-        rows.runs,
-        rows.run_of.astype(np.min_scalar_type(len(rows.runs))),
-        rows.row_of,
+        rows,
+        np.arange(len(rows)),
+        rows.sender_of.astype(np.min_scalar_type(len(rows.senders))),
         np.arange(before, before + len(rows)),
         np.maximum.accumulate(times),
         rows.counts,
@@ -83,24 +85,24 @@ class LastMessage(NamedTuple):
 
 
 class UnreadMessage(NamedTuple):
-    """A last message that is still in its run. Most are replaced by a later one before they are shown."""
+    """A last message that is still in its table. Most are replaced by a later one before they are shown."""
 
-    run: MessageRun
+    table: MessageRun
     row: int
     time: int
 
     def read(self) -> LastMessage:
         """Return the part of the message that is shown."""
-        run = self.run.part(self.row, self.row + 1)
-        columns = MessageColumns.of_run(run)
-        time, frames, first = self.time, len(run.sizes), int(columns.content[0])
+        table = self.table.part(self.row, self.row + 1)
+        columns = MessageColumns.of_table(table)
+        time, frames, first = self.time, len(table.sizes), int(columns.content[0])
         if not columns.is_open[0]:
             return LastMessage(time, None, None, frames, None)
-        made, summary, topic = columns.made.of(0), None, run.topic(0)
+        made, summary, topic = columns.made.of(0), None, table.topic(0)
         if made is not None and made.protocol not in ("", TEXT):
             summary = f"{made.protocol} {made.summary}"
         shown = range(first, min(frames, first + SHOWN_FRAMES))
-        content = tuple((run.head(frame, SHOWN_OCTETS), int(run.sizes[frame])) for frame in shown)
+        content = tuple((table.head(frame, SHOWN_OCTETS), int(table.sizes[frame])) for frame in shown)
         return LastMessage(time, None if topic is None else topic[:SHOWN_OCTETS], content, frames, summary)
 
 
@@ -115,13 +117,13 @@ def first_and_last(numbers: NDArray[Any]) -> tuple[Int64, Int64, Int64]:
     return different, first[different], last[different]
 
 
-def first_places(order: Arrangement) -> dict[int | None, int]:
+def first_places(messages: MessageColumns) -> dict[int | None, int]:
     """Return the place of the first message of each connection."""
-    if not len(order.run_of):
+    if not len(messages):
         return {}
-    numbers, places, _ = first_and_last(order.run_of)
+    numbers, places, _ = first_and_last(messages.sender_of)
     found: dict[int | None, int] = {}
     for number, place in zip(numbers.tolist(), places.tolist(), strict=True):
-        conn = order.runs[number].stream.conn
+        conn = messages.senders[number].stream.conn
         found[conn] = min(place, found.get(conn, place))
     return found

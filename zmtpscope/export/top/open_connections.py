@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from zmtpscope.dissect import MessageRun
 from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.batch import Sender
 from zmtpscope.export.top.peers import ConnectionEnds
 
 
@@ -27,11 +27,11 @@ class OpenConnections:
         """Return the ends of the connection of a record."""
         return self.of_stream(Stream(*(values[name] for name in Stream._fields)))
 
-    def of_run(self, run: MessageRun) -> ConnectionEnds:
-        """Return the ends of the connection of a run, and learn their socket types from it."""
-        ends, side = self.of_stream(run.stream), run.stream.side or 0
-        ends.learn(side, run.socket_type, None)
-        ends.learn(1 - side, run.peer_socket_type, None)
+    def of_sender(self, sender: Sender) -> ConnectionEnds:
+        """Return the ends of the connection of a sender, and learn their socket types from it."""
+        ends, side = self.of_stream(sender.stream), sender.stream.side or 0
+        ends.learn(side, sender.socket_type, None)
+        ends.learn(1 - side, sender.peer_socket_type, None)
         return ends
 
     def end(self, conn: int) -> ConnectionEnds | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from zmtpscope.dissect import Batch, Record
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import Int64
+from zmtpscope.dissect.records.batch import Int64, tables_and_rows
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.export.top.columns import Columns, UnreadMessage, columns_of, first_and_last, first_places
 from zmtpscope.export.top.counters import (
@@ -39,9 +39,9 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS, USUAL_PARTNERS
 KINDS = ("topic", "connection", "peer")
 
 
-MAX_HELD, RUN_COST, FRAME_COST = 8 << 20, 3000, 100
-"""Maximum octets of runs to keep until their last messages are read, and the estimated cost of a run and of one frame
-in addition to the data."""
+MAX_HELD, TABLE_COST, SENDER_COST, FRAME_COST = 8 << 20, 3000, 400, 100
+"""Maximum octets of batches to keep until their last messages are read, and the estimated cost of a table, a sender and
+a frame in addition to the data."""
 
 RELEVANT = ("greeting", "command", "connection")
 """Types of records that identify peers or change subscriptions."""
@@ -54,8 +54,8 @@ class Interval(NamedTuple):
     end_ns: int
 
 
-class RunRows(NamedTuple):
-    """The rows of the connection, the sender and the receiver of each run."""
+class SenderRows(NamedTuple):
+    """The rows of the connection, the sender and the receiver of each sender."""
 
     connection: Int64
     sender: Int64
@@ -105,8 +105,8 @@ class Rates:
         changes = [(place, record.values["ts_ns"]) for place, record in records if changes_subscribers(record)]
         rows = MessageColumns.of_arrangement(order, batch.files)
         columns = columns_of(rows, self._messages, self._latest, changes)
-        self._messages += len(columns.run_of)
-        places = first_places(order)
+        self._messages += len(columns.rows)
+        places = first_places(rows)
         at = low = 0
         for high in self._ends_of_intervals(columns.times):
             if low < high:
@@ -131,7 +131,8 @@ class Rates:
                     yield from self.tick(record.values["ts_ns"])
                 self._feed_record(record, place, places)
             low = high
-        self._held += sum(RUN_COST + len(run.data) + FRAME_COST * len(run.sizes) for run in order.runs)
+        self._held += TABLE_COST * len(rows.tables) + FRAME_COST * len(rows.sizes)
+        self._held += sum(SENDER_COST + len(sender.data) for sender in rows.senders)
         if self._held > MAX_HELD:
             self._held = 0
             for counters in self.counters.values():
@@ -218,35 +219,35 @@ class Rates:
     def _count(self, columns: Columns) -> None:
         """Update subscriptions from the messages of one interval, and count its other messages."""
         for place in np.flatnonzero(columns.marked).tolist():
-            run, row = columns.runs[int(columns.run_of[place])], int(columns.row_of[place])
-            topic = run.topic(row)
+            row, sender = int(columns.rows[place]), columns.senders[columns.sender_of[place]]
+            topic = columns.messages.topic().octets[row]
             if topic is not None:
-                entering = bool(run.flags[run.first[row]] & SUBSCRIBE)
-                self.subscriptions.change(self._open.of_run(run), run.stream.side or 0, topic, entering)
+                entering = bool(columns.messages.special[row] & SUBSCRIBE)
+                self.subscriptions.change(self._open.of_sender(sender), sender.stream.side or 0, topic, entering)
         self._count_data(columns.part(~columns.marked) if columns.marked.any() else columns)
 
     def _count_data(self, columns: Columns) -> None:
         """Count messages that are not subscriptions."""
-        if len(columns.run_of):
+        if len(columns.rows):
             counters = list(self.counters.values())
             count_with_room(columns, counters, self._rows_of, self._add, self._topic_rows.clear, Counters.fold)
 
-    def _rows_of(self, columns: Columns) -> tuple[Int64, RunRows]:
-        """Return the row of the topic of each message, and the rows of the runs."""
-        sides = self._rows_of_runs(columns)
+    def _rows_of(self, columns: Columns) -> tuple[Int64, SenderRows]:
+        """Return the row of the topic of each message, and the rows of the senders."""
+        sides = self._rows_of_senders(columns)
         return self._topic_rows.of_messages(columns, self._open), sides
 
-    def _rows_of_runs(self, columns: Columns) -> RunRows:
-        """Return the rows of connection, sender and receiver of each run that has messages."""
-        rows = np.zeros((3, len(columns.runs)), np.int64)
-        for number in np.flatnonzero(np.bincount(columns.run_of)).tolist():
-            run = columns.runs[number]
-            ends, side = self._open.of_run(run), run.stream.side or 0
+    def _rows_of_senders(self, columns: Columns) -> SenderRows:
+        """Return the rows of connection, sender and receiver of each sender that has messages."""
+        rows = np.zeros((3, len(columns.senders)), np.int64)
+        for number in np.flatnonzero(np.bincount(columns.sender_of)).tolist():
+            each = columns.senders[number]
+            ends, side = self._open.of_sender(each), each.stream.side or 0
             sender, receiver = ends.peers[side], ends.peers[1 - side]
             rows[:, number] = self.connections.row(ends), self.peers.row(sender), self.peers.row(receiver)
-        return RunRows(*rows)
+        return SenderRows(*rows)
 
-    def _add(self, columns: Columns, found: tuple[Int64, RunRows]) -> None:
+    def _add(self, columns: Columns, found: tuple[Int64, SenderRows]) -> None:
         """Add messages to their rows."""
         topics, sides = found
         weights = (None, columns.octets, columns.frames)
@@ -255,26 +256,26 @@ class Rates:
             self.topics.interval[column, :count] += np.bincount(topics, weight, count).astype(np.int64)
         rows, firsts, lasts = first_and_last(topics)
         self._note(self.topics, columns, rows, columns.numbers[firsts], firsts, lasts)
-        runs, firsts, lasts = first_and_last(columns.run_of)
-        sums = [np.bincount(columns.run_of, weight).astype(np.int64)[runs] for weight in weights]
-        streams = [columns.runs[number].stream for number in runs.tolist()]
+        senders, firsts, lasts = first_and_last(columns.sender_of)
+        sums = [np.bincount(columns.sender_of, weight).astype(np.int64)[senders] for weight in weights]
+        streams = [columns.senders[number].stream for number in senders.tolist()]
         is_new = np.array([self._is_new(stream) for stream in streams])
         is_second = np.array([stream.side == 1 for stream in streams])
         received = np.ones_like(is_second)
-        for counters, of_runs, is_back in (
+        for counters, of_senders, is_back in (
             (self.connections, sides.connection, is_second),
             (self.peers, sides.sender, ~received),
             (self.peers, sides.receiver, received),
         ):
-            rows = of_runs[runs]
+            rows = of_senders[senders]
             np.add.at(counters.interval, (np.where(is_back, RECEIVED, SENT), rows), sums[0])
             np.add.at(counters.interval, (np.where(is_back, RECEIVED_OCTETS, SENT_OCTETS), rows), sums[1])
             np.add.at(counters.interval[FRAMES], rows, sums[2])
             np.add.at(counters.interval[CONNECTIONS], rows, is_new)
         orders = columns.numbers[firsts]
-        self._note(self.connections, columns, sides.connection[runs], orders, firsts, lasts)
+        self._note(self.connections, columns, sides.connection[senders], orders, firsts, lasts)
         # sender and receiver together, because a peer can be both
-        peers = np.concatenate([sides.sender[runs], sides.receiver[runs]])
+        peers = np.concatenate([sides.sender[senders], sides.receiver[senders]])
         orders = np.concatenate([2 * orders, 2 * orders + 1])
         self._note(self.peers, columns, peers, orders, np.tile(firsts, 2), np.tile(lasts, 2))
 
@@ -286,10 +287,11 @@ class Rates:
         counters.note(rows, columns.times[firsts], orders)
         by_last = np.argsort(lasts, kind="stable")
         places = lasts[by_last]
-        of_messages = (columns.run_of[places], columns.row_of[places], columns.times[places])
-        ordered = (column.tolist() for column in (rows[by_last], *of_messages))
-        for row, number, row_of_run, time in zip(*ordered, strict=True):
-            counters.last[row] = UnreadMessage(columns.runs[number], row_of_run, time)
+        tables = columns.messages.tables
+        of_messages = tables_and_rows(tables, columns.messages.places[columns.rows[places]])
+        ordered = (column.tolist() for column in (rows[by_last], *of_messages, columns.times[places]))
+        for row, table, row_of_table, time in zip(*ordered, strict=True):
+            counters.last[row] = UnreadMessage(tables[table], row_of_table, time)
 
     def _is_new(self, stream: Stream) -> bool:
         """Whether no message of the connection has been counted yet. Marks it as counted."""

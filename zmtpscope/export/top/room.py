@@ -29,7 +29,7 @@ def count_with_room(
         for each, length in before:
             each.roll_back(length)
         forget()
-        count = len(columns.run_of)
+        count = len(columns.rows)
         if count > 1:
             for half in (slice(count // 2), slice(count // 2, None)):
                 count_with_room(columns.part(half), counters, find, add, forget, fold)

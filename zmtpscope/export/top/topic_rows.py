@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from zmtpscope.dissect import MessageRun
 from zmtpscope.dissect.records.batch import Int64
 from zmtpscope.dissect.records.topic_words import FACTOR, LONGEST_TOPIC, WORD, UInt64, mixed, words_of
 from zmtpscope.export.top.columns import Columns
@@ -46,74 +45,73 @@ class TopicRows:
 
     def of_messages(self, columns: Columns, connections: OpenConnections) -> Int64:
         """Return the row of the topic of each message. Raises `TooManyRows`."""
-        found = np.empty(len(columns.run_of), np.int64)
-        by_run = np.argsort(columns.run_of, kind="stable")
-        begins = [0, *(np.flatnonzero(np.diff(columns.run_of[by_run])) + 1).tolist()]
-        for begin, end in zip(begins, [*begins[1:], len(found)], strict=True):
-            among = by_run[begin:end]
-            run = columns.runs[int(columns.run_of[among[0]])]
-            sender = connections.of_run(run).peers[run.stream.side or 0]
-            found[among] = self._rows_of_run(run, columns.row_of[among], sender)
-        return found
-
-    def _rows_of_run(self, run: MessageRun, rows: Int64, sender: Peer) -> Int64 | int:
-        """Return the display row of the topic of each message. `rows` are the numbers of the messages in the run."""
-        if run.topics is None:
-            return self._topics.row(Topic(sender, None))
-        sizes = np.minimum(run.topics[rows], LONGEST_TOPIC)
-        starts = run.bodies[run.first[rows]] - run.base
+        messages, sender_of = columns.messages, columns.sender_of.astype(np.int64)
+        peers: dict[int, Peer] = {}
+        for number in np.flatnonzero(np.bincount(sender_of)).tolist():
+            sender = columns.senders[number]
+            peers[number] = connections.of_sender(sender).peers[sender.stream.side or 0]
+        sizes = np.minimum(messages.topic_sizes[columns.rows], LONGEST_TOPIC)
         has_topic = sizes >= 0
-        if has_topic.all():
-            return self.rows(sender, run.data, starts, sizes)
-        found = np.full(len(rows), self._topics.row(Topic(sender, None)))
-        if has_topic.any():
-            found[has_topic] = self.rows(sender, run.data, starts[has_topic], sizes[has_topic])
+        found = np.empty(len(sizes), np.int64)
+        without = sender_of[~has_topic]
+        rows_without = np.zeros(len(columns.senders), np.int64)
+        for number in np.flatnonzero(np.bincount(without)).tolist() if len(without) else ():
+            rows_without[number] = self._topics.row(Topic(peers[number], None))
+        found[~has_topic] = rows_without[without]
+        if len(without) < len(found):
+            topics = messages.topic().octets
+            starts = topics.starts[topics.index[columns.rows[has_topic]]]
+            found[has_topic] = self.rows(peers, sender_of[has_topic], topics.octets.whole, starts, sizes[has_topic])
         return found
 
-    def rows(self, sender: Peer, data: bytes, starts: Int64, sizes: Int64) -> Int64:
-        """Return the row of each topic `data[start : start + size]` of a sender. Raises `TooManyRows`."""
-        longest = int(sizes.max())
+    def rows(self, peers: dict[int, Peer], sender_of: Int64, data: bytes, starts: Int64, sizes: Int64) -> Int64:
+        """Return the row of each topic `data[start : start + size]` of the sender `peers[number]` with the number in
+        `sender_of`. Raises `TooManyRows`."""
+        longest = min(int(sizes.max()), WORD * MAX_WORDS)
         count = max(1, -(-longest // WORD))
-        if len(starts) < MIN_MESSAGES or count > MAX_WORDS:
-            return np.array(self._look_up(sender, data, starts, sizes))
-        is_inside = starts + WORD * count <= len(data)
-        if is_inside.all():
-            return self._rows_by_words(sender, data, starts, sizes, count)
-        rows = np.empty(len(starts), np.int64)  # whole words are read, and too few octets follow the last topics
-        rows[~is_inside] = self._look_up(sender, data, starts[~is_inside], sizes[~is_inside])
-        if is_inside.any():
-            rows[is_inside] = self._rows_by_words(sender, data, starts[is_inside], sizes[is_inside], count)
+        by_words = (starts + WORD * count <= len(data)) & (sizes <= WORD * MAX_WORDS)  # whole words are read
+        by_words &= len(starts) >= MIN_MESSAGES
+        rows = np.empty(len(starts), np.int64)
+        some, others = np.flatnonzero(by_words), np.flatnonzero(~by_words)
+        rows[others] = self._look_up(peers, sender_of[others], data, starts[others], sizes[others])
+        if len(some):
+            rows[some] = self._rows_in_table(peers, sender_of[some], data, starts[some], sizes[some], count)
         return rows
 
-    def _rows_by_words(self, sender: Peer, data: bytes, starts: Int64, sizes: Int64, count: int) -> Int64:
-        number = self._numbers.setdefault(sender, len(self._numbers))
+    def _rows_in_table(
+        self, peers: dict[int, Peer], sender_of: Int64, data: bytes, starts: Int64, sizes: Int64, count: int
+    ) -> Int64:
+        numbers = np.zeros(max(peers) + 1, np.int64)
+        for number, peer in peers.items():
+            numbers[number] = self._numbers.setdefault(peer, len(self._numbers))
+        peer_of = numbers[sender_of]
         words = words_of(data, starts, sizes, count)
-        places = _places(words, sizes, number)
-        known = (self._senders[places] == number) & (self._sizes[places] == sizes)
+        places = _places(words, sizes, peer_of)
+        known = (self._senders[places] == peer_of) & (self._sizes[places] == sizes)
         for column, word in zip(self._words, words, strict=False):
             known &= column[places] == word
         found: Int64 = self._found[places]
         unknown = np.flatnonzero(~known)
         if len(unknown):
-            found[unknown] = self._look_up(sender, data, starts[unknown], sizes[unknown])
+            found[unknown] = self._look_up(peers, sender_of[unknown], data, starts[unknown], sizes[unknown])
             places = places[unknown]
             for column, word in zip(self._words, words, strict=False):
                 column[places] = word[unknown]
-            self._sizes[places], self._senders[places], self._found[places] = sizes[unknown], number, found[unknown]
+            self._sizes[places], self._senders[places] = sizes[unknown], peer_of[unknown]
+            self._found[places] = found[unknown]
         return found
 
-    def _look_up(self, sender: Peer, data: bytes, starts: Int64, sizes: Int64) -> list[int]:
-        known = self._rows.setdefault(sender, {})
-        found = []
-        for start, stop in zip(starts.tolist(), (starts + sizes).tolist(), strict=True):
-            name = data[start:stop]
+    def _look_up(self, peers: dict[int, Peer], sender_of: Int64, data: bytes, starts: Int64, sizes: Int64) -> list[int]:
+        found, rows_of = [], {number: self._rows.setdefault(peer, {}) for number, peer in peers.items()}
+        for number, start, stop in zip(sender_of.tolist(), starts.tolist(), (starts + sizes).tolist(), strict=True):
+            known, name = rows_of[number], data[start:stop]
             row = known.get(name)
             if row is None:
-                row = known[name] = self._topics.row(Topic(sender, name))
+                row = known[name] = self._topics.row(Topic(peers[number], name))
             found.append(row)
         return found
 
 
-def _places(words: list[UInt64], sizes: Int64, sender: int) -> Int64:
-    seeds = sizes.astype(np.uint64) + np.uint64(sender << 16)
+def _places(words: list[UInt64], sizes: Int64, peers: Int64) -> Int64:
+    seeds = sizes.astype(np.uint64) + (peers.astype(np.uint64) << np.uint64(16))
     return (mixed(seeds, words) * FACTOR >> np.uint64(64 - PLACE_BITS)).astype(np.int64)

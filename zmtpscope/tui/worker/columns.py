@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from zmtpscope.dissect import Batch, MessageRun, Options, Record
-from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records.message_columns import MessageColumns, columns_of_table
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.describe import DESCRIBE
-from zmtpscope.export.rows import RunWords
+from zmtpscope.export.rows import RowWords
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.values import record_values
 from zmtpscope.filter.checking import operand_of
@@ -207,12 +207,15 @@ class RowMaker:
     def _lines(self, batch: Batch) -> Iterator[Line]:
         messages = self._values_of(MessageColumns.of(batch, self._options)) if batch.runs else iter(())
         frames = self._values_of(FrameRowColumns.of(batch.frame_runs, batch.files)) if batch.frame_runs else iter(())
+        words_of: dict[int, RowWords] = {}
         for item, low, high in batch.stretches():
             if isinstance(item, Record):
                 values = record_values(item, self._options)
                 yield Line(values, DESCRIBE[values["record"]](values), str)
                 continue
-            words = RunWords(item, self._options, CONTENT_WIDTH)
+            if id(item) not in words_of:
+                words_of[id(item)] = RowWords(columns_of_table(item), self._options, CONTENT_WIDTH)
+            words = words_of[id(item)]
             for row in range(low, high):
                 if isinstance(item, MessageRun):
                     yield Line(next(messages), words.content(row), partial(_hex, item, row))

@@ -11,7 +11,7 @@ from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.export.describe import DESCRIBE
 from zmtpscope.export.details import MAX_FIELDS
-from zmtpscope.export.rows import RunWords
+from zmtpscope.export.rows import RowWords
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.values import record_values
 from zmtpscope.filter import Filter
@@ -70,9 +70,10 @@ def row_of(batch: Batch, options: Options) -> tuple[dict[str, Any], str]:
         values = record_values(batch.records[0], options)
         return values, DESCRIBE[values["record"]](values)
     if batch.runs:
-        return MessageColumns.of(batch, options).values(0), RunWords(batch.runs[0], options, None).describe(0, 0)
-    words = RunWords(batch.frame_runs[0], options, None).describe(0, 0)
-    return FrameRowColumns.of(batch.frame_runs, batch.files).values(0), words.strip()
+        messages = MessageColumns.of(batch, options)
+        return messages.values(0), RowWords(messages, options, None).describe(0, 0)
+    frames = FrameRowColumns.of(batch.frame_runs, batch.files)
+    return frames.values(0), RowWords(frames, options, None).describe(0, 0).strip()
 
 
 def _nodes_of_unit(detail: Detail, source: int, values: dict[str, Any], most: int) -> Iterator[Node]:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
-
 from zmtpscope.conversations.following import Followed, Following
 from zmtpscope.conversations.text import ConversationText
-from zmtpscope.dissect import Batch, FrameRun, MessageRun
+from zmtpscope.dissect import Batch
+from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.files import OutputFile
 from zmtpscope.export.json_lines import text_of
@@ -55,8 +55,8 @@ def portions(store: Store, numbers: Iterable[Int64]) -> Iterator[Int64]:
 
 def _octets(batch: Batch) -> int:
     """Return the size of all frames."""
-    runs: list[MessageRun | FrameRun] = [*batch.runs, *batch.frame_runs]
-    return sum(int(np.clip(run.end - run.bodies, 0, run.sizes).sum()) for run in runs)
+    messages, frames = MessageColumns.of(batch), FrameRowColumns.of(batch.frame_runs, batch.files)
+    return int(messages.body_octets.sum()) + int(frames.sizes.sum())
 
 
 class JsonLines:

@@ -85,7 +85,7 @@ def _of_message(run: MessageRun, values: dict[str, Any], sides: Sides) -> Sendin
         raise CannotAnswer("it is not known of which type the socket was that sent it -> -d can say so")
     if not values["complete"] or values["bodies_kept"] != "full":
         raise CannotAnswer("not all octets of it are there")
-    if run.has_stars:
+    if run.sender.has_stars:
         raise CannotAnswer("a password in it is starred: --show-secrets shows it")
     stand_in = STAND_INS.get((sender, receiver), sender)
     if stand_in in NEVER_FIRST:

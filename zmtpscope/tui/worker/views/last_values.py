@@ -65,9 +65,7 @@ class LastValues:
         if not numbers:
             return {}
         columns = MessageColumns.of(self._store.batch(sorted(numbers)), self._store.options)
-        places = zip(columns.run_of.tolist(), columns.row_of.tolist(), strict=True)
-        found = (columns.runs[run].part(row, row + 1) for run, row in places)
-        return dict(zip(sorted(numbers), found, strict=True))
+        return {number: columns.alone(row) for row, number in enumerate(sorted(numbers))}
 
 
 def _text(run: MessageRun) -> str:
