@@ -82,7 +82,7 @@ MISSING_HINT = (
 )
 
 MAX_COMPARED = 64
-"""Maximum number of silent workers of a host to compare a broker with."""
+"""Maximum number of silent workers of a host, or of similar peers, to compare one with."""
 
 
 class Silence(NamedTuple):
@@ -310,10 +310,10 @@ def _beside_others(connection: ObservedConnection, side: int, until: int, knowle
         if socket_type not in SENDERS:
             return None
         others = _going_on(own, _rhythms_of_senders(knowledge).get(_fed(connection), ()))
-        who = counted(others, f"other {socket_type}") + f" of {connection.sides[1 - side].ip}"
+        who = f"{_others(others, socket_type)} of {connection.sides[1 - side].ip}"
     else:
         others = _going_on(own, _rhythms(knowledge).get((connection.endpoint, socket_type), ()))
-        who = counted(others, "other client") + " of this endpoint"
+        who = f"{_others(others, 'client')} of this endpoint"
     if not others:
         return None
     is_named = socket_type == "DEALER" and connection.sides[side].identity is not None
@@ -323,13 +323,21 @@ def _beside_others(connection: ObservedConnection, side: int, until: int, knowle
 
 
 def _going_on(own: ObservedRhythm, others: Sequence[ObservedRhythm]) -> int:
-    """Return how many of the others with the same rhythm continue. `others` are in the order of their last messages."""
+    """Return how many of the others with the same rhythm continue, of the latest `MAX_COMPARED`.
+
+    `others` are in the order of their last messages.
+    """
     least = max(MIN_PAUSES * own.longest_ns, MIN_SILENCE)
     first = bisect_left(others, own.last.ns + least, key=_last_ns)
     return sum(
         own.longest_ns / SAME_RHYTHM <= each.longest_ns <= own.longest_ns * SAME_RHYTHM
-        for each in islice(others, first, None)
+        for each in islice(others, max(first, len(others) - MAX_COMPARED), None)
     )
+
+
+def _others(count: int, name: str) -> str:
+    """Return, for example, `3 other clients`, or `64 or more other clients`."""
+    return counted(count, f"other {name}") if count < MAX_COMPARED else f"{count} or more other {name}s"
 
 
 def _last_ns(rhythm: ObservedRhythm) -> int:
@@ -341,8 +349,9 @@ def _steady(connection: ObservedConnection, side: int, knowledge: Knowledge) -> 
     own, until = connection.sides[side].rhythm, knowledge.last_ns
     if own is None or not _is_unasked(connection, side, knowledge):
         return None
-    same = knowledge.by_endpoint[connection.endpoint] if side == connection.listener else [connection]
-    last = max(each.sides[each.listener if side == connection.listener else side].last_ns or 0 for each in same)
+    last = connection.sides[side].last_ns or 0
+    if side == connection.listener:
+        last = _last_of_servers(knowledge)[connection.endpoint]
     turns, silent = own.lasted_ns / max(own.longest_ns, 1), until - last
     if turns < MIN_MESSAGES or silent < max(MANY_TURNS * own.longest_ns, STEADY_SILENCE):
         return None
@@ -369,6 +378,15 @@ def _first_sent(knowledge: Knowledge) -> dict[tuple[str, str], int]:
     sent = ((side, each.sides[1 - number]) for each in knowledge.connections for number, side in enumerate(each.sides))
     times = grouped(((side.ip, other.ip), side.rhythm.first_ns) for side, other in sent if side.rhythm is not None)
     return {hosts: min(same) for hosts, same in times.items()}
+
+
+@once
+def _last_of_servers(knowledge: Knowledge) -> dict[Endpoint, int]:
+    """Return the time of the last data that the listener of each endpoint sent (ns)."""
+    return {
+        endpoint: max(each.server.last_ns or 0 for each in connections)
+        for endpoint, connections in knowledge.by_endpoint.items()
+    }
 
 
 @once
