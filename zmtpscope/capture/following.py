@@ -265,7 +265,7 @@ class FollowedCaptureFile(CaptureFile):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing more will be added to it."""
+        """Whether the writer has finished this file, so that it grows no more."""
         return self._follow.files[self._number].is_complete
 
     def _open_source(self) -> Source:

@@ -91,7 +91,10 @@ def _compared(values: NDArray[Any], compare: Callable[[Any, Any], Any], other: i
 
 
 def _octets_fit(column: Octets, predicate: Predicate, rows: Int64) -> Bool | None:
-    """Return which texts or octets are equal, different, one of several, or contain octets; or None."""
+    """Return which of `rows` satisfy a predicate on texts or octets; None if the predicate cannot be tested here.
+
+    Tested here are ==, !=, `in`, `contains` with octets, and a field name alone.
+    """
     if isinstance(predicate, OneOf):
         found = [_octets_fit(column, each, rows) for each in predicate.predicates]
         known = [each for each in found if each is not None]

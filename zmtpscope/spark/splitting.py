@@ -86,7 +86,7 @@ class Splitter:
                 yield packets_chunk(partition, some, taken[rows])
 
     def flush(self) -> Iterator[Chunk]:
-        """Yield the rest."""
+        """Yield all buffered segments as chunks."""
         if not self._waiting:
             return
         rows, taken, pieces = _joined(self._waiting)

@@ -13,7 +13,7 @@ SPELLED = {"/t": "\t", "/s": " "}
 
 NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 FOR_SPREADSHEETS = '"'
-"""The quote of CSV. With it, no cell can be a formula."""
+"""If the user chose this quote (CSV), texts that a spreadsheet would run as a formula get an apostrophe."""
 CHOICES: dict[str, dict[str, str | bool]] = {
     "header": {"y": True, "n": False},
     "quote": {"d": '"', "s": "'", "n": ""},

@@ -208,7 +208,7 @@ class ZwsReader(SideReader):
         octets = reader.data[start:stop]
         self.events.append(Command(reader.unit, reader.base + stop, self.regime, fields, findings, octets))
         self.inside += 0 if self._next is None else len(octets)
-        self._go_on(reader.base + stop)
+        self._continue_at(reader.base + stop)
         return True
 
     def _read_data(self, reader: Reader, header: FrameHeader, stop: int) -> bool:
@@ -279,7 +279,7 @@ class ZwsReader(SideReader):
 
     # Skipped frames
 
-    def _go_on(self, offset: int) -> None:
+    def _continue_at(self, offset: int) -> None:
         if self._next is None:
             self.position = offset
         else:
@@ -292,7 +292,7 @@ class ZwsReader(SideReader):
         if self._next is None:
             self._skip(self.position, reader.base + stop, NOT_ZMTP, inside=self.inside)
             self.inside = 0
-        self._go_on(reader.base + stop)
+        self._continue_at(reader.base + stop)
         return True
 
     def _give_up(self, reader: Reader, id_: str, detail: str | None = None) -> bool:

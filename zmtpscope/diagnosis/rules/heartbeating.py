@@ -42,7 +42,7 @@ A_WHOLE_INTERVAL = 0.9
 """A side that closes earlier than this part of its usual interval may have another reason."""
 
 MIN_AT_ONCE = 2
-"""This many PINGs in one segment were sent earlier than they arrived."""
+"""Number of PINGs in one segment that shows that they waited at the sender: their time is not that of the segment."""
 
 STOPPED_PROCESS = (
     "its process is stopped, blocked in a call or a debugger, or its host or the path to it is down; if it is only "

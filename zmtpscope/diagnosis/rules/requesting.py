@@ -214,7 +214,7 @@ LOST_HINT = "a request is lost with its connection: " + STUCK
 
 
 def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield at most two diagnoses for each endpoint: for requests lost for good, and for requests made up for later."""
+    """Yield up to two diagnoses per endpoint: requests lost for good, and requests answered when repeated."""
     behind = behind_brokers(knowledge)
     lost = [
         (each, _made_up_for(each, behind, knowledge))

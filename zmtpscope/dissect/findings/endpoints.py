@@ -1,8 +1,8 @@
 """Findings that compare connections of one listening endpoint, or of one client with it.
 
-Each connection reports facts that may matter to others (`facts.Said`), none if it is as usual. Memory is bounded: for
-open connections by their number, otherwise by the limits below, where the entry unused for longest is forgotten.
-conformance.md defines conditions and severities.
+Each connection reports facts that may matter to others (`facts.Said`); a usual connection reports none. Memory is
+bounded: for open connections by their number, otherwise by the limits below, where the entry unused for longest is
+forgotten. conformance.md defines conditions and severities.
 """
 
 from __future__ import annotations

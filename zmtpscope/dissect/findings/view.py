@@ -54,7 +54,7 @@ class ConnectionView:
 
     @property
     def zmtp_since(self) -> int | None:
-        """Ordinal of the segment that proved it, or None."""
+        """Ordinal of the segment that proved that the connection is ZMTP, or None."""
         if self.negotiation.forced is not None:
             return self.tcp.start.ordinal
         one, other = self.streams

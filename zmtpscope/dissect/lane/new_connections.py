@@ -122,7 +122,10 @@ class NewConnections:
     # -- records ------------------------------------------------------------------------------------------------------
 
     def emit(self, sink: Sink, block: SegmentBlock) -> None:
-        """Write the records of the path for each connection. Without records, ended connections are only counted."""
+        """Write the records of these connections, all of which follow the same learned path of segments.
+
+        If no output needs records, the events of connections that have ended are only counted.
+        """
         places = list(self.tcp) if sink.options.records else self._going_on()
         counted = [] if sink.options.records else self.over()
         writers = [self.writer_of(place, sink) for place in places]

@@ -148,9 +148,10 @@ class Made(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Payloads:
-    """`payload`, as a struct of protocol, summary and fields.
+    """The record field `payload` of each message: protocol, summary and fields.
 
-    `texts` are the last frames, which hold JSON; long ones are cut off. Plain text is in the last `counts` frames.
+    `texts` contains the frames with plain text or JSON, long ones truncated. `texts.index` is the last frame of a message,
+    and a plain text message has its last `counts` frames.
     """
 
     inside: NDArray[np.int8]

@@ -137,7 +137,10 @@ class PayloadRows:
         return asked_rows(run, side.shapes, wanted)
 
     def _hears_each(self, rows: list[int], count: int) -> bool:
-        """Whether dissection cannot stop before one of the claimed `rows` of a run of `count`."""
+        """Whether at most `MAX_UNCLAIMED` messages lie before each claimed row, so dissection reaches all `rows`.
+
+        `count` is the number of messages of the run.
+        """
         unclaimed = self.side.unclaimed
         if unclaimed + count <= MAX_UNCLAIMED:
             return True

@@ -94,7 +94,7 @@ class Messages:
     # -- whether rows are wanted -------------------------------------------------------------------------------------
 
     def require_rows(self, wanted: bool = True) -> None:
-        """Count a user that needs rows although messages may only be counted, or remove one."""
+        """Make message rows even if no output needs them, until the same caller passes False. Callers are counted."""
         self._rows_required_by += 1 if wanted else -1
 
     @property

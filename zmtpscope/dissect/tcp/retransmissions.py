@@ -22,7 +22,7 @@ MIN_LOSSES = 8
 """Minimum number of lost segments of a side to report; some packets are lost on most networks."""
 
 MAX_REPEATED = 3
-"""If the capture contains at least one in this many octets twice, it contains copies of packets."""
+"""If one octet in this many, or more, is in the capture twice, the capture contains copies of packets."""
 
 MIN_REORDERED = 10_000_000
 """A segment that arrives this much later (ns) than later ones was sent again; reordered segments arrive sooner."""

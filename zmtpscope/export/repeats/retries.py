@@ -50,7 +50,7 @@ if lines do not wait."""
 Pair = tuple[str, str, int]
 """Client address, address and port of the endpoint."""
 
-Said = dict[int | None, tuple[object, ...]]
+Compared = dict[int | None, tuple[object, ...]]
 """Compared values by side (None: neither side). The order between the sides varies from attempt to attempt."""
 
 
@@ -62,9 +62,9 @@ class Attempt:
         self.pair, self.began, self.kept = pair, began, kept
         self.count = 0
         """Number of records."""
-        self._said: Said = {}
+        self._compared: Compared = {}
         self._records: list[Record] = []
-        """Records that are not in `_said` yet: most connections are never compared."""
+        """Records that are not in `_compared` yet: most connections are never compared."""
 
     def add(self, record: Record) -> None:
         """Add a record."""
@@ -72,22 +72,22 @@ class Attempt:
         self.count += 1
 
     @property
-    def said(self) -> Said:
+    def compared(self) -> Compared:
         """Values to compare with other attempts."""
         for record in self._records:
             side = None if record.stream is None else record.stream.side
             values = tuple(map(record.own.get, COMPARED[record.type]))
-            self._said[side] = (*self._said.get(side, ()), values)
+            self._compared[side] = (*self._compared.get(side, ()), values)
         self._records.clear()
-        return self._said
+        return self._compared
 
 
 class Failure:
     """One way in which attempts of a client at an endpoint fail. The first such attempt was printed as connection
     `conn`."""
 
-    def __init__(self, conn: int, said: Said, began: int) -> None:
-        self.conn, self.said = conn, said
+    def __init__(self, conn: int, compared: Compared, began: int) -> None:
+        self.conn, self.compared = conn, compared
         self.count = 0
         """Number of equal attempts that are not printed yet."""
         self.since = began
@@ -119,7 +119,7 @@ class Failure:
         self.count, self.last, self.since = 0, None, began
 
 
-class Tries:
+class FailedAttempts:
     """The failed attempts of one client at one endpoint."""
 
     def __init__(self) -> None:
@@ -128,14 +128,14 @@ class Tries:
         self.noted: set[str] = set()
         """Findings of `ABOUT_RETRIES` that are already printed."""
 
-    def like(self, said: Said) -> Failure | None:
+    def like(self, compared: Compared) -> Failure | None:
         """Return the failure with equal records, or None."""
-        return next((failure for failure in self.failures if failure.said == said), None)
+        return next((failure for failure in self.failures if failure.compared == compared), None)
 
-    def begins_like(self, said: Said) -> bool:
+    def begins_like(self, compared: Compared) -> bool:
         """Whether a failure starts with these values, for each side."""
         return any(
-            all(failure.said.get(side, ())[: len(words)] == words for side, words in said.items())
+            all(failure.compared.get(side, ())[: len(values)] == values for side, values in compared.items())
             for failure in self.failures
         )
 
@@ -155,7 +155,7 @@ class RetryFold:
         """By connection."""
         self._kept: dict[int, Attempt] = {}
         """Open attempts with delayed lines, oldest first."""
-        self._tries: OrderedDict[Pair, Tries] = OrderedDict()
+        self._failed: OrderedDict[Pair, FailedAttempts] = OrderedDict()
         """Failed attempts by client and endpoint, the oldest failure first."""
         self._next_look = 0
         """Capture time of the next check for counts that have waited too long."""
@@ -163,26 +163,26 @@ class RetryFold:
     def feed(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
         """Fold equal attempts; see `Fold.feed`."""
         for stretch in stretches:
-            said, files = stretch[0]
-            if isinstance(said, RowWords):
+            line, files = stretch[0]
+            if isinstance(line, RowWords):
                 if self._open:
-                    yield from self._rows(said, files, stretch[1])
+                    yield from self._rows(line, files, stretch[1])
                 else:
                     yield stretch
-            elif not isinstance(said, Record) or said.stream is None or said.stream.conn is None:
+            elif not isinstance(line, Record) or line.stream is None or line.stream.conn is None:
                 yield stretch
             else:
                 if self._kept or not self._waits:
-                    yield from self._look(time_of(said))
-                handle = self._connection if said.type == "connection" else self._record
-                yield from handle(said, files, said.stream, said.stream.conn)
+                    yield from self._look(time_of(line))
+                handle = self._connection if line.type == "connection" else self._record
+                yield from handle(line, files, line.stream, line.stream.conn)
 
     def rest(self) -> Iterator[Stretch]:
         """Yield the remaining lines; see `Fold.rest`."""
         for conn, attempt in self._open.items():
             yield from self._let_out(conn, attempt)
-        for tries in self._tries.values():
-            yield from tries.write()
+        for failed in self._failed.values():
+            yield from failed.write()
 
     def _rows(self, words: RowWords, files: Files, rows: Sequence[int]) -> Iterator[Stretch]:
         """Print rows. A connection with rows is not a failed attempt, so its delayed lines are printed before its first
@@ -209,19 +209,19 @@ class RetryFold:
         if attempt is None:
             return [one(record, files)]
         if record.type == "finding" and own["id"] in ABOUT_RETRIES:
-            tries = self._tries.get(attempt.pair)
-            if tries is not None and attempt.kept is not None and own["id"] in tries.noted:
+            failed = self._failed.get(attempt.pair)
+            if failed is not None and attempt.kept is not None and own["id"] in failed.noted:
                 attempt.kept.append(one(record, files))
                 return printed
-            if tries is not None:
-                tries.noted.add(own["id"])
+            if failed is not None:
+                failed.noted.add(own["id"])
         elif record.type not in COMPARED or attempt.count == MAX_RECORDS:
             printed += self._connected(conn)
         else:
             attempt.add(record)
             if attempt.kept is not None:
-                tries = self._tries.get(attempt.pair)
-                if tries is not None and tries.begins_like(attempt.said):
+                failed = self._failed.get(attempt.pair)
+                if failed is not None and failed.begins_like(attempt.compared):
                     attempt.kept.append(one(record, files))
                     return printed
                 printed += self._let_out(conn, attempt)
@@ -237,7 +237,7 @@ class RetryFold:
     def _begin(self, conn: int, stream: Stream, time: int) -> Attempt:
         """Start an attempt."""
         pair = _pair_of(stream)
-        attempt = self._open[conn] = Attempt(pair, time, [] if pair in self._tries else None)
+        attempt = self._open[conn] = Attempt(pair, time, [] if pair in self._failed else None)
         if attempt.kept is not None:
             self._kept[conn] = attempt
         return attempt
@@ -250,7 +250,7 @@ class RetryFold:
         elif conn in self._open:
             attempt = self._open.pop(conn)
             attempt.add(connection)
-            same = self._tries.setdefault(attempt.pair, Tries()).like(attempt.said)
+            same = self._failed.setdefault(attempt.pair, FailedAttempts()).like(attempt.compared)
             if same is not None and attempt.kept is not None:
                 del self._kept[conn]
                 same.add(conn, connection, files)
@@ -259,33 +259,33 @@ class RetryFold:
                 return
             yield from self._let_out(conn, attempt)
             if same is None:
-                yield from self._remember(attempt.pair, Failure(conn, attempt.said, own["start_ns"]))
+                yield from self._remember(attempt.pair, Failure(conn, attempt.compared, own["start_ns"]))
             else:
                 same.since = own["start_ns"]
         yield one(connection, files)
 
     def _remember(self, pair: Pair, failure: Failure) -> Iterator[Stretch]:
         """Remember a new failure. Yield the counts of a failure that is forgotten for it."""
-        failures = self._tries[pair].failures
-        self._tries.move_to_end(pair)
+        failures = self._failed[pair].failures
+        self._failed.move_to_end(pair)
         failures.append(failure)
         if len(failures) > MAX_FAILURES:
             yield from failures.pop(0).write()
-        if len(self._tries) > MAX_PAIRS:
-            yield from self._tries.popitem(last=False)[1].write()
+        if len(self._failed) > MAX_PAIRS:
+            yield from self._failed.popitem(last=False)[1].write()
 
     def _connected(self, conn: int) -> Iterator[Stretch]:
         """Handle a connection that is not a failed attempt. It ends the retries of its client."""
         attempt = self._open.pop(conn)
         yield from self._let_out(conn, attempt)
-        if attempt.pair in self._tries:
-            yield from self._tries.pop(attempt.pair).write()
+        if attempt.pair in self._failed:
+            yield from self._failed.pop(attempt.pair).write()
 
     def _let_out(self, conn: int, attempt: Attempt) -> Iterator[Stretch]:
         """Yield the count and then the delayed lines of an attempt. Its further lines are not delayed."""
         if attempt.kept is not None:
-            if attempt.pair in self._tries:
-                yield from self._tries[attempt.pair].write()
+            if attempt.pair in self._failed:
+                yield from self._failed[attempt.pair].write()
             del self._kept[conn]
             kept, attempt.kept = attempt.kept, None
             yield from kept
@@ -299,8 +299,8 @@ class RetryFold:
             yield from self._let_out(conn, attempt)
         if not self._waits and now >= self._next_look:
             self._next_look = now + SECOND
-            for tries in self._tries.values():
-                for failure in tries.failures:
+            for failed in self._failed.values():
+                for failure in failed.failures:
                     if failure.last is not None and now - failure.since >= WRITTEN_EVERY + LONGEST_WAIT_LIVE:
                         yield from failure.write()
 
