@@ -96,7 +96,7 @@ class StoredRows(StoredColumns):
 
     @property
     def times(self) -> Int64:
-        """`ts_ns`."""
+        """The record field `ts_ns` of each record."""
         return self.table.times
 
     @property
@@ -255,7 +255,7 @@ class StoredRecords(StoredColumns):
 
     @property
     def times(self) -> Int64:
-        """`ts_ns`."""
+        """The record field `ts_ns` of each record."""
         return self.table.times
 
     @cached_property
@@ -284,7 +284,7 @@ class StoredRecords(StoredColumns):
         return Words([values[name] for values in different], which)
 
     def file(self) -> Words:
-        """`file`."""
+        """The record field `file` of each record."""
         files = self.table.files
         return Words([file_name(name) for name in files.words], files.codes.all())
 

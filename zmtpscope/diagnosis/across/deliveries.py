@@ -71,11 +71,11 @@ class Siblings:
     def __init__(self, each: Sequence[Sibling]) -> None:
         self.each = each
         self.messages = max((topic.timeline.count for _, topic, _ in each), default=0)
-        """The most messages that one of them got."""
+        """The most messages that one of these siblings received."""
         self.first_ns = min((topic.first.ns for _, topic, _ in each), default=0)
         """The time of their first message."""
         self.since_ns = max((since for _, _, since in each), default=0)
-        """The time from which all of them were subscribed."""
+        """The time from which all these siblings were subscribed."""
 
 
 class Delivery(NamedTuple):

@@ -1,4 +1,4 @@
-"""Octets that were retransmitted without an acknowledgement from the other side."""
+"""Octets that were retransmitted without an acknowledgment from the other side."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class ObservedStall:
 
 @dataclass(slots=True, eq=False)
 class ObservedOutage:
-    """A time during which a side sent the same octets, or keepalive probes, again and again without an acknowledgement;
+    """A time during which a side sent the same octets, or keepalive probes, again and again without an acknowledgment;
     or `count` such times.
 
     `duration_ns` is their sum. `offset` is the first of these octets. `until` tells how the last one ended, at

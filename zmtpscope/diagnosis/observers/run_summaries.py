@@ -13,7 +13,7 @@ MAX_RECENT = 8
 """Maximum number of recent times to remember."""
 
 MAX_LAST = 32
-"""Number of last messages to remember. A side rarely sends more segments than this before an acknowledgement."""
+"""Number of last messages to remember. A side rarely sends more segments than this before an acknowledgment."""
 
 
 class RunSummary(NamedTuple):

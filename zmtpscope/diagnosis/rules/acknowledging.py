@@ -1,4 +1,4 @@
-"""Rules for octets that TCP retransmits without an acknowledgement."""
+"""Rules for octets that TCP retransmits without an acknowledgment."""
 
 from __future__ import annotations
 

@@ -150,8 +150,8 @@ class Made(NamedTuple):
 class Payloads:
     """The record field `payload` of each message: protocol, summary and fields.
 
-    `texts` contains the frames with plain text or JSON, long ones truncated. `texts.index` is the last frame of a message,
-    and a plain text message has its last `counts` frames.
+    `texts` contains the frames with plain text or JSON, long ones truncated. `texts.index` is the last frame of a
+    message, and a plain text message has its last `counts` frames.
     """
 
     inside: NDArray[np.int8]
@@ -431,13 +431,13 @@ def first_of(first: Int64, counts: Int64, known: Bool) -> tuple[Int64, Int64]:
 
 
 def list_of_sizes(columns: Any) -> Lists:
-    """`sizes`, except of encrypted messages."""
+    """The record field `sizes` of each message; null if it is encrypted."""
     frames, edges = first_of(columns.first, columns.counts, columns.is_open)
     return Lists(Integers(columns.sizes[frames]), edges, columns.is_open)
 
 
 def kind(columns: Any) -> Words:
-    """`kind`."""
+    """The record field `kind` of each message."""
     codes = np.zeros(len(columns), np.int8)
     if columns.special.any():
         for code, bits in enumerate(KINDS):
