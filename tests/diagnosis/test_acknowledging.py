@@ -136,8 +136,8 @@ def test_messages_that_were_not_acknowledged_did_not_come() -> None:
 def test_messages_of_an_outage_that_was_mended_came_late() -> None:
     assert why(REPORTED / "link-outage-delays.pcapng", "10.9.7.2") == [
         (1, 34, True, "came"),
-        (35, 37, True, "came late: TCP sent again for 6.25 s, 5 times, what was not acknowledged"),
-        (38, 106, True, "came, perhaps late: sent right behind 6.25 s in which nothing was acknowledged"),
+        (35, 37, True, "arrived late: TCP retransmitted for 6.25 s, 5 times, until it was acknowledged"),
+        (38, 106, True, "arrived, perhaps late: sent right after 6.25 s without any acknowledgment"),
         (107, 150, True, "came"),
     ]
 

@@ -18,7 +18,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "conflate-pub": (
         "warn likely: PUB 10.8.0.1:5575 sends 60 messages of one frame to SUB 10.8.0.2, none of which begins with "
-        '"prices": their first frames are lost, as by ZMQ_CONFLATE',
+        '"prices": their first frames are lost, as with ZMQ_CONFLATE',
     ),
     "cut-off": (),
     "firewall-reject-icmp": (
@@ -41,22 +41,22 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "killed-by-message": (),
     "new-tenant": (
-        "error REQ of 10.8.0.2 connects to PUB at 10.8.0.1:5555, and these do not fit; REP listened there before, so "
-        "another program took the port",
+        "error REQ of 10.8.0.2 connects to PUB at 10.8.0.1:5555, and these are incompatible; REP listened there "
+        "before, so another program took the port",
     ),
     "one-message-above-limit": (
         "warn likely: PULL 10.9.7.2:5575 resets the connection while PUSH 10.9.7.1 sends a frame of 48000 octets, "
-        "which is lost; the largest that it took has 600 octets",
+        "which is lost; the largest one that it accepted has 600 octets",
     ),
     "proxy-time-out": (
-        "error likely: REP 10.8.0.2:5555 closes 7 connections after 2 s of silence each, 1 with a request open and the "
-        "others idle: a time-out on the way, no server that hangs",
+        "error likely: REP 10.8.0.2:5555 closes 7 connections after 2 s of silence each, 1 with a request open and "
+        "the others idle: a timeout on the path, not a server that hangs",
     ),
     "pub-connects-sub-restarts": (),
     "refused-not-zeromq": (),
     "request-above-limit": (
-        "warn likely: REP 10.8.0.1:5576 resets the connection while REQ 10.8.0.2 sends a frame of 30003 octets, which "
-        "is lost; the largest that it took has 103 octets",
+        "warn likely: REP 10.8.0.1:5576 resets the connection while REQ 10.8.0.2 sends a frame of 30003 octets, "
+        "which is lost; the largest one that it accepted has 103 octets",
     ),
     "salt-healthy": (),
     "xpub-manual": (),
@@ -66,7 +66,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "error The sequence has a gap, a repeat or goes back: 3 follows 1, from ZRE 872F91 10.77.0.1 to ROUTER "
         "10.77.0.3:41813, and at 2 endpoints more, 22 times in 22.4 s (ZRE-07)",
     ),
-    "zre-timewait-reuse": ("warn ZRE node bert at 10.77.0.2:44079 sends no more beacons and said no farewell",),
+    "zre-timewait-reuse": ("warn ZRE node bert at 10.77.0.2:44079 sends no more beacons and sent no goodbye",),
     "subscriber-at-ssh-port": (
         "warn 10.60.0.1:5598 speaks SSH, and 10.60.0.2 connects to it as to ZeroMQ, 9 times in 1.26 s",
     ),
@@ -79,8 +79,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "10.64.0.1:5614; 10.64.0.1:5613 on the same host answers meanwhile",
     ),
     "port-mapping-without-server": (
-        "warn likely: No handshake of 10.46.0.2 with 10.46.0.1:5583 succeeds: 10.46.0.1:5583 closes 0.587 "
-        "ms after the greeting of 10.46.0.2, without a word of its own, 43 times in 7.4 s",
+        "warn likely: No handshake of 10.46.0.2 with 10.46.0.1:5583 succeeds: 10.46.0.1:5583 closes 0.587 ms after "
+        "the greeting of 10.46.0.2, without sending anything, 43 times in 7.4 s",
     ),
     "handshake-timer-on-slow-way": (
         "warn likely: No handshake of 10.49.0.2 with 10.49.0.1:5586 succeeds: 10.49.0.2 closes 1.4 s after "
@@ -100,7 +100,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "requests-above-limit": (
         "error likely: REP 10.48.0.1:5585 closes the connection right after a frame of 80000 octets of REQ "
-        "10.48.0.2, each of 3 times; the largest that it took has 30000 octets",
+        "10.48.0.2, each of 3 times; the largest one that it accepted has 30000 octets",
     ),
     "client-stays-away": (),
     "router-handover": (
@@ -108,20 +108,20 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "10.33.0.3: the newer one took over (ZMQ_ROUTER_HANDOVER), and 10.33.0.2:32788 gets nothing since",
     ),
     "server-key-changed": (
-        "error likely: 10.61.0.2 has the wrong key of 10.61.0.1:5599, which closes on its HELLO without a "
-        "word, 44 times in 6.47 s; a handshake from there succeeded 4.64 s before",
+        "error likely: 10.61.0.2 has the wrong key of 10.61.0.1:5599, which closes on its HELLO without an ERROR, "
+        "44 times in 6.47 s; a handshake from there succeeded 4.64 s before",
     ),
     "one-worker-of-two-stopped": (
-        "error REP 10.97.0.3 does not reply to DEALER 10.97.0.1:5808 (for REQ 10.97.0.4, which asked "
-        "ROUTER 10.97.0.1:5807): the request in packet 151 waits for 8.94 s; 9 more have no reply, either; "
-        "12 others were answered, median 0.108 ms",
+        "error REP 10.97.0.3 does not reply to DEALER 10.97.0.1:5808 (for REQ 10.97.0.4, which asked ROUTER "
+        "10.97.0.1:5807): the request in packet 151 waits for 8.94 s; 9 more have no reply either; 12 others were "
+        "answered, median 0.108 ms",
     ),
     "subscriber-at-web-server": (
         "warn 10.90.0.1:5800 speaks HTTP, and 10.90.0.2 connects to it as to ZeroMQ, 14 times in 1.9 s",
     ),
     "listener-with-tls": (
-        "warn likely: No handshake of 10.94.0.2 with 10.94.0.1:5804 succeeds: 10.94.0.1:5804 closes 110 ms "
-        "after the greeting of 10.94.0.2, without a word of its own, 19 times in 2.58 s",
+        "warn likely: No handshake of 10.94.0.2 with 10.94.0.1:5804 succeeds: 10.94.0.1:5804 closes 110 ms after "
+        "the greeting of 10.94.0.2, without sending anything, 19 times in 2.58 s",
     ),
 }
 """By capture: severity and sentence of each warning and error."""

@@ -25,7 +25,7 @@ def test_publishers_that_close_without_a_message_are_named() -> None:
     assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
     assert diagnosis.text == (
         "PUB 10.0.0.2 closes 5 of 5 connections to XSUB 10.0.0.1:5555 within 63 ms without a message, although a "
-        "subscription came on each: what it published before that came is lost"
+        "subscription arrived on each: messages published before it are lost"
     )
 
 

@@ -75,7 +75,7 @@ def test_a_peer_that_answered_and_is_still_asked_has_fallen_silent() -> None:
         (
             "warn",
             "ROUTER 10.0.0.1:5555 sent nothing after packet 27, for 4.5 s, though DEALER 10.0.0.2 sent 5 messages "
-            "since; before, no pause of it was longer than 500 ms",
+            "since; its longest pause before was 500 ms",
         )
     ]
 
@@ -128,8 +128,8 @@ def test_a_client_whose_siblings_go_on_has_fallen_silent() -> None:
     assert told(stopped, other) == [
         (
             "note",
-            "DEALER 10.0.0.2 sent nothing after packet 51, for 6.5 s, while 1 other client of this endpoint goes on; "
-            "before, no pause of it was longer than 500 ms",
+            "DEALER 10.0.0.2 sent nothing after packet 51, for 6.5 s, while 1 other client of this endpoint goes "
+            "on; its longest pause before was 500 ms",
         )
     ]
 
@@ -169,8 +169,8 @@ def test_a_peer_that_answered_on_a_connection_of_its_own_is_a_note() -> None:
     assert told(*one_way(answers=20, goes_on=4)) == [
         (
             "note",
-            "PUSH 10.0.0.2 sent nothing after packet 74, for 6.18 s, though PUSH 10.0.0.1:5555 sent 4 messages since; "
-            "before, no pause of it was longer than 201 ms",
+            "PUSH 10.0.0.2 sent nothing after packet 74, for 6.18 s, though PUSH 10.0.0.1:5555 sent 4 messages "
+            "since; its longest pause before was 201 ms",
         )
     ]
 
@@ -230,7 +230,7 @@ class NamedWorker(Worker):
 
 def test_of_who_is_sent_nothing_it_is_unknown_whether_the_host_is_there() -> None:
     (asked,) = diagnosed(Worker().beat(10).asks(5), rule=RULE)
-    assert asked.hint.endswith("its host still answers for it")
+    assert asked.hint.endswith("its host still acknowledges data")
     (left_alone,) = diagnosed(ceased_publisher(), rule=RULE)
     assert "or its host, or the path to it, is down" in left_alone.hint
 
@@ -267,8 +267,8 @@ def test_a_publisher_that_stops_beside_another_one_of_the_same_subscriber_is_a_n
     assert told(stopped, other) == [
         (
             "note",
-            "PUB 10.0.0.1:5556 sent nothing after packet 39, for 8.45 s, while 1 other PUB of 10.0.0.2 goes on; "
-            "before, no pause of it was longer than 300 ms",
+            "PUB 10.0.0.1:5556 sent nothing after packet 39, for 8.45 s, while 1 other PUB of 10.0.0.2 goes on; its "
+            "longest pause before was 300 ms",
         )
     ]
 
@@ -285,7 +285,7 @@ def test_a_push_that_ceases_is_a_note() -> None:
     push.add(0, ACK)
     ((severity, text),) = told(push)
     assert severity == "note"
-    assert text.endswith("to any of its peers; before, no pause of it was longer than 300 ms")
+    assert text.endswith("to any of its peers; its longest pause before was 300 ms")
 
 
 def sender(types: tuple[str, str], side: int, *, at: int = 0, port: int = 5555, idles: int = 7000) -> Asker:
@@ -393,7 +393,7 @@ def test_a_server_that_was_blocked_and_goes_on_is_a_note() -> None:
     assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
     assert diagnosis.text == (
         "ROUTER 10.0.0.1:5555 sent nothing for 8.5 s after packet 27, though DEALER 10.0.0.2 sent 4 messages "
-        "meanwhile; no other pause of it was longer than 500 ms"
+        "meanwhile; its next longest pause was 500 ms"
     )
 
 

@@ -31,7 +31,7 @@ def test_nobody_is_there(captures: Path, name: str, rule: str, words: str) -> No
 def test_who_came_later_is_a_note(captures: Path) -> None:
     (diagnosis,) = told(captures / "unreachable/server-up-later.pcap").values()
     assert (diagnosis.rule, diagnosis.severity) == ("listener-late", "note")
-    assert "was there 1.32 s after 10.0.0.2 began to connect (8 attempts)" in diagnosis.text
+    assert "did not listen until 1.32 s after 10.0.0.2 began to connect (8 attempts)" in diagnosis.text
 
 
 def test_who_came_at_once_is_nothing_to_tell(captures: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_server_that_another_client_got_back_to_is_there_again() -> None:
 
 def test_a_server_is_late_for_the_first_connection_only() -> None:
     found = told_of(*_refused(0, 12, 0), _connected(20, 1.3, 1), *_refused(30, 12, 2.4), _connected(50, 4, 30))
-    assert "was there 1.3 s after 10.0.0.2 began to connect (12 attempts)" in found["listener-late"].text
+    assert "did not listen until 1.3 s after 10.0.0.2 began to connect (12 attempts)" in found["listener-late"].text
 
 
 @pytest.mark.parametrize(("times", "severity"), [(120, "warn"), (40, "note")])

@@ -29,8 +29,7 @@ def test_a_program_that_ends_behind_a_message_each_time_fails_on_it() -> None:
     assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
     assert diagnosis.text.startswith("ROUTER 10.0.0.1:5555 ends each connection of DEALER 10.0.0.2 within 3 ms")
     assert diagnosis.text.endswith(
-        "after a message with a frame of 6 octets of DEALER 10.0.0.2, to which it says nothing, 4 times in 12 s, "
-        "every 4 s"
+        "after a message with a frame of 6 octets of DEALER 10.0.0.2, without a reply, 4 times in 12 s, every 4 s"
     )
     assert consequences_of(RULE, *visits) == {"periodic-disconnect"}
 

@@ -118,7 +118,7 @@ def test_a_name_that_is_no_mechanism_is_the_whole_cause(captures: Path) -> None:
 def test_a_listener_that_closes_without_a_word_is_a_proxy_rather_than_a_socket_that_refuses() -> None:
     talks = (Talk(number, at=number).say(CLIENT, build_signature(1)).close(SERVER) for number in range(4))
     diagnosis = told_of(*talks)["handshake-failing"]
-    assert "10.0.0.1:5555 closes 2 ms after the greeting of 10.0.0.2, without a word of its own, 4" in diagnosis.text
+    assert "10.0.0.1:5555 closes 2 ms after the greeting of 10.0.0.2, without sending anything, 4" in diagnosis.text
     assert "proxy or port mapping" in diagnosis.hint
     assert "ZAP" not in diagnosis.hint
 

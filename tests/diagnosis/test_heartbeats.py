@@ -197,7 +197,7 @@ def cut_off(pings: int, *, asks: bool = True) -> Heart:
 def test_pings_that_came_with_the_fin_prove_that_the_way_was_broken() -> None:
     (diagnosis,) = diagnosed(cut_off(3), rule=RULE)
     assert (diagnosis.certainty, diagnosis.severity) == ("proven", "error")
-    assert "the way to 10.0.0.2 was broken for 4 s" in diagnosis.text
+    assert "the path to 10.0.0.2 was broken for 4 s" in diagnosis.text
     assert "the path between" in diagnosis.hint
 
 
@@ -294,8 +294,8 @@ def waiting(pings: int, every: int = 400, answered: int = 3) -> Heart:
 def test_a_peer_that_used_to_answer_is_named_at_once() -> None:
     (diagnosis,) = diagnosed(waiting(pings=3), rule=RULE)
     assert diagnosis.text == (
-        "ROUTER 10.0.0.1:5555 does not answer the heartbeats of DEALER 10.0.0.2: nothing came after the PING in packet "
-        "14, for 1.2 s and 3 PINGs (a PING every 400 ms, 3 before answered in 1 ms)"
+        "ROUTER 10.0.0.1:5555 does not answer the heartbeats of DEALER 10.0.0.2: nothing arrived after the PING in "
+        "packet 14, for 1.2 s and 3 PINGs (a PING every 400 ms, 3 before answered in 1 ms)"
     )
     assert (diagnosis.severity, diagnosis.certainty) == ("warn", "proven")
 

@@ -161,7 +161,7 @@ def test_two_clients_of_one_host_are_not_a_dead_connection_and_its_successor() -
         Talk(0).handshake("PULL", "PUSH").wait(20).message(SERVER, b"task").reset(CLIENT),
         Talk(1, at=4).handshake("PULL", "PUSH").wait(30).message(SERVER, b"task"),
     )
-    assert "PULL 10.0.0.2 connected anew" in silent["peer-departed"].text
+    assert "PULL 10.0.0.2 reconnected" in silent["peer-departed"].text
 
 
 def test_who_leaves_in_the_middle_of_its_own_message_is_a_warning() -> None:

@@ -44,8 +44,8 @@ def test_who_closes_behind_each_large_message_has_a_limit() -> None:
     (diagnosis,) = diagnosed(small(), *(closed_behind(3002, at) for at in (100, 1100, 2100)), rule=RULE)
     assert (diagnosis.severity, diagnosis.certainty) == ("error", "likely")
     assert diagnosis.text == (
-        "REP 10.0.0.1:5555 closes the connection right after a frame of 3002 octets of REQ 10.0.0.3, each of 3 times; "
-        "the largest that it took has 10 octets"
+        "REP 10.0.0.1:5555 closes the connection right after a frame of 3002 octets of REQ 10.0.0.3, each of 3 "
+        "times; the largest one that it accepted has 10 octets"
     )
     assert "ZMQ_MAXMSGSIZE" in diagnosis.hint
     assert len(diagnosis.conn_ids) == 3
@@ -67,8 +67,8 @@ def test_a_subscriber_may_have_a_limit_too() -> None:
 
     (diagnosis,) = diagnosed(*(subscriber(at) for at in (0, 1000, 2000)), rule=RULE)
     assert diagnosis.text == (
-        "SUB 10.0.0.2 closes the connection right after a frame of 5000 octets or more of PUB 10.0.0.1:5555, each of 3 "
-        "times; the largest that it took has 100 octets"
+        "SUB 10.0.0.2 closes the connection right after a frame of 5000 octets or more of PUB 10.0.0.1:5555, each "
+        "of 3 times; the largest one that it accepted has 100 octets"
     )
 
 
@@ -102,8 +102,8 @@ def test_a_subscriber_that_closes_within_a_large_message_for_good_has_a_limit(
     (diagnosis,) = diagnosed(left, quiet, *others, rule=RULE)
     assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
     assert diagnosis.text == (
-        "SUB 10.0.0.2 closes the connection while PUB 10.0.0.1:5555 sends a frame of 5000 octets, and does not come "
-        "back; the largest that it took has 10 octets"
+        "SUB 10.0.0.2 closes the connection while PUB 10.0.0.1:5555 sends a frame of 5000 octets, and does not "
+        "reconnect; the largest one that it accepted has 10 octets"
     )
 
 

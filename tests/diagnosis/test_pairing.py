@@ -40,7 +40,7 @@ def test_a_program_at_an_address_whose_others_fit_may_have_another_type() -> Non
     (diagnosis,) = told_of(subscriber, publisher).values()
     assert (diagnosis.rule, diagnosis.severity, diagnosis.certainty) == ("wrong-pairing", "error", "likely")
     assert diagnosis.text == (
-        "10.0.0.2 closes when SUB 10.0.0.1:5555 says of which type it is: their socket types do not fit"
+        "10.0.0.2 closes when SUB 10.0.0.1:5555 announces its type: their socket types are incompatible"
     )
 
 
@@ -84,8 +84,8 @@ def test_who_of_two_with_one_identity_gets_nothing_is_named() -> None:
     diagnosis = told_of(*_twins(8))["identity-collision"]
     assert diagnosis.severity == "error"
     assert diagnosis.text.endswith(
-        "from 10.0.0.2 and 10.0.0.3: it sends to one of them only: 10.0.0.3:40001 sent 8 messages and got none, "
-        "10.0.0.2:40000 sent 10 and got 10"
+        "from 10.0.0.2 and 10.0.0.3: it sends to only one of them: 10.0.0.3:40001 sent 8 messages and received "
+        "none, 10.0.0.2:40000 sent 10 and got 10"
     )
 
 
@@ -95,7 +95,7 @@ def test_who_of_two_with_one_identity_gets_nothing_is_named() -> None:
 def test_two_with_one_identity_of_which_none_is_known_to_lose(talks: list[Talk]) -> None:
     diagnosis = told_of(*talks)["identity-collision"]
     assert diagnosis.severity == "warn"
-    assert diagnosis.text.endswith("it sends to one of them only")
+    assert diagnosis.text.endswith("it sends to only one of them")
 
 
 def test_the_newer_one_of_two_with_one_identity_may_take_over() -> None:
@@ -121,5 +121,5 @@ def test_a_router_that_missed_the_end_of_a_connection_is_named() -> None:
         dead.wait(2)
     diagnosis = told_of(dead, second)["identity-collision"]
     assert diagnosis.text.startswith('ROUTER 10.0.0.1:5555 still has the connection of "worker-1" from 10.0.0.2:40000')
-    assert diagnosis.text.endswith("ignores the new one from 10.0.0.2:40001: it sent 8 messages and got none")
+    assert diagnosis.text.endswith("ignores the new one from 10.0.0.2:40001: it sent 8 messages and received none")
     assert "ZMQ_ROUTER_HANDOVER" in diagnosis.hint

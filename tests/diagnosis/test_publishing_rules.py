@@ -139,7 +139,7 @@ def test_who_left_by_itself_may_be_followed_by_another_program_of_its_host() -> 
     first.publish(b"a", b"body", times=10, every=10)
     first.close()
     (diagnosis,) = diagnosed(early, first, again, rule=LATE)
-    assert "unless that is another program of the same host" in diagnosis.text
+    assert "unless that is another program on the same host" in diagnosis.text
     assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
 
 

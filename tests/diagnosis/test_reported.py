@@ -13,25 +13,25 @@ REPORTED = Path(__file__).parents[2] / "captures/problems/reported"
 
 SENTENCES: dict[str, tuple[str, ...]] = {
     "bluesky-sub-at-inport": (
-        "error likely: 10.77.0.2 closes when SUB 10.77.0.1:5577 says of which type it is: their socket types do not "
-        "fit",
+        "error likely: 10.77.0.2 closes when SUB 10.77.0.1:5577 announces its type: their socket types are "
+        "incompatible",
     ),
     "broker-worker-stopped": (
         'warn likely: DEALER "calc" 127.0.0.1 sent nothing after packet 533, for 20 s, though ROUTER 127.0.0.1:5560 '
-        "sent about 30 messages since; before, no pause of it was longer than 509 ms",
+        "sent about 30 messages since; its longest pause before was 509 ms",
     ),
     "aiozmq-handler-blocks": (
         "note likely: ROUTER 10.77.0.1:6100 sent nothing for 20.1 s after packet 91, though DEALER 10.77.0.2 sent 4 "
-        "messages meanwhile; no other pause of it was longer than 4.01 s; the same on 1 other connection",
+        "messages meanwhile; its next longest pause was 4.01 s; the same on 1 other connection",
     ),
     "bitcoin-seq": (
-        "warn SUB 10.9.0.2 does not take what PUB 10.9.0.1:28332 sends: its receive window was closed for 1.25 s in 4 "
-        "stretches; messages to it were dropped: their own numbers have 10 gaps since",
+        "warn SUB 10.9.0.2 does not read the data of PUB 10.9.0.1:28332: its receive window was closed for 1.25 s "
+        "in 4 stretches; messages to it were dropped: their own numbers have 10 gaps since",
         "warn Messages between PUB 10.9.0.1:28332 and SUB 10.9.0.2 are missing by their own numbers: messages were "
         "lost or dropped: topic hashtx: from 33 to 43, 9 missing, 10 times in 952 ms",
     ),
     "circusctl-at-pubsub": (
-        "error DEALER of 127.0.0.1 connects to PUB at 127.0.0.1:5556, and these do not fit, 4 times in 7.01 s",
+        "error DEALER of 127.0.0.1 connects to PUB at 127.0.0.1:5556, and these are incompatible, 4 times in 7.01 s",
     ),
     "clock-back": ("note The clock of the capture went back: packet 111 is stamped 3600.0 s before an earlier one",),
     "clock-one-inversion": (
@@ -45,7 +45,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "half-open-late-subscriber": (
         "error PUB 10.77.0.1:5106 acknowledges no data of SUB 10.77.0.2 since packet 113: sent again 5 times in 6.22 s",
-        "note SUB 10.77.0.2 connected anew to PUB 10.77.0.1:5106 4.26 s before PUB 10.77.0.1:5106 reset its old "
+        "note SUB 10.77.0.2 reconnected to PUB 10.77.0.1:5106 4.26 s before PUB 10.77.0.1:5106 reset its old "
         "connection, on which it had sent nothing for 6.44 s",
     ),
     "hb-large-message": (
@@ -59,30 +59,30 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "ipp-engine-stopped": (
         'note likely: DEALER "2265dfd9-0503dc57b0e158fa4b7420fa" 127.0.0.1 sent nothing after packet 1198, for 38.7 s, '
-        "while 1 other client of this endpoint goes on; before, no pause of it was longer than 3.01 s",
+        "while 1 other client of this endpoint goes on; its longest pause before was 3.01 s",
     ),
     "locust-worker-stopped": (
         'warn likely: DEALER "vm_cea99ec6dc224fe9b83ce67cd4063cf6" 127.0.0.1 sent nothing after packet 216, for 22 s, '
-        "while 1 other client of this endpoint goes on; before, no pause of it was longer than 1.18 s",
+        "while 1 other client of this endpoint goes on; its longest pause before was 1.18 s",
     ),
     "mdp-workers-stopped": (
-        "warn likely: DEALER 127.0.0.1 sent nothing after packet 128, for 25.8 s, though ROUTER 127.0.0.1:5555 sent 4 "
-        "messages since; before, no pause of it was longer than 2.5 s",
+        "warn likely: DEALER 127.0.0.1 sent nothing after packet 128, for 25.8 s, though ROUTER 127.0.0.1:5555 sent "
+        "4 messages since; its longest pause before was 2.5 s",
         "warn likely: DEALER 127.0.0.1 does not reply to ROUTER 127.0.0.1:5555: the last call (work) has no reply for "
         "25.3 s; the 7 before had one; so 1 caller of ROUTER 127.0.0.1:5555 waits too",
     ),
     "lb-idle-rst": (
-        "error likely: something between REQ 10.9.2.1 and REP 10.9.1.1:4506 reset their connection in the name of REP "
-        "10.9.1.1:4506, 3.32 s after it began: the RST has TTL 64, and the SYN of REP 10.9.1.1:4506 had 63; 1 request "
-        "had no reply yet",
+        "error likely: a device between REQ 10.9.2.1 and REP 10.9.1.1:4506 reset their connection with the address "
+        "of REP 10.9.1.1:4506, 3.32 s after it began: the RST has TTL 64, and the SYN of REP 10.9.1.1:4506 had 63; "
+        "1 request had no reply yet",
     ),
     "jupyter-wrong-key": (
         'warn likely: DEALER "f41df8b1-a1d86ebf72c4d6c40a4de3d8" 10.9.0.2 sends 2 Jupyter requests to ROUTER '
         "10.9.0.1:50001, and the kernel sends neither a reply nor a status for 4.5 s, although it answers 5 heartbeats",
     ),
     "link-outage-delays": (
-        "warn SUB 10.9.7.2 acknowledged no data of PUB 10.9.7.1:5577 for 6.25 s, sent again 5 times, "
-        "and then did: messages arrived that much later",
+        "warn SUB 10.9.7.2 acknowledged no data of PUB 10.9.7.1:5577 for 6.25 s, sent again 5 times, and then "
+        "acknowledged it: messages arrived that much later",
     ),
     "mtu-black-hole": (
         "error PULL 10.9.2.1:5558 does not acknowledge large segments of PUSH 10.9.1.1 since packet 22: 1448 "
@@ -90,8 +90,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "arrived",
     ),
     "multicast-group-mismatch": (
-        "warn likely: 10.9.7.1 sends 20 datagrams to 239.10.1.1:5556, and 10.9.7.2 joined 239.10.1.2, which receives "
-        "nothing: no host joins the group that is sent to",
+        "warn likely: 10.9.7.1 sends 20 datagrams to 239.10.1.1:5556, and 10.9.7.2 joined 239.10.1.2, which "
+        "receives nothing: no host joined the destination group",
     ),
     "nat-idle-req-hang": (
         "error REP 10.9.1.1:4506 acknowledges no data of REQ 10.9.2.1 since packet 21: sent again 6 "
@@ -106,8 +106,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "17 before were answered, median 0.451 ms",
     ),
     "rep-hang-6s-two-clients": (
-        "error REP 127.0.0.1:5102 does not reply to REQ 127.0.0.1: the request in packet 45 waited in vain for 3 s, "
-        "until REQ 127.0.0.1 closed the connection; 44 others were answered, median 0.225 ms",
+        "error REP 127.0.0.1:5102 does not reply to REQ 127.0.0.1: the request in packet 45 waited without a reply "
+        "for 3 s, until REQ 127.0.0.1 closed the connection; 44 others were answered, median 0.225 ms",
         "note REP 127.0.0.1:5102 took 5.91 s to reply to REQ 127.0.0.1; 43 other replies took 142 ms at most, median "
         "0.225 ms",
     ),
@@ -116,14 +116,14 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "3 before were answered, median 0.235 ms",
     ),
     "salt-minion-stopped": (
-        "warn SUB 127.0.0.1 does not answer the heartbeats of PUB 127.0.0.1:4505: nothing came after the PING in "
+        "warn SUB 127.0.0.1 does not answer the heartbeats of PUB 127.0.0.1:4505: nothing arrived after the PING in "
         "packet 219, for 28.9 s and 3 PINGs (a PING every 10 s, 2 before answered in 0.128 ms); the same at "
         "127.0.0.1:4506",
     ),
     "sub-host-crash-returns": (
         "error SUB 10.77.0.2 acknowledges no data of PUB 10.77.0.1:5107 since packet 56: sent again 5 times in "
         "6.36 s; 3 messages may not have arrived",
-        "note SUB 10.77.0.2 connected anew to PUB 10.77.0.1:5107 1.59 s before SUB 10.77.0.2 reset its old connection, "
+        "note SUB 10.77.0.2 reconnected to PUB 10.77.0.1:5107 1.59 s before SUB 10.77.0.2 reset its old connection, "
         "on which it had sent nothing for 8.86 s",
         "note PUB 10.77.0.1:5107 closes its connection with SUB 10.77.0.2; they retried without "
         "success until the capture ended",
@@ -136,8 +136,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "median 0.47 ms",
     ),
     "tls-in-front": (
-        "error likely: 10.9.7.2:5671 speaks TLS with 10.9.7.3, and 10.9.7.1 connects to it without: it closes each "
-        "connection when the greeting comes, 13 times in 9.2 s",
+        "error likely: 10.9.7.2:5671 speaks TLS with 10.9.7.3, and 10.9.7.1 connects without TLS: it closes each "
+        "connection on the ZMTP greeting, 13 times in 9.2 s",
         "warn 10.9.7.1 connects to 10.9.7.2:5671 again and again without waiting longer, 13 times in 9.2 s",
     ),
     "topic-prefix": (
@@ -152,11 +152,11 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "short-lived-push": (
         "warn likely: PUSH 10.9.0.2 closes 4 of 8 connections to PULL 10.9.0.1:5557 before the handshake is "
-        "complete: a program that ends so soon loses the messages that it queued",
+        "complete: a program that exits so early loses its queued messages",
     ),
     "curve-vouch": (
-        "error likely: 10.9.0.1:9091 closes on the INITIATE of 10.9.0.2 without an ERROR: the client's public and "
-        "secret key are no pair, or the socket types do not fit, 16 times in 2.35 s",
+        "error likely: 10.9.0.1:9091 closes on the INITIATE of 10.9.0.2 without an ERROR: the public and secret key "
+        "of the client do not match, or the socket types are incompatible, 16 times in 2.35 s",
         "warn 10.9.0.2 connects to 10.9.0.1:9091 again and again without waiting longer, 17 times in 2.57 s",
     ),
     "curve-both-servers": (
@@ -164,7 +164,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "times in 4.99 s, every 1.67 s",
     ),
     "radio-dish-heartbeat": (
-        "warn likely: DISH 10.9.0.2 closes 0.203 ms after the PING of RADIO 10.9.0.1:5570 and does not come back",
+        "warn likely: DISH 10.9.0.2 closes 0.203 ms after the PING of RADIO 10.9.0.1:5570 and does not reconnect",
     ),
     "ready-above-limit": (
         "warn likely: PULL 10.9.8.1:5555 closes 0.0119 ms after the READY of PUSH 10.9.8.1, although their socket "
@@ -181,8 +181,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "zerorpc-handler-blocks": (
         "warn likely: ROUTER 127.0.0.1:4242 does not reply to DEALER 127.0.0.1: the last 2 calls (block, add) have no "
         "reply for 20 s; the 10 before had one",
-        "warn likely: ROUTER 127.0.0.1:4242 sent nothing after packet 40, for 20.3 s, though DEALER 127.0.0.1 sent 4 "
-        "messages since; before, no pause of it was longer than 332 ms",
+        "warn likely: ROUTER 127.0.0.1:4242 sent nothing after packet 40, for 20.3 s, though DEALER 127.0.0.1 sent "
+        "4 messages since; its longest pause before was 332 ms",
     ),
     "socks5": (
         "warn The SOCKS5 proxy 10.9.0.1:1080 did not connect 10.9.0.2 to 127.0.0.1:5556, 10 times in 3.7 s: "
@@ -206,24 +206,24 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "second one is received as a message",
     ),
     "pub-one-shot-proxy": (
-        "warn likely: PUB 10.9.0.2 closes 5 of 5 connections to XSUB 10.9.0.1:5001 within 64.2 ms without a message, "
-        "although a subscription came on each: what it published before that came is lost",
+        "warn likely: PUB 10.9.0.2 closes 5 of 5 connections to XSUB 10.9.0.1:5001 within 64.2 ms without a "
+        "message, although a subscription arrived on each: messages published before it are lost",
     ),
     "router-old-address": (
-        "warn likely: ROUTER 10.9.7.2:5571 sends nothing on the new connection of DEALER 10.9.7.1, from which 9 "
-        "messages came in 8.86 s; on the old one it sent 13: it still sends to the routing id of that one, and drops "
-        "each message",
+        "warn likely: ROUTER 10.9.7.2:5571 sends nothing on the new connection of DEALER 10.9.7.1, on which 9 "
+        "messages arrived in 8.86 s; on the old one it sent 13: it still sends to the routing id of that one, and "
+        "drops each message",
     ),
     "self-connect": (
         "error The DEALER that connects to 127.0.0.1:40450 is connected to itself: nothing listened there, and TCP "
-        "took that port for the client, so it receives what it sends and no server can bind there",
+        "assigned that port to the client, so it receives its own messages and no server can bind there",
     ),
     "listener-never-greets": (
         "error 10.9.7.2:5555 accepts connections and sends nothing; 10.9.7.1 has been waiting for 11.9 s",
     ),
     "handshake-timer-zmtp2": (
         "warn likely: DEALER 10.9.7.1 closes each connection with ROUTER 10.9.7.2:5730 30 s after it began, 3 "
-        "times, although messages pass: its handshake timer goes on behind a handshake of ZMTP 2.0",
+        "times, although messages pass: its handshake timer continues after a ZMTP 2.0 handshake",
     ),
     "req-relaxed-wrong-reply": (
         "warn REP 10.9.7.2:5570 answers late: REQ 10.9.7.1 had repeated its request before the reply to the one in "
@@ -242,16 +242,16 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "s; 16 before were answered, median 0.166 ms",
     ),
     "proxy-forwards-messages-only": (
-        "warn likely: The proxy XPUB 10.55.0.4:5592 passes no subscription on: SUB 10.55.0.2 subscribed to "
-        '"k" there, and XSUB 10.55.0.4:5591 asked PUB 10.55.0.1 for nothing',
+        "warn likely: The proxy XPUB 10.55.0.4:5592 forwards no subscription: SUB 10.55.0.2 subscribed to "
+        '"k" there, and XSUB 10.55.0.4:5591 subscribed to nothing at PUB 10.55.0.1',
     ),
     "topic-at-another-port": (
         'note likely: SUB 10.69.0.2 subscribed to "orders" at PUB 10.69.0.1:5620, which sent nothing for '
         "8.12 s; PUB 10.69.0.1:5621 publishes it",
     ),
     "first-worker-gets-all": (
-        "warn PULL 10.66.0.2 got 100 of the 100 messages of PUSH 10.66.0.1:5616, and PULL 10.66.0.3 0, "
-        "which connected 294 ms later: what was sent until then was gone",
+        "warn PULL 10.66.0.2 got 100 of the 100 messages of PUSH 10.66.0.1:5616, and PULL 10.66.0.3 0, which "
+        "connected 294 ms later: the messages sent until then went to others",
     ),
     "publisher-host-crashed": (
         "warn likely: PUB 10.89.0.1:5576 sent nothing to SUB 10.89.0.2 after packet 32, for 12.2 s, while "
@@ -263,7 +263,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "identity-after-crash": (
         'error ROUTER 10.71.0.1:5555 still has the connection of "agent-7" from 10.71.0.2:58000, although its data was '
-        "not acknowledged for 8.29 s, and ignores the new one from 10.71.0.2:58004: it sent 7 messages and got none",
+        "not acknowledged for 8.29 s, and ignores the new one from 10.71.0.2:58004: it sent 7 messages and received none",
         'error DEALER "agent-7" 10.71.0.2 acknowledges no data of ROUTER 10.71.0.1:5555 since packet 30: sent again 6 '
         "times in 8.29 s; 2 messages may not have arrived",
     ),
@@ -292,8 +292,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         'requests of DEALER "7b8778c0-fb2471682ea7660dc2d7b1fd" 10.88.0.2 waiting behind it',
     ),
     "helics-federate-stopped": (
-        "note likely: PUSH 10.88.0.3 sent nothing after packet 787, for 22.5 s, though PUSH 10.88.0.1 sent 7 messages "
-        "since; before, no pause of it was longer than 204 ms",
+        "note likely: PUSH 10.88.0.3 sent nothing after packet 787, for 22.5 s, though PUSH 10.88.0.1 sent 7 "
+        "messages since; its longest pause before was 204 ms",
     ),
     "jupyter-client-cut-off": (
         "error SUB 10.88.0.2 acknowledges no data of XPUB 10.88.0.1:6502 since packet 260: sent again 6 times "

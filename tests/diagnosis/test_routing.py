@@ -30,8 +30,8 @@ def test_a_router_that_is_silent_to_the_client_that_came_back_is_named() -> None
     diagnosis = told_of(updated(), back())[RULE]
     assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
     assert diagnosis.text == (
-        "ROUTER 10.0.0.1:5555 sends nothing on the new connection of DEALER 10.0.0.2, from which 10 messages came in "
-        "9.02 s; on the old one it sent 10: it still sends to the routing id of that one, and drops each message"
+        "ROUTER 10.0.0.1:5555 sends nothing on the new connection of DEALER 10.0.0.2, on which 10 messages arrived "
+        "in 9.02 s; on the old one it sent 10: it still sends to the routing id of that one, and drops each message"
     )
 
 
@@ -147,7 +147,7 @@ def test_a_client_whose_old_connection_a_router_still_has_is_ignored() -> None:
     old, new = panel(0, client=2, answered=True, times=5).reset(SERVER), panel(30, client=2, answered=False)
     diagnosis = told_of(old, new)[UNANSWERED]
     assert diagnosis.text.endswith(
-        "from which 12 messages came: it still has the earlier connection of that identity, whose end it "
-        "missed, and ignores this one"
+        "from which 12 messages came: it still has the earlier connection of that identity, because it missed its "
+        "end, and ignores this one"
     )
     assert "ZMQ_ROUTER_HANDOVER" in diagnosis.hint

@@ -45,7 +45,7 @@ def test_where_no_message_crossed_none_is_said_to_be_in_clear() -> None:
 def test_an_old_peer_takes_security_away(captures: Path) -> None:
     diagnosis = told(captures / "problems/downgrade.pcap")["downgrade"]
     assert diagnosis.severity == "note"
-    assert "PULL 10.0.0.1:5555 speaks ZMTP 2.0 with PUSH 10.0.0.2, which is too old" in diagnosis.text
+    assert "PULL 10.0.0.1:5555 speaks ZMTP 2.0 with PUSH 10.0.0.2, because the older side" in diagnosis.text
     assert "downgrade" not in told(captures / "versions/pushpull-bind2.2.0-conn2.2.0.pcap")
 
 
@@ -58,5 +58,5 @@ def test_an_old_peer_goes_without_the_security_of_others(old_comes: str) -> None
     diagnosis = told_of(old, secured)["downgrade"]
     assert diagnosis.severity == "error"
     assert diagnosis.text.startswith(
-        "PUSH 10.0.0.7 and PULL 10.0.0.1:5555 speak without CURVE, which others have there"
+        "PUSH 10.0.0.7 and PULL 10.0.0.1:5555 communicate without CURVE, which others use there"
     )

@@ -17,7 +17,7 @@ from zmtpscope.zmtp.upgrade import build_request
     [
         ("negative/port-scan", "10.77.0.2 looks for open ports: it tried 7 of 10.77.0.1"),
         ("problems/scanner", "10.0.0.3 looks for open ports: it tried 9 of 10.0.0.1"),
-        ("problems/health-check", "10.0.0.3 connects to 10.0.0.1:5555 and leaves without a word, 6 times"),
+        ("problems/health-check", "10.0.0.3 connects to 10.0.0.1:5555 and leaves without sending anything, 6 times"),
     ],
 )
 def test_who_looks_in(captures: Path, name: str, words: str) -> None:

@@ -83,7 +83,7 @@ def test_a_message_before_one_that_came_was_dropped() -> None:
         (1, 4, "came"),
         (5, 6, "dropped by the publisher"),
         (7, 9, "came"),
-        (10, 10, "did not come before the capture or the connection ended: dropped, or on its way"),
+        (10, 10, "did not arrive before the capture or the connection ended: dropped, or still queued"),
     ]
 
 
@@ -128,7 +128,7 @@ def test_what_came_on_a_later_connection_says_nothing_of_the_queue_of_an_earlier
     assert _reasons(whole, before, after)[1] == (
         3,
         4,
-        "did not come before the capture or the connection ended: dropped, or on its way",
+        "did not arrive before the capture or the connection ended: dropped, or still queued",
     )
 
 
@@ -151,7 +151,7 @@ def test_what_was_lost_behind_the_last_message_has_one_reason() -> None:
     ("subscription", "text"),
     [
         ("ab\n", "the subscription of the peer is longer than this topic, and these do not begin with it"),
-        ("abc", "dropped, or on its way"),
+        ("abc", "dropped, or still queued"),
     ],
 )
 def test_a_subscription_that_is_longer_than_the_topic_is_compared_with_the_messages(
@@ -193,7 +193,7 @@ def test_octets_that_are_missing_are_no_accusation() -> None:
     del some.packets[-4]
     (answer,) = _ask(_scripted(both, some), b"a", "10.0.0.3")
     assert [each.reason.text for each in answer.stretches if not each.reason.came] == [
-        "cannot tell: octets of its connection are missing in the capture"
+        "unknown: octets of its connection are missing from the capture"
     ]
 
 

@@ -304,7 +304,7 @@ MIN_WORK = 3
 STAYED = SECOND // 2
 """A worker that is connected this long (ns) after another one left has stayed."""
 
-GONE_HINT = "see why that worker left, and start it again: until then nothing answers what the broker gets"
+GONE_HINT = "find out why that worker left, and restart it: until then nothing processes the requests of the broker"
 
 
 class GoneWorker(NamedTuple):

@@ -260,9 +260,9 @@ def _on_its_way(outages: Sequence[ObservedOutage], time: int, end: int) -> Reaso
         if not outage.is_acknowledged:
             return Reason(False, f"never acknowledged: TCP sent it again for {took}, {again}, in vain")
         if time <= outage.end_ns:
-            return Reason(True, f"came late: TCP sent again for {took}, {again}, what was not acknowledged")
+            return Reason(True, f"arrived late: TCP retransmitted for {took}, {again}, until it was acknowledged")
         if time <= outage.end_ns + AT_ONCE_NS:
-            return Reason(True, f"came, perhaps late: sent right behind {took} in which nothing was acknowledged")
+            return Reason(True, f"arrived, perhaps late: sent right after {took} without any acknowledgment")
     return CAME
 
 
@@ -394,7 +394,7 @@ def _until(subscriber: Subscriber) -> float:
 def _why_dropped(subscriber: Subscriber) -> Reason:
     """Return why a message that the publisher had to send did not arrive, although later ones did."""
     return _cannot_tell(subscriber) or Reason(
-        False, "dropped by the publisher (its queue for this peer was full): later ones came"
+        False, "dropped by the publisher (its queue for this peer was full): later ones arrived"
     )
 
 
@@ -405,7 +405,7 @@ def _why_behind(subscriber: Subscriber, first: int, last: int) -> Reason:
         return cannot_tell
     stalls = [stall for stall in subscriber.stalls if stall.moment.ns <= last and stall.end_ns >= first]
     if not stalls:
-        return Reason(False, "did not come before the capture or the connection ended: dropped, or on its way")
+        return Reason(False, "did not arrive before the capture or the connection ended: dropped, or still queued")
     count = sum(stall.count for stall in stalls)
     stretches = f" in {count} stretches" if count > 1 else ""
     closed = f"closed for {duration(sum(stall.duration_ns for stall in stalls))}{stretches}"
@@ -414,7 +414,7 @@ def _why_behind(subscriber: Subscriber, first: int, last: int) -> Reason:
 
 def _cannot_tell(subscriber: Subscriber) -> Reason | None:
     if not subscriber.connection.is_whole:
-        return Reason(False, "cannot tell: octets of its connection are missing in the capture")
+        return Reason(False, "unknown: octets of its connection are missing from the capture")
     if not subscriber.is_filtered:
-        return Reason(False, "cannot tell: what it subscribed to is not known")
+        return Reason(False, "unknown: its subscriptions are not in the capture")
     return None

@@ -85,8 +85,8 @@ def _text(each: Outage) -> str:
     again = f"sent again {counted(outage.retransmissions, 'time')}"
     if each.is_over:
         return (
-            f"{receiver} acknowledged no data of {sender} for {took}, {again}, and then did: messages arrived that "
-            "much later"
+            f"{receiver} acknowledged no data of {sender} for {took}, {again}, and then acknowledged it: messages "
+            "arrived that much later"
         )
     since = f"since packet {each.since.packet}"
     if each.fails_by_size:

@@ -179,7 +179,7 @@ def _unasked(knowledge: Knowledge) -> Iterator[Diagnosis]:
             UNASKED,
             "warn",
             asked,
-            f"{asked} replies to {asker} in packet {reply.moment.packet} though no request of it is open{times}: "
+            f"{asked} replies to {asker} in packet {reply.moment.packet} although it has no pending request{times}: "
             "the reply is dropped",
             UNASKED_HINT,
             evidence=(Evidence(reply.moment, "the reply", reply.ref),),

@@ -26,9 +26,9 @@ from zmtpscope.records import MILLISECOND, SECOND
 from zmtpscope.zmtp.socket_types import PUBLISHERS, may_meet
 
 ROLES = {
-    ("CURVE", "server"): "ZMQ_CURVE_SERVER is set on both: set ZMQ_CURVE_SERVERKEY in its place on one of the two",
-    ("CURVE", "client"): "ZMQ_CURVE_SERVERKEY is set on both: set ZMQ_CURVE_SERVER in its place on one of the two",
-    ("PLAIN", "server"): "ZMQ_PLAIN_SERVER is set on both: set ZMQ_PLAIN_USERNAME and _PASSWORD in its place on one",
+    ("CURVE", "server"): "ZMQ_CURVE_SERVER is set on both: set ZMQ_CURVE_SERVERKEY instead on one of the two",
+    ("CURVE", "client"): "ZMQ_CURVE_SERVERKEY is set on both: set ZMQ_CURVE_SERVER instead on one of the two",
+    ("PLAIN", "server"): "ZMQ_PLAIN_SERVER is set on both: set ZMQ_PLAIN_USERNAME and _PASSWORD instead on one",
     ("PLAIN", "client"): "ZMQ_PLAIN_USERNAME is set on both: set ZMQ_PLAIN_SERVER on one of the two",
 }
 """Hints for two sides with the same role of a mechanism, by mechanism and role."""
@@ -51,7 +51,7 @@ def _same_role(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "error",
             ends.name,
             f"{server_name(first)} and {ends.client} are both {role}s of {mechanism}: {waits}{repeated(times)}",
-            f"{ROLES[mechanism, role]}; which of them binds makes no difference",
+            f"{ROLES[mechanism, role]}; it does not matter which of them binds",
             evidence=(Evidence.opening(each) for each in same[:MAX_EVIDENCE]),
             about=same,
             last_ns=same[-1].last_ns,
@@ -91,8 +91,8 @@ def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "warn",
             ends.name,
             f"{client_name(agreed[0])} closes {len(left)} of {len(connections)} connections to "
-            f"{server_name(agreed[0])} before the handshake is complete: a program that ends so soon loses the "
-            "messages that it queued",
+            f"{server_name(agreed[0])} before the handshake is complete: a program that exits so early loses its "
+            "queued messages",
             "make the program close its socket and terminate its context before it exits, with ZMQ_LINGER above 0 or "
             "-1: then it waits until its messages are sent",
             evidence=(_ends(each) for each in left[:MAX_EVIDENCE]),
@@ -142,8 +142,8 @@ def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "warn",
             ends.name,
             f"{client_name(first)} closes {len(empty)} of {len(connections)} connections to {server_name(first)} "
-            f"within {duration(max(lives))} without a message, although a subscription came on each: what it published "
-            "before that came is lost",
+            f"within {duration(max(lives))} without a message, although a subscription arrived on each: messages "
+            "published before it are lost",
             "make the program wait for the subscription before it publishes (an XPUB receives it) and before it "
             "exits, or keep one PUB open for all messages; PUSH does not drop",
             evidence=(_ends(each) for each in empty[:MAX_EVIDENCE]),
@@ -260,7 +260,7 @@ def _on_ping(ends: Ends, same: Sequence[Rejected]) -> Diagnosis:
     closes, pings = name_of(connection, ending.side), name_of(connection, 1 - ending.side)
     is_dish = connection.sides[ending.side].socket_type == "DISH"
     hint = DISH_HINT if is_dish else PING_HINT
-    back = "" if len(same) > 1 else " and does not come back"
+    back = "" if len(same) > 1 else " and does not reconnect"
     return _diagnosis(
         "closes-on-ping",
         ends,
@@ -290,7 +290,9 @@ def _diagnosis(rule: str, ends: Ends, same: Sequence[Rejected], text: str, hint:
         ends.name,
         text + repeated(times),
         hint,
-        evidence=(Evidence(each.moment, f"{each.command}, the last that it got", None) for each in same[:MAX_EVIDENCE]),
+        evidence=(
+            Evidence(each.moment, (f"{each.command}, the last one it received"), None) for each in same[:MAX_EVIDENCE]
+        ),
         about=same,
         last_ns=max(times),
         proven=False,

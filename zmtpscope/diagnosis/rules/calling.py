@@ -200,7 +200,7 @@ def _failing_at(same: list[Failed]) -> Diagnosis:
         "note",
         server,
         f"{server} answered {same[0].share}{more}",
-        "see the log of that program for these calls: the network and the sockets work, since each error is a reply",
+        "check the log of that program for these calls: the network and the sockets work, since each error is a reply",
         evidence=(Evidence(_moment(each.first[2]), f"the first error of {each.name}") for each in same[:MAX_EVIDENCE]),
         about=(connection for each in same for connection, _, replies in each.replies if replies.errors),
         count=sum(each.errors for each in same),

@@ -69,8 +69,8 @@ MIN_ANSWERS = 5
 THINKS_LONGER = 2
 """The side that asks takes this many times as long as the side that answers, by the median."""
 
-HINT = "check that program: it is stopped, blocked in a call, or has no more to send; "
-HOST_ANSWERS = "its host still answers for it"
+HINT = "check that program: it is stopped, blocked in a call, or has nothing more to send; "
+HOST_ANSWERS = "its host still acknowledges data"
 HOST_UNKNOWN = (
     "or its host, or the path to it, is down, which this capture does not show: only ZMQ_HEARTBEAT_IVL or "
     "ZMQ_TCP_KEEPALIVE on the other side detects it"
@@ -433,7 +433,7 @@ def _diagnosis(same: list[Silence]) -> Diagnosis:
         first.severity,
         name,
         f"{name} sent nothing after packet {rhythm.last.packet}, for {duration(first.until - rhythm.last.ns)}, "
-        f"{first.text}; before, no pause of it was longer than {duration(rhythm.longest_ns)}{more}",
+        f"{first.text}; its longest pause before was {duration(rhythm.longest_ns)}{more}",
         HINT + (HOST_ANSWERS if _host_answers(first) else HOST_UNKNOWN),
         evidence=(Evidence(rhythm.last, "its last message"),),
         about=same,

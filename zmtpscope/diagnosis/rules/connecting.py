@@ -247,8 +247,8 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
             if late < MIN_LATE:
                 continue
             text = (
-                f"{address(endpoint)} was there {duration(late)} after {tried.findings[0].client} began to "
-                f"connect ({counted(tried.attempts, 'attempt')})"
+                f"{address(endpoint)} did not listen until {duration(late)} after {tried.findings[0].client} began "
+                f"to connect ({counted(tried.attempts, 'attempt')})"
             )
             yield _diagnosis(
                 "listener-late",
@@ -291,7 +291,7 @@ NOT_ANSWERED = InVain(
 )
 BY_FIREWALL = (
     "allow the port in the firewall of that host or on the path: REJECT rules answer like this, and the program may "
-    "well run"
+    "be running"
 )
 NOT_ALLOWED = InVain(
     REJECTED,

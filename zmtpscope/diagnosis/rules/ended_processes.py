@@ -95,7 +95,7 @@ def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
         f"{host} at {counted(len(left), 'endpoint')}",
         f"{host} left {len(left)} endpoints within {duration(last.ending.moment.ns - first.ending.moment.ns)}: "
         f"{listed(names, MAX_NAMED)}; {counted(len(departures), 'connection')} ended{requests}{after.text}",
-        "the process that listened at all of these exited or was killed: see its log around that time",
+        "the process that listened at all of these exited or was killed: check its log around that time",
         evidence=(
             Evidence(first.ending.moment, f"FIN or RST of {', '.join(names[:MAX_LISTED])}", first.connection.ref),
         ),
@@ -130,8 +130,8 @@ def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) ->
             "note",
             f"{socket_type} of {host}, at one port after another",
             f"{socket_type} of {host} listened at one port after another, and left {listed(ports, MAX_NAMED)}{tries}",
-            "nothing to do for programs that live for a moment; else bind to a fixed port, or let clients call "
-            "zmq_disconnect for ports that are gone, since libzmq tries them until then",
+            "no action for short-lived programs; otherwise bind to a fixed port, or let clients call zmq_disconnect "
+            "for unused ports, because libzmq retries them until then",
             evidence=(Evidence(left[0].ending.moment, f"FIN or RST of {names}", left[0].connection.ref),),
             about=left,
             explains=CUT_OFF,

@@ -35,11 +35,11 @@ MIN_TIMES = 3
 MIN_SIZE = 64
 """In octets: a side that closes after smaller frames does not enforce a size limit."""
 TOO_LARGE_HINT = (
-    "see ZMQ_MAXMSGSIZE where the connection is closed: a larger frame ends the connection without a word, whatever "
-    "pattern; raise it there, or send less at once; else see whether that program fails on such a message"
+    "check ZMQ_MAXMSGSIZE of the side that closes: a larger frame ends the connection without notice; raise it "
+    "there, or send smaller messages; otherwise check whether that program fails on such a message"
 )
 
-STAYS_AWAY = "; a socket of libzmq that connected does not connect again after it"
+STAYS_AWAY = "; a libzmq socket that connected does not reconnect after it"
 
 
 class Sent(NamedTuple):
@@ -173,9 +173,9 @@ def _too_large_diagnosis(ended: list[Sent], taken: int, *, stays_away: bool = Fa
         else f"resets the connection while {who} sends {frame}, which is lost"
     )
     if stays_away:
-        how = f"closes the connection while {who} sends {frame}, and does not come back"
+        how = f"closes the connection while {who} sends {frame}, and does not reconnect"
     times = f", each of {len(ended)} times" if len(ended) > 1 else ""
-    before = f"; the largest that it took has {taken} octets" if taken else ""
+    before = f"; the largest one that it accepted has {taken} octets" if taken else ""
     return Diagnosis.of(
         TOO_LARGE,
         "error" if often else "warn",
@@ -197,8 +197,8 @@ FASTER = 10
 """The end follows the message this many times as fast as the next message would: it is no coincidence."""
 
 FAILS_HINT = (
-    "see the log of that program for the last message: the program fails on it, or takes it as an order to exit; "
-    "messages sent to it meanwhile, or queued in it, are lost"
+    "check the log of that program for the last message: the program fails on it, or treats it as a request to "
+    "exit; messages that were queued for it are lost"
 )
 
 
@@ -253,7 +253,7 @@ def _failing_diagnosis(failures: list[Failure]) -> Diagnosis:
         "warn",
         f"{server} at {address(first.endpoint)}",
         f"{server} ends each connection of {client} within {duration(max(each.after for each in failures))} after "
-        f"{what} of {client}, to which it says nothing, {how_often(times)}",
+        f"{what} of {client}, without a reply, {how_often(times)}",
         FAILS_HINT,
         evidence=(
             Evidence(each.rhythm.last, "the last message", each.connection.ref) for each in failures[:MAX_EVIDENCE]

@@ -88,8 +88,8 @@ def _mismatch(connection: ObservedConnection, listening: str | None, connecting:
     if listening and connecting:
         return f"{server} uses {listening} and {client} {connecting}, so they cannot connect"
     if listening:
-        return f"{server} uses {listening}, and {client} closes on it: it has another mechanism"
-    return f"{client} uses {connecting}, and {server} closes on it: it has another mechanism"
+        return f"{server} uses {listening}, and {client} closes on it: it uses another mechanism"
+    return f"{client} uses {connecting}, and {server} closes on it: it uses another mechanism"
 
 
 ANSWERS = ("ZMTP-CONN-03", "NULL-08", "PLAIN-08", "PLAIN-09", "CURVE-24")
@@ -154,8 +154,8 @@ def unanswered_logins(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 knowledge,
                 waiting,
                 hung,
-                f"{name_of(connection, silent)} gives the login of {name_of(connection, 1 - silent)} no answer: its "
-                "ZAP handler is silent, or says 300",
+                f"{name_of(connection, silent)} does not answer the login of {name_of(connection, 1 - silent)}: its "
+                "ZAP handler is silent, or returns 300",
                 "check the ZAP handler in the process of that side: whether it runs, hangs, or waits for a database",
             )
 
@@ -207,7 +207,9 @@ def _patience(hung: list[Hung]) -> str:
 
 def _wait(hung: Hung) -> Evidence:
     ends = "the other side gave up" if hung.is_over else "the capture ended"
-    text = f"nothing more came from {name_of(hung.connection, hung.silent)}, and {ends} {duration(hung.waited)} later"
+    text = (
+        f"nothing more arrived from {name_of(hung.connection, hung.silent)}, and {ends} {duration(hung.waited)} later"
+    )
     return Evidence(hung.connection.start, text, hung.connection.ref)
 
 

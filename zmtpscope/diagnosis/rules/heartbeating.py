@@ -48,18 +48,18 @@ STOPPED_PROCESS = (
     "its process is stopped, blocked in a call or a debugger, or its host or the path to it is down; if it is only "
     "slow, raise ZMQ_HEARTBEAT_TIMEOUT"
 )
-HINT = f"look at that peer, not at who closed: {STOPPED_PROCESS}"
-OPEN_HINT = f"look at that peer: {STOPPED_PROCESS}"
+HINT = f"check the silent peer, not the side that closed: {STOPPED_PROCESS}"
+OPEN_HINT = f"check the silent peer: {STOPPED_PROCESS}"
 PEER_HINTS = HINT, OPEN_HINT
 
 TRANSFER_HINT = (
-    "raise ZMQ_HEARTBEAT_TIMEOUT of who closed above the time that a large message takes on this way, or send smaller "
-    "messages"
+    "raise ZMQ_HEARTBEAT_TIMEOUT of the side that closed above the transfer time of a large message, or send "
+    "smaller messages"
 )
 
 SHORT_HINT = (
-    "raise ZMQ_HEARTBEAT_TIMEOUT of who closed (unless set, it is ZMQ_HEARTBEAT_IVL) to several times what an answer "
-    "takes on this way; neither program hangs"
+    "raise ZMQ_HEARTBEAT_TIMEOUT of the side that closed (by default ZMQ_HEARTBEAT_IVL) to several round-trip "
+    "times; neither program hangs"
 )
 
 WAY_HINT = (
@@ -223,9 +223,9 @@ def _closed_for(connection: ObservedConnection, asker: int, closed: int) -> Time
             connection,
             1 - asker,
             closed,
-            f"and {who} could not reach each other for a while: {len(open_)} PINGs of {who} came at once, in packet "
-            f"{first.moment.packet}, as TCP sends again what did not get through, and it closed the connection "
-            f"{duration(waited)} behind them",
+            f"and {who} could not reach each other for a while: {len(open_)} PINGs of {who} arrived at once, in "
+            f"packet {first.moment.packet}, because TCP retransmits lost data, and it closed the connection "
+            f"{duration(waited)} later",
             evidence,
             proven=False,
             hint=WAY_HINT,
@@ -234,8 +234,8 @@ def _closed_for(connection: ObservedConnection, asker: int, closed: int) -> Time
         connection,
         1 - asker,
         closed,
-        f"does not answer the heartbeats of {who}: nothing came after the PING in packet {first.moment.packet}, and "
-        f"{who} closed {duration(waited)} later{_before(heartbeats)}",
+        f"does not answer the heartbeats of {who}: nothing arrived after the PING in packet {first.moment.packet}, "
+        f"and {who} closed {duration(waited)} later{_before(heartbeats)}",
         evidence,
         proven=interval is None or waited >= interval * A_WHOLE_INTERVAL,
     )
@@ -270,8 +270,8 @@ def _does_not_answer(connection: ObservedConnection, asker: int, knowledge: Know
         connection,
         1 - asker,
         now,
-        f"does not answer the heartbeats of {who}: nothing came after the PING in packet {first.moment.packet}, for "
-        f"{duration(now - first.moment.ns)} and {counted(len(open_), 'PING')}{gave_up}{_before(heartbeats)}",
+        f"does not answer the heartbeats of {who}: nothing arrived after the PING in packet {first.moment.packet}, "
+        f"for {duration(now - first.moment.ns)} and {counted(len(open_), 'PING')}{gave_up}{_before(heartbeats)}",
         _pings(open_),
         hint=OPEN_HINT,
         severity="error" if has_stopped else "warn",
@@ -341,10 +341,10 @@ def _cut_off(connection: ObservedConnection, closer: int, closed: int) -> TimeOu
         connection,
         closer,
         closed,
-        f"gave {peer} up: the way to {connection.sides[closer].ip} was broken for "
+        f"gave {peer} up: the path to {connection.sides[closer].ip} was broken for "
         f"{duration(closed - first.moment.ns)}; since the PING in packet {first.moment.packet}, which has no PONG, "
-        f"nothing came from {who} until, at once in packet {at_once[0].moment.packet}, {len(at_once)} PINGs and its "
-        "FIN did, as TCP sends again what did not get through",
+        f"nothing arrived from {who} until {len(at_once)} PINGs and its FIN arrived at once in packet "
+        f"{at_once[0].moment.packet}, because TCP retransmits lost data",
         (
             Evidence(first.moment, "a PING without PONG", first.ref),
             Evidence(at_once[0].moment, f"{len(at_once)} PINGs and FIN at once", at_once[0].ref),
@@ -365,8 +365,8 @@ def _time_to_live_over(connection: ObservedConnection, asker: int, closed: int) 
         connection,
         asker,
         closed,
-        f"fell silent: its last PING, in packet {heartbeats.last.packet}, promises a sign of life within its TTL of "
-        f"{duration(ttl)}, and {who} closed {duration(silence)} after the last one",
+        f"fell silent: its last PING, in packet {heartbeats.last.packet}, announces a TTL of {duration(ttl)}, and "
+        f"{who} closed {duration(silence)} after its last octet",
         (Evidence(heartbeats.last, "its last PING"),),
     )
 

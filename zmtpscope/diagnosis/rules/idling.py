@@ -43,8 +43,8 @@ def _idle_time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "error",
             address(endpoint),
             f"{server_name(connection)} {how_they_end(same)} {len(same)} connections after {duration(silence)} of "
-            "silence each, "
-            f"{len(waiting)} with a request open and the others idle: a time-out on the way, no server that hangs",
+            f"silence each, {len(waiting)} with a request open and the others idle: a timeout on the path, not a "
+            "server that hangs",
             IDLE_TIME_OUT_HINT,
             evidence=ends_of(same),
             about=same,

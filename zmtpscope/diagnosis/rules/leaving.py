@@ -55,8 +55,8 @@ STEADIER = 4
 
 IDLE_HINT = "a firewall, NAT or load balancer drops idle connections: send heartbeats more often (ZMQ_HEARTBEAT_IVL)"
 LIFE_HINT = (
-    "check for a limit of this length, of lifetime or of silence, on that host and on the path: load balancer, "
-    "firewall, a program that restarts; ZMQ_HEARTBEAT_IVL prevents limits of silence"
+    "check for a time limit of this length, on lifetime or on idle time, on that host and on the path: load "
+    "balancer, firewall, a program that restarts; ZMQ_HEARTBEAT_IVL avoids idle timeouts"
 )
 
 
@@ -276,8 +276,8 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
         "warn" if after.is_outage or is_own_fault else "note",
         f"{name_of(connection, ending.side)} at {address(connection.endpoint)}",
         text + after.text,
-        "see its log around that time: FIN or RST without notice means that the program closed its socket, exited, "
-        "or was killed",
+        "check its log around that time: FIN or RST without notice means that the program closed its socket, "
+        "exited, or was killed",
         evidence=ends_of(departures),
         about=departures,
         explains=CUT_OFF,
@@ -295,7 +295,7 @@ def _replaced(departures: Sequence[Disconnect]) -> Diagnosis:
         "peer-departed",
         "note",
         f"{client_name(connection)} at {address(connection.endpoint)}, replaced",
-        f"{client_name(connection)} connected anew to {server_name(connection)} "
+        f"{client_name(connection)} reconnected to {server_name(connection)} "
         f"{duration(ending.moment.ns - (departures[0].replaced_ns or 0))} before {name_of(connection, ending.side)} "
         f"reset its old connection, on which it had sent nothing for {duration(silent)}{repeated(times)}",
         "the old connection was dead: the host, or the path to it, was down for a while; ZMQ_HEARTBEAT_IVL on both "

@@ -126,10 +126,10 @@ def _silent_diagnosis(publisher: Publisher, unanswered: Unanswered, lasted: int,
     text = f"{who} {asked} at {publisher_name(subscriber)}, which sent nothing for {duration(lasted)}"
     if other is None:
         text += " to any subscriber"
-        hint = f"it had nothing to publish, or nothing that fits: {WHOLE if subscriber.is_of_groups else BEGINNING}"
+        hint = f"it published nothing, or nothing that matches: {WHOLE if subscriber.is_of_groups else BEGINNING}"
     else:
         text += f"; {other.socket_type} {other.name} publishes it"
-        hint = f"if it is the other one that is meant, connect to {other.name}; else nothing was to be told yet"
+        hint = f"if the other publisher is meant, connect to {other.name}; otherwise nothing was published for it yet"
     return Diagnosis.of(
         "subscription-without-messages",
         "note",
@@ -228,11 +228,14 @@ def _without_messages_diagnosis(
         what += f"; {topic_name(near.name)} is published, the {asked} {near.how}"
         evidence.append(Evidence(published[near.name].first, f"the first message of {topic_name(near.name)}"))
     is_telling = near is not None and near.is_telling
-    hint = (WHOLE if subscriber.is_of_groups else BEGINNING) + ("" if is_telling else "; or nothing was to be told yet")
+    hint = (WHOLE if subscriber.is_of_groups else BEGINNING) + (
+        "" if is_telling else ("; or nothing was published for it yet")
+    )
     if other is not None and not is_telling:
         what += f"; {other.publisher.socket_type} {other.publisher.name} publishes it"
         hint = (
-            f"if it is the other one that is meant, connect to {other.publisher.name}; else nothing was to be told yet"
+            f"if the other publisher is meant, connect to {other.publisher.name}; otherwise nothing was published "
+            "for it yet"
         )
     return Diagnosis.of(
         "subscription-without-messages",
@@ -316,7 +319,7 @@ def _without_subscriber_diagnosis(
         f"{publisher_name(subscriber)} sends {topic_name(name)} to "
         f"{name_of(subscriber.connection, subscriber.side)} in {counted(messages, 'message')} that no subscription "
         f"matches{nearly}",
-        "correct the topic on one side, or let the publisher filter: a SUB drops such messages; nothing to do for "
+        "correct the topic on one side, or let the publisher filter: a SUB drops such messages; no action for "
         "ZMQ_INVERT_MATCHING on both sides, a welcome message, or ZMQ_XPUB_MANUAL",
         evidence=(Evidence(topic.first, f"the first message of {topic_name(name)}"),),
         about=(each for each, _ in got),
@@ -362,10 +365,10 @@ def _conflated_diagnosis(publisher: Publisher, met: list[Subscriber]) -> Diagnos
         "warn",
         publisher.name,
         f"{publisher_name(subscriber)} sends {counted(topic.unmatched, 'message')} of one frame to "
-        f"{name_of(subscriber.connection, subscriber.side)}{more}, none of which begins with {of_topics(list(asked))}: "
-        "their first frames are lost, as by ZMQ_CONFLATE",
-        "do not set ZMQ_CONFLATE for messages of several frames: it keeps the last frame only; put the topic and the "
-        "body into one frame; nothing to do if ZMQ_INVERT_MATCHING is set on both sides",
+        f"{name_of(subscriber.connection, subscriber.side)}{more}, none of which begins with "
+        f"{of_topics(list(asked))}: their first frames are lost, as with ZMQ_CONFLATE",
+        "do not set ZMQ_CONFLATE for messages of several frames: it keeps the last frame only; put the topic and "
+        "the body into one frame; no action if ZMQ_INVERT_MATCHING is set on both sides",
         evidence=(Evidence(topic.first, "the first of these messages"),),
         about=met,
         count=topic.unmatched,

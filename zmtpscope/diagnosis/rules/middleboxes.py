@@ -14,8 +14,8 @@ from zmtpscope.grouping import grouped
 from zmtpscope.words import counted
 
 HINT = (
-    "check the idle timeout of the load balancer, firewall or NAT between the two, and its log: ZMQ_HEARTBEAT_IVL, "
-    "or ZMQ_TCP_KEEPALIVE with ZMQ_TCP_KEEPALIVE_IDLE, below that time keeps connections open"
+    "check the idle timeout of the load balancer, firewall or NAT between the two, and its log; ZMQ_HEARTBEAT_IVL, "
+    "or ZMQ_TCP_KEEPALIVE with ZMQ_TCP_KEEPALIVE_IDLE, below that timeout keeps connections open"
 )
 
 
@@ -53,12 +53,12 @@ def _diagnosis(same: Sequence[Reset]) -> Diagnosis:
         "reset-on-the-way",
         "error" if lost else "warn",
         own,
-        f"something between {other} and {own} reset their connection in the name of {own}, "
-        f"{duration(lifetime(connection, ending))} after it began{times}: the RST has TTL {values['rst_ttl']}, and the "
-        f"SYN of {own} had {values['syn_ttl']}{requests}",
+        f"a device between {other} and {own} reset their connection with the address of {own}, "
+        f"{duration(lifetime(connection, ending))} after it began{times}: the RST has TTL {values['rst_ttl']}, and "
+        f"the SYN of {own} had {values['syn_ttl']}{requests}",
         HINT,
         evidence=(
-            Evidence(each.ending.moment, f"RST in the name of {own}", each.connection.ref)
+            Evidence(each.ending.moment, f"RST with the address of {own}", each.connection.ref)
             for each in same[:MAX_EVIDENCE]
         ),
         about=same,

@@ -30,8 +30,8 @@ def _self_connected(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "self-connected",
             "error",
             address(endpoint),
-            f"The {who} that connects to {address(endpoint)} is connected to itself: nothing listened there, and TCP "
-            "took that port for the client, so it receives what it sends and no server can bind there",
+            f"The {who} that connects to {address(endpoint)} is connected to itself: nothing listened there, and "
+            "TCP assigned that port to the client, so it receives its own messages and no server can bind there",
             "bind before other programs connect, or use a port below the ephemeral range (ip_local_port_range)",
             evidence=(Evidence.opening(each) for each, _ in found[:MAX_EVIDENCE]),
             about=(each for each, _ in found),
@@ -59,8 +59,8 @@ def _handshake_timer(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "warn",
             ends.name,
             f"{name_of(connection, ending.side)} closes each connection with {name_of(connection, 1 - ending.side)} "
-            f"{duration(period)} after it began, {len(ended)} times, although messages pass: its handshake timer goes "
-            "on behind a handshake of ZMTP 2.0",
+            f"{duration(period)} after it began, {len(ended)} times, although messages pass: its handshake timer "
+            "continues after a ZMTP 2.0 handshake",
             "replace libzmq 4.3.3 or 4.3.4 by 4.3.5 on the side that closes, or set its ZMQ_HANDSHAKE_IVL to 0",
             evidence=(Evidence.opening(each) for each, _ in ended[:MAX_EVIDENCE]),
             about=(each for each, _ in ended),
@@ -189,8 +189,8 @@ def _phantoms(knowledge: Knowledge) -> Iterator[Diagnosis]:
                     f"{name_of(connection, side)} sends its {what} twice to "
                     f"{name_of(connection, 1 - side)}, which speaks ZMTP 1.0: the second one is received as a message"
                     f"{often}",
-                    "replace libzmq 4.0 of the side that sends it by a newer one, or drop the first message of each of "
-                    "its connections",
+                    "replace libzmq 4.0 of the sender by a newer version, or drop the first message of each of its "
+                    "connections",
                     evidence=(
                         Evidence(moment, "the identity as a message", each.ref)
                         for each, _, moment in found[:MAX_EVIDENCE]

@@ -37,8 +37,8 @@ LEAST_BUSY, MOST_BUSY = 0.6, 1.1
 """Fraction of the time that a server which takes one request at a time needs for all replies, by its quickest."""
 
 HINT = (
-    "let several workers share the requests (ROUTER and DEALER with zmq_proxy), make the work on a request shorter, or "
-    "let clients ask less often"
+    "add workers that share the requests (ROUTER and DEALER with zmq_proxy), make each request take less work, or "
+    "send requests less often"
 )
 GIVEN_UP_HINT = (
     "raise the timeout of the clients above the time that all of their requests take one after the other, or let "
@@ -169,7 +169,7 @@ def _growing_at(server: str, same: Sequence[Queue]) -> Diagnosis:
         "warn",
         server,
         f"{server} does not keep up with the requests of {client}: it replied after {duration(first)} at first and "
-        f"after {duration(last)} in the end, and {worst.pending} requests wait{more}",
+        f"after {duration(last)} at the end, and {worst.pending} requests wait{more}",
         HINT,
         evidence=(Evidence(worst.waiting[0], "the oldest request that waits"),),
         about=same,

@@ -25,8 +25,8 @@ TOLD = ("ZMTP3X-META-08", "ZMTP20-GREETING-04")
 ONLY_CLOSED = ("NULL-08", "PLAIN-09")
 """Findings if one side closed without announcing its type."""
 HINT = (
-    "connect types that fit: PUB with SUB, PUSH with PULL, REQ with REP or ROUTER, DEALER with ROUTER or REP, PAIR "
-    "with PAIR; see that the port is the one that was meant"
+    "connect compatible types: PUB with SUB, PUSH with PULL, REQ with REP or ROUTER, DEALER with ROUTER or REP, "
+    "PAIR with PAIR; check that the port is the intended one"
 )
 
 
@@ -132,11 +132,14 @@ def _first_type(sides: Iterable[ObservedSide]) -> str | None:
 def _sentence(connection: ObservedConnection, finding: ObservedFinding, types: list[str | None]) -> str:
     if all(types):
         client = connection.client.ip
-        return f"{types[1]} of {client} connects to {types[0]} at {address(connection.endpoint)}, and these do not fit"
+        return (
+            f"{types[1]} of {client} connects to {types[0]} at {address(connection.endpoint)}, and these are "
+            "incompatible"
+        )
     silent = finding.side or 0
     return (
-        f"{name_of(connection, silent)} closes when {name_of(connection, 1 - silent)} says of which type it is: "
-        "their socket types do not fit"
+        f"{name_of(connection, silent)} closes when {name_of(connection, 1 - silent)} announces its type: their "
+        "socket types are incompatible"
     )
 
 
@@ -204,7 +207,9 @@ def _whose_end_was_missed(dead: ObservedConnection, ignored: list[ObservedConnec
     if not ignored:
         return f"{text}, and the client has connected again"
     sent = sum(_sent_and_got(each)[0] for each in ignored)
-    return f"{text}, and ignores the new one from {_host_and_port(ignored[0])}: it sent {sent} messages and got none"
+    return (
+        f"{text}, and ignores the new one from {_host_and_port(ignored[0])}: it sent {sent} messages and received none"
+    )
 
 
 def _who_has(same: list[ObservedConnection]) -> str:
@@ -265,13 +270,14 @@ def _sent_and_got(connection: ObservedConnection) -> tuple[int, int]:
 def _who_gets_what(same: list[ObservedConnection], ignored: list[ObservedConnection]) -> str:
     """Return, e.g., `it sends to one of them only: 10.0.0.3 sent 20 messages and got none, 10.0.0.2 sent 24 and got
     24`."""
-    told = "it sends to one of them only"
+    told = "it sends to only one of them"
     if not ignored:
         return told
     served = next(each for each in same if _sent_and_got(each)[1])
     sent, got = _sent_and_got(served)
     none = [
-        f"{_host_and_port(each)} sent {_sent_and_got(each)[0]} messages and got none" for each in ignored[:MAX_EVIDENCE]
+        f"{_host_and_port(each)} sent {_sent_and_got(each)[0]} messages and received none"
+        for each in ignored[:MAX_EVIDENCE]
     ]
     return f"{told}: {', '.join(none)}, {_host_and_port(served)} sent {sent} and got {got}"
 
@@ -286,8 +292,8 @@ PAIR_OCCUPIED = OfFindings(
     "pair-occupied",
     "warn",
     ("EXPAIR-01",),
-    "{client} connects to {server}, which has a peer already: PAIR talks to one only, and gives it nothing",
-    "PAIR is for exactly two; use DEALER and ROUTER for more, or end the first connection before",
+    "{client} connects to {server}, which already has a peer: a PAIR accepts only one, and ignores the second",
+    "PAIR connects exactly two peers; use DEALER and ROUTER for more, or close the first connection first",
     is_final=True,
 )
 

@@ -31,8 +31,8 @@ def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
             PAUSED,
             "note",
             name,
-            f"{name} sent nothing for {duration(rhythm.longest_ns)} after packet {rhythm.longest_from.packet}, though "
-            f"{client_name(first)} sent {several} meanwhile; no other pause of it was longer than "
+            f"{name} sent nothing for {duration(rhythm.longest_ns)} after packet {rhythm.longest_from.packet}, "
+            f"though {client_name(first)} sent {several} meanwhile; its next longest pause was "
             f"{duration(rhythm.second_ns)}{more}",
             "check what that program did meanwhile: it was stopped, blocked in a call, or busy",
             evidence=(Evidence(rhythm.longest_from, "its last message before"),),

@@ -220,7 +220,7 @@ def _stopped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Diagnosis 
         f"The proxy {name_of(subscriber.connection, 1 - subscriber.side)} sent nothing after packet "
         f"{rhythm.last.packet}, for {duration(now - last)}, though it got {counted(wanted[subscriber], 'message')} "
         f"since to which {who} is subscribed",
-        "check that program: it is stopped, or blocked in a call; its host still answers for it",
+        "check that program: it is stopped, or blocked in a call; its host still acknowledges data",
         evidence=(Evidence(rhythm.last, f"the last message to {who}"),),
         about=waiting,
         count=wanted[subscriber],
@@ -245,9 +245,9 @@ def _dropping_diagnosis(proxy: Proxy, found: list[Dropped]) -> Diagnosis:
         DROPS,
         "warn",
         f"the proxy at {proxy.outgoing.name}",
-        f"The proxy {name_of(subscriber.connection, 1 - subscriber.side)} got {counted(worst.messages, 'message')} of "
-        f"{topic} at least that it did not pass on to {name_of(subscriber.connection, subscriber.side)}, "
-        f"which was subscribed{more}",
+        f"The proxy {name_of(subscriber.connection, 1 - subscriber.side)} got {counted(worst.messages, 'message')} "
+        f"of {topic} at least that it did not forward to {name_of(subscriber.connection, subscriber.side)}, which "
+        f"was subscribed{more}",
         "raise ZMQ_SNDHWM of its XPUB, or make the subscriber read faster: an XPUB drops messages beyond it (with "
         "ZMQ_XPUB_NODROP it waits instead)",
         evidence=(
@@ -279,11 +279,12 @@ def _not_forwarding(knowledge: Knowledge) -> Iterator[Diagnosis]:
             NOT_FORWARDED,
             "warn",
             f"the proxy at {proxy.outgoing.name}",
-            f"The proxy {name_of(subscriber.connection, 1 - subscriber.side)} passes no subscription on: "
+            f"The proxy {name_of(subscriber.connection, 1 - subscriber.side)} forwards no subscription: "
             f"{name_of(subscriber.connection, subscriber.side)} {subscriber.asked_for(first.topic)} there, and "
-            f"{name_of(xsub.connection, xsub.side)} asked {name_of(xsub.connection, 1 - xsub.side)} for nothing",
-            "make the proxy forward both ways, as zmq_proxy does: it reads subscriptions from its XPUB, and must "
-            "send them on its XSUB",
+            f"{name_of(xsub.connection, xsub.side)} subscribed to nothing at "
+            f"{name_of(xsub.connection, 1 - xsub.side)}",
+            "make the proxy forward in both directions, as zmq_proxy does: it must read subscriptions from its XPUB "
+            "and send them on its XSUB",
             evidence=(
                 Evidence(first.moment, f"{name_of(subscriber.connection, subscriber.side)} subscribed"),
                 Evidence(xsub.connection.start, "the connection of the XSUB begins", xsub.connection.ref),

@@ -131,8 +131,8 @@ def _stalled(
         PUSH_BLOCKED if is_blocked else SLOW_RECEIVER,
         severity,
         _subject(connection, receiver),
-        f"{name} does not take what {name_of(connection, sender)} sends: its receive window "
-        f"was closed for {duration(total)}{how}{state}{fewer}",
+        f"{name} does not read the data of {name_of(connection, sender)}: its receive window was closed for "
+        f"{duration(total)}{how}{state}{fewer}",
         DROPPING if connection.sides[sender].socket_type in PUBLISHERS_AND_RADIO else WAITING,
         evidence=(
             Evidence(stall.moment, f"closed for {duration(time)}", stall.ref)

@@ -52,8 +52,8 @@ LOGIN_REFUSED = (
         "login-refused",
         "error",
         ("CURVE-24",),
-        "{server} refuses {client}: it gives no answer to INITIATE and closes, as old releases do with a key that "
-        "their ZAP handler does not know",
+        "{server} refuses {client}: it closes without an answer to INITIATE, as old releases do if their ZAP "
+        "handler rejects the key",
         "add the client's public key to the server's ZAP handler; if it is there, compare the socket types",
         ("ZMTP-CONN-08",),
         proven=False,
@@ -64,8 +64,8 @@ LOGIN_REFUSED = (
         "login-refused",
         "error",
         ("CURVE-24",),
-        "{server} closes on the INITIATE of {client} without an ERROR: the client's public and secret key are no pair, "
-        "or the socket types do not fit",
+        "{server} closes on the INITIATE of {client} without an ERROR: the public and secret key of the client do "
+        "not match, or the socket types are incompatible",
         "check that ZMQ_CURVE_PUBLICKEY and ZMQ_CURVE_SECRETKEY of the client match, then the socket types; the ZAP "
         "handler would have sent ERROR, unless a ZAP domain is enforced and no handler runs",
         ("ZMTP-CONN-08",),
@@ -78,7 +78,7 @@ AUTHENTICATION_FAILING = OfFindings(
     "authentication-failing",
     "error",
     ERRORS,
-    "Authentication fails at {server}, so {client} is not let in: {detail}",
+    "Authentication fails at {server}, so {client} is rejected: {detail}",
     None,
     FOLLOWS,
     holds=_is_not_judged,
@@ -94,7 +94,7 @@ NO_ZAP_HANDLER = OfFindings(
     "no-zap-handler",
     "error",
     ("PLAIN-08",),
-    "{server} closes on the login of {client} without a word, as where no ZAP handler runs in its process",
+    "{server} closes on the login of {client} without an ERROR, as libzmq does without a ZAP handler in its process",
     "start a ZAP handler in the process of the server before it binds (zmq.auth of pyzmq, zauth of CZMQ)",
     proven=False,
     holds=_understands_hello,
@@ -105,14 +105,14 @@ WRONG_SERVER_KEY = (
         "wrong-server-key",
         "error",
         ("CURVE-22",),
-        "{client} has the wrong key of {server}: none of the server keys that were given opens its HELLO",
+        "{client} has the wrong key of {server}: none of the given server keys decrypts its HELLO",
         "set ZMQ_CURVE_SERVERKEY of the client to the public key of this server",
     ),
     OfFindings(
         "wrong-server-key",
         "error",
         ("CURVE-21",),
-        "{client} has the wrong key of {server}, which closes on its HELLO without a word",
+        "{client} has the wrong key of {server}, which closes on its HELLO without an ERROR",
         "set ZMQ_CURVE_SERVERKEY of the client to the public key of this server; --keys with the keys of the server "
         "proves it",
         proven=False,

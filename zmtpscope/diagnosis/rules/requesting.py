@@ -131,7 +131,7 @@ def _no_reply(line: Sequence[Hanging], clients: Sequence[Hanging], knowledge: Kn
         first.asked,
         f"{first.asked} does not reply to {first.asker}{_for_whom(clients)}: the request in packet "
         f"{oldest.moment.packet} {_waits(first)}{_more(line)}{before}",
-        (NO_REPLY if worker is None else f"{GONE_HINT}; for who asks, ") + STUCK,
+        (NO_REPLY if worker is None else f"{GONE_HINT}; for the client, ") + STUCK,
         evidence=(
             Evidence(each.oldest.request.moment, f"the request of {each.asker}", each.oldest.request.ref)
             for each in everybody[:MAX_EVIDENCE]
@@ -157,7 +157,7 @@ def _waits(waiting: Hanging) -> str:
     if waiting.ending is None:
         return f"waits for {duration(waiting.waited)}"
     who = f"{waiting.asked} left" if waiting.was_left else f"{waiting.asker} closed the connection"
-    return f"waited in vain for {duration(waiting.waited)}, until {who}"
+    return f"waited without a reply for {duration(waiting.waited)}, until {who}"
 
 
 def _more(line: Sequence[Hanging]) -> str:
@@ -167,7 +167,7 @@ def _more(line: Sequence[Hanging]) -> str:
         return ""
     names = list(dict.fromkeys(each.asker for each in line[1:]))
     place = " behind it" if names and line[0].asks_rep else ""
-    text = f"; {count} more{place} {'has' if count == 1 else 'have'} no reply, either"
+    text = f"; {count} more{place} {'has' if count == 1 else 'have'} no reply either"
     if not names:
         return text
     longest = max(each.waited for each in line[1:])
@@ -245,7 +245,7 @@ def _lost_for_ever(same: Sequence[Hanging], behind: Mapping[str, Sequence[Hangin
     first = same[0]
     count = sum(each.requests.waiting_count for each in same)
     clients = [client for each in same for client in behind.get(each.conn_id, ())]
-    stuck = ": its REQ waits for ever unless it has a time-out" if first.requests.is_lock_step else ""
+    stuck = ": its REQ waits forever unless it has a timeout" if first.requests.is_lock_step else ""
     more = f" (and {count - 1} more requests)" if count > 1 else ""
     before = asked_again(first.oldest, 0, knowledge).times
     again = f"as on {counted(before, 'connection')} before, and not again" if before else "and nobody asked again"

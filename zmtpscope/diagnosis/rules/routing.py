@@ -29,8 +29,8 @@ MANY_PAUSES = 10
 """It is silent on the new connection for this many times as long as the longest pause before."""
 
 HINT = (
-    "give the client a fixed identity (ZMQ_ROUTING_ID) or let it register anew when it has connected; let the ROUTER "
-    "take the routing id from the last message of the client, and set ZMQ_ROUTER_MANDATORY to learn that an id is gone"
+    "give the client a fixed identity (ZMQ_ROUTING_ID) or let it register again after it connects; let the ROUTER "
+    "use the routing id of the client's last message, and set ZMQ_ROUTER_MANDATORY to get an error for unknown ids"
 )
 
 
@@ -117,7 +117,7 @@ def _diagnosis(ends: Ends, moved: Moved, goes_on: bool) -> Diagnosis:
         OLD_ROUTING_ID,
         "note" if goes_on else "warn",
         ends.name,
-        f"{name} sends nothing on the new connection of {peer}, from which {counted(count, 'message')} came in "
+        f"{name} sends nothing on the new connection of {peer}, on which {counted(count, 'message')} arrived in "
         f"{duration(silent)}; on the old one it sent {moved.pushed.count}: it still sends to the routing id of that "
         "one, and drops each message",
         HINT,
@@ -167,7 +167,10 @@ def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if earlier is None:
             what = f", although it answers each message of {client_name(served[0])}"
         else:
-            what = ": it still has the earlier connection of that identity, whose end it missed, and ignores this one"
+            what = (
+                ": it still has the earlier connection of that identity, because it missed its end, and ignores "
+                "this one"
+            )
         more = f"; the same of {counted(len(left_out) - 1, 'other connection')}" if left_out[1:] else ""
         yield Diagnosis.of(
             CLIENT_UNANSWERED,
@@ -202,8 +205,8 @@ def _nobody_answered(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{name} at {address(endpoint)}",
             f"{name} sent nothing to any client: {client} has been waiting for {duration(longest)} after "
             f"{counted(rhythm.count, 'message')}{more}",
-            "nothing to do if no answer is due; else see whether that program, or the workers behind it, run, and "
-            "whether its log rejects the message",
+            "no action if no answer is due; otherwise check whether that program and its workers run, and its log "
+            "for rejected messages",
             evidence=(Evidence(rhythm.last, f"the last message of {client}"),),
             about=(each for _, each in waited),
             proven=False,

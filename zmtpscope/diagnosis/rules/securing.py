@@ -37,9 +37,9 @@ def _old_peers(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "downgrade",
             "note",
             ends.name,
-            f"{name_of(connection, newer)} speaks ZMTP {version} with {name_of(connection, 1 - newer)}, which is too "
-            "old for more: there is no security and no heartbeat in it",
-            "replace the old peer where you need either",
+            f"{name_of(connection, newer)} speaks ZMTP {version} with {name_of(connection, 1 - newer)}, because the "
+            "older side supports no newer version: it has no security and no heartbeats",
+            "replace the old peer if you need either of them",
             evidence=(
                 Evidence(connection.start, f"the connection begins, in which {version} was agreed on", connection.ref),
             ),
@@ -72,8 +72,8 @@ def _unsecured(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "downgrade",
             "error",
             address(endpoint),
-            f"{listed(names, MAX_NAMED)} and {server_name(old[0])} speak without {mechanism}, which others "
-            f"have there: a peer of ZMTP {version} knows none, and is served all the same",
+            f"{listed(names, MAX_NAMED)} and {server_name(old[0])} communicate without {mechanism}, which others "
+            f"use there: a peer of ZMTP {version} does not support it, and is served anyway",
             "replace the old peer, and refuse peers older than 3.0 where authentication matters",
             evidence=(Evidence(each.start, "a connection of an old peer", each.ref) for each in old[:MAX_EVIDENCE]),
             about=old,

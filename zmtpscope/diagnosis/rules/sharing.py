@@ -69,10 +69,10 @@ def _diagnosis(endpoint: Endpoint, shares: Sequence[Share], least: Share, total:
     late = least.since - most.since
     why = ""
     if late >= LATER_NS:
-        why = f", which connected {duration(late)} later: what was sent until then was gone"
+        why = f", which connected {duration(late)} later: the messages sent until then went to others"
     stalled = sum(stall.duration_ns for stall in least.connection.server.stalls)
     if stalled:
-        why += f"; it took nothing for {duration(stalled)}"
+        why += f"; it read nothing for {duration(stalled)}"
     return Diagnosis.of(
         UNBALANCED,
         "warn",

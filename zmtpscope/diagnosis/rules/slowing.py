@@ -80,9 +80,9 @@ def _diagnosis(endpoint: Endpoint, same: list[Slowing]) -> Diagnosis:
         "note",
         f"{server} at {address(endpoint)}",
         f"{server} replies to {client} ever more slowly{more}: after {duration(worst.first)} at first, after "
-        f"{duration(worst.last)} in the end, over {requests.trend.count} replies",
-        "see what grows in that program with the time or with the requests (a table, a queue, a log), or what else "
-        "runs on its host since; nothing where later requests were for more",
+        f"{duration(worst.last)} at the end, over {requests.trend.count} replies",
+        "check what grows in that program over time or with each request (a table, a queue, a log), or what else "
+        "runs on its host; no action if later requests asked for more",
         evidence=tuple(evidence),
         about=same,
         count=replies,

@@ -54,7 +54,7 @@ def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "note",
             client,
             f"{client} looks for open ports: it tried {len(by_endpoint)} of {where}, once or twice each",
-            "nothing to do if that is your own scan; else see who that address is",
+            "no action if that is your own scan; otherwise find out who uses that address",
             evidence=(Evidence.of(each) for each in found[:MAX_EVIDENCE]),
             beside=came_to_look[client],
             explained=((each.ref.partition("/")[0], each.id) for each in found),
@@ -75,9 +75,9 @@ def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "scanner",
             "note",
             ends.name,
-            f"{ends.client} connects to {server_name(first)} and leaves without a word{repeated(times)}: a health "
-            "check, or somebody who looks what listens there",
-            "nothing to do for a health check; a client of ZeroMQ would have spoken",
+            f"{ends.client} connects to {server_name(first)} and leaves without sending anything{repeated(times)}: "
+            "a health check, or a port scan",
+            "no action for a health check; a ZeroMQ client would have sent a greeting",
             evidence=(Evidence.opening(each) for each in visits[:MAX_EVIDENCE]),
             about=visits,
             last_ns=visits[-1].last_ns,
@@ -142,9 +142,9 @@ def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "tls-expected",
             "error",
             ends.name,
-            f"{address(endpoint)} speaks TLS with {finding.client}, and {client} connects to it without: it closes "
-            f"each connection when the greeting comes, {how_often(times)}",
-            "connect through TLS as the others do (libzmq speaks none itself: stunnel, HAProxy, a sidecar), or to the "
+            f"{address(endpoint)} speaks TLS with {finding.client}, and {client} connects without TLS: it closes "
+            f"each connection on the ZMTP greeting, {how_often(times)}",
+            "connect through TLS as the others do (libzmq has no TLS: use stunnel, HAProxy or a sidecar), or to the "
             "port of the ZeroMQ socket behind it",
             evidence=(
                 Evidence(finding.moment, f"{finding.client} speaks TLS", finding.ref),

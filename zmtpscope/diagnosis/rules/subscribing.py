@@ -39,7 +39,7 @@ MAX_COUNTED = 64
 """Maximum number of lost topics whose messages are counted."""
 
 
-EXACTLY = "check --why TOPIC@PEER tells of every message"
+EXACTLY = "check --why TOPIC@PEER explains every message"
 """Counts in a diagnosis are lower bounds; this command gives the exact number."""
 
 
@@ -128,7 +128,7 @@ def _late_diagnosis(
         )
     else:
         published = "meanwhile"
-        after += ", unless that is another program of the same host" if delivery.may_be_other else ""
+        after += ", unless that is another program on the same host" if delivery.may_be_other else ""
         how = (
             f"came back to {publisher_name(subscriber)} and {subscriber.asked_for(subscription.topic)} again after "
             f"{duration(_since(delivery) - delivery.left_ns)}{after}"
@@ -157,22 +157,22 @@ def _late_diagnosis(
 def _late_hint(delivery: Delivery) -> str:
     if _is_delayed(delivery):
         return (
-            "libzmq sends subscriptions when the program calls the socket: subscribe before connecting, and do not "
-            "leave the socket alone meanwhile"
+            "libzmq sends subscriptions when the program calls the socket: subscribe before connecting, and use the "
+            "socket regularly until then"
         )
     if delivery.left_ns is not None:
         return (
-            "a publisher keeps nothing for who is away: give who comes back what it missed, by a snapshot by REQ and "
-            "REP, or last values"
+            "a publisher keeps no messages for absent subscribers: let a subscriber that returns request a snapshot "
+            "(REQ and REP) or the last values"
         )
     if delivery.subscriber.is_of_groups:
         return (
-            "a RADIO is not told who has joined and keeps nothing: let them say on another socket that they are there, "
-            "or give them there what they missed"
+            "a RADIO does not know who joined and keeps no messages: let each DISH report on another socket that it "
+            "is ready, or request there the messages it missed"
         )
     return (
-        "let the publisher wait until its subscribers are there (an XPUB is told of subscriptions), or give "
-        "who comes late what it missed: a snapshot by REQ and REP, or last values"
+        "let the publisher wait for its subscribers (an XPUB receives subscriptions), or let late subscribers "
+        "request a snapshot (REQ and REP) or the last values"
     )
 
 
@@ -197,7 +197,7 @@ def _lost_diagnosis(
 ) -> Diagnosis:
     start, end = after.connection.start, knowledge.last_ns if after.connection.is_open else after.connection.last_ns
     missed = _missed_since(publisher, after, lost, (start.ns, end + 1), knowledge)
-    since = f"; at least {counted(missed, 'message')} of it went to another since" if missed else ""
+    since = f"; at least {counted(missed, 'message')} of it went to another subscriber since" if missed else ""
     may_be_other = may_be_another_program(before, after)
     return Diagnosis.of(
         "subscription-lost-on-reconnect",
@@ -208,11 +208,11 @@ def _lost_diagnosis(
         f"{'join again' if after.is_of_groups else 'subscribe again to'} "
         f"{of_topics([each.topic for each in lost])}{since}",
         "if the program makes a new socket, let it subscribe to the same topics; if it keeps its socket, raise its "
-        "ZMQ_SNDHWM above the number of its subscriptions: libzmq drops those that exceed it when it connects again"
-        + ("; nothing where it is another program of that host" if may_be_other else ""),
+        "ZMQ_SNDHWM above the number of its subscriptions: libzmq drops subscriptions beyond it when it reconnects"
+        + ("; no action if it is another program on that host" if may_be_other else ""),
         evidence=(
             _evidence(before, lost[0], _name(before)),
-            Evidence(start, "the connection on which it was not made again", after.connection.ref),
+            Evidence(start, "the connection without that subscription", after.connection.ref),
         ),
         about=(before, after),
         count=len(lost),
@@ -243,8 +243,8 @@ def _missed_since(
 
 
 SUBSCRIBE_OR_JOIN = {
-    "SUB": ("subscribed", 'let the program subscribe, to "" for everything; a SUB has no subscription by itself'),
-    "DISH": ("joined a group", "let the program join the groups that it wants; a DISH is in none by itself"),
+    "SUB": ("subscribed", 'let the program subscribe, to "" for everything; a new SUB has no subscription'),
+    "DISH": ("joined a group", "let the program join the groups that it wants; a new DISH has joined none"),
 }
 """The missing action in the past tense, and the hint, by socket type."""
 

@@ -29,21 +29,21 @@ ACCEPTED = frozenset({"ZMTP3X-META-11"})
 
 WITHOUT_SECURITY = ("1.0", "2.0")
 TOO_OLD = (
-    "the other side speaks a version of ZMTP without security, and a socket with PLAIN or CURVE closes on it: update "
-    "its library; else see the log of the side that closes"
+    "the other side speaks a version of ZMTP without security, and a socket with PLAIN or CURVE closes on it: "
+    "update its library; otherwise check the log of the side that closes"
 )
 REASONS = (
-    "see the log of the side that closes; usual reasons are the mechanism, keys, the ZAP handler, socket types and "
-    "ZMQ_MAXMSGSIZE"
+    "check the log of the side that closes; usual reasons are the mechanism, keys, the ZAP handler, socket types "
+    "and ZMQ_MAXMSGSIZE"
 )
 WITHOUT_A_WORD = (
-    "a ZeroMQ socket greets at once: a proxy or port mapping (container, load balancer, tunnel) closes so where it "
-    "does not reach the server behind it, which may not run or be bound to 127.0.0.1; so do a listener with TLS and a "
-    "program that may open no more files"
+    "a ZeroMQ socket greets at once: a proxy or port mapping (container, load balancer, tunnel) closes like this if "
+    "it cannot reach the server behind it, which may not run or may be bound to 127.0.0.1; so do a TLS listener and "
+    "a program at its limit of open files"
 )
 TIMER = (
     "raise ZMQ_HANDSHAKE_IVL of the side that closes (30 s unless set): a handshake takes several round trips, and "
-    "this way is slow or loses packets"
+    "this path is slow or loses packets"
 )
 
 WEAK = ("peer-departed", "periodic-disconnect", "reconnect-storm", "clear-text")
@@ -140,7 +140,7 @@ def _closes(failed: list[Failed]) -> tuple[str, str]:
     connection, ending = failed[0]
     after = _after(connection, ending)
     if all(each.ending.side == each.connection.listener and _said_nothing(each) for each in failed):
-        return f"{after}, without a word of its own", WITHOUT_A_WORD
+        return f"{after}, without sending anything", WITHOUT_A_WORD
     lasted = [each.ending.moment.ns - each.connection.start.ns for each in failed]
     if len(failed) >= MIN_TIMED and max(lasted) - min(lasted) <= max(lasted) // TIMER_SPREAD and _are_timed(failed):
         return f"{duration(lasted[0])} after the connection began, while {_other(failed[0])} still answers", TIMER
