@@ -263,7 +263,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "identity-after-crash": (
         'error ROUTER 10.71.0.1:5555 still has the connection of "agent-7" from 10.71.0.2:58000, although its data was '
-        "not acknowledged for 8.29 s, and ignores the new one from 10.71.0.2:58004: it sent 7 messages and received none",
+        "not acknowledged for 8.29 s, and ignores the new one from 10.71.0.2:58004: it sent 7 messages and received "
+        "none",
         'error DEALER "agent-7" 10.71.0.2 acknowledges no data of ROUTER 10.71.0.1:5555 since packet 30: sent again 6 '
         "times in 8.29 s; 2 messages may not have arrived",
     ),
