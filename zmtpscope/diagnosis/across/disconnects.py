@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import Ending, end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
-from zmtpscope.diagnosis.ends import Endpoint, Ends
-from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding, began
+from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection, ObservedFinding, began
 from zmtpscope.findings.capturing import ATTEMPTS, HALF_OPEN
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND

@@ -7,8 +7,7 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import steady
-from zmtpscope.diagnosis.ends import Ends
-from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed import Ends, ObservedConnection
 from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
 

@@ -11,9 +11,8 @@ from zmtpscope.diagnosis.across.endings import Ending, end_of, ending_of, is_agr
 from zmtpscope.diagnosis.across.hops import Asked, answered_later, next_hop
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import client_name, duration, name_of, steady
-from zmtpscope.diagnosis.ends import Endpoint, Ends
 from zmtpscope.diagnosis.observers.durations import Distribution
-from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRequest, ObservedRequests, ObservedRhythm
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND

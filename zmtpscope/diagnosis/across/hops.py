@@ -9,8 +9,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
-from zmtpscope.diagnosis.ends import Endpoint
-from zmtpscope.diagnosis.observers.observed import ObservedConnection, began
+from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection, began
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRequest
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, wraps
 from typing import Any, NamedTuple, TypeVar
 
-from zmtpscope.diagnosis.ends import Endpoint, Ends
 from zmtpscope.diagnosis.moments import Moment
-from zmtpscope.diagnosis.observers.observed import ObservedConnection, ref_of
+from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection, ref_of
 from zmtpscope.grouping import grouped
 
 Answer = TypeVar("Answer")

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding
 from zmtpscope.diagnosis.across.words import address, cadence
-from zmtpscope.diagnosis.ends import Endpoint, Ends
-from zmtpscope.diagnosis.observers.observed import ObservedConnection, began
+from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection, began
 from zmtpscope.diagnosis.observers.observer import derived
 from zmtpscope.dissect import Record
 from zmtpscope.findings.capturing import ATTEMPTS

@@ -10,8 +10,7 @@ from functools import cached_property
 from zmtpscope.diagnosis.across.endings import Ending, end_of, ending_of
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import address, name_of, topic_name
-from zmtpscope.diagnosis.ends import Endpoint
-from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedStall
+from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection, ObservedStall
 from zmtpscope.diagnosis.observers.observed_facts import JOIN, ObservedSubscription
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey
 from zmtpscope.diagnosis.observers.topics import PublishedTopic

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
-from zmtpscope.diagnosis.ends import Endpoint
-from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
 from zmtpscope.records import MILLISECOND, SECOND, from_text, to_text
 from zmtpscope.words import counted, host_port
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.disconnects import Disconnect
 from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding, once
 from zmtpscope.diagnosis.across.words import zre_node
-from zmtpscope.diagnosis.ends import Endpoint
+from zmtpscope.diagnosis.observers.observed import Endpoint
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 

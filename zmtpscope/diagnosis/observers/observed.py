@@ -6,14 +6,14 @@ compare it with others. All memory is bounded; facts without room are counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from zmtpscope.diagnosis.ends import Endpoint, Ends
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed_facts import (
+    ConnectionValues,
     ObservedCalls,
     ObservedHeartbeats,
     ObservedJupyter,
@@ -30,10 +30,14 @@ from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import Stream, listening_side
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.findings.kinds import Severity
-from zmtpscope.records import RECORDS, SECOND
+from zmtpscope.records import SECOND
+from zmtpscope.words import host_port
 from zmtpscope.zmtp.regime import Form
 
 Answer = TypeVar("Answer")
+
+Endpoint = tuple[str, int]
+"""Address and port of a listener."""
 
 MAX_NAMES = 64
 """Maximum number of names of calls to remember for a side."""
@@ -205,31 +209,21 @@ class ObservedSide:
             self.last_ns = ns
 
 
-PLACES = {field.name: place for place, field in enumerate(RECORDS["connection"].fields)}
-"""Index of each field in a connection's record."""
-
-
-class ConnectionValues(Mapping[str, Any]):
-    """The fields of a connection's record, in a third of the memory of a dict, because thousands are remembered."""
-
-    __slots__ = ("_row",)
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._row = tuple(map(values.__getitem__, PLACES))
-
-    def __getitem__(self, name: str) -> Any:
-        return self._row[PLACES[name]]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(PLACES)
-
-    def __len__(self) -> int:
-        return len(PLACES)
-
-
 MAX_STALLS = 64
 MAX_FINDINGS = 64
 """Maximum number of findings of one connection to remember. Later ones only add to the count of the last."""
+
+
+class Ends(NamedTuple):
+    """The two ends of the connections of a client: its address, and the endpoint of the server."""
+
+    client: str
+    endpoint: Endpoint
+
+    @property
+    def name(self) -> str:
+        """For example, `10.0.0.2 at 10.0.0.1:5555`."""
+        return f"{self.client} at {host_port(*self.endpoint)}"
 
 
 @dataclass(slots=True, eq=False)

@@ -13,8 +13,7 @@ from zmtpscope.diagnosis.across.hops import Repetitions, asked_again, last_answe
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.ends import Ends
-from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed import Ends, ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRequest, ObservedRequests
 from zmtpscope.grouping import grouped
 

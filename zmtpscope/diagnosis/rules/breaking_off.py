@@ -18,9 +18,8 @@ from zmtpscope.diagnosis.across.words import (
     server_name,
 )
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.ends import Ends
 from zmtpscope.diagnosis.moments import Moment
-from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed import Ends, ObservedConnection
 from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
 from zmtpscope.zmtp.socket_types import PUBLISHERS, may_meet

@@ -13,9 +13,8 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.one_way import OneWay, opposite
 from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.ends import Endpoint
 from zmtpscope.diagnosis.moments import Moment
-from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSide
+from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection, ObservedSide
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
 from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
 from zmtpscope.findings.kinds import Severity

@@ -8,8 +8,7 @@ from zmtpscope.diagnosis.across.endings import ending_of
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, name_of, repeated
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.ends import Endpoint
-from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
+from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection, ObservedFinding
 from zmtpscope.grouping import grouped
 
 MISSING = "delimiter-missing"

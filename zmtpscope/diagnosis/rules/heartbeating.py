@@ -10,9 +10,8 @@ from zmtpscope.diagnosis.across.endings import ending_of
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, duration, how_often, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.ends import Endpoint, Ends
 from zmtpscope.diagnosis.observers.heartbeats import SHORTEST_NS, is_past_ttl, open_pings, waits_in_vain
-from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSide
+from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection, ObservedSide
 from zmtpscope.diagnosis.observers.observed_facts import ObservedHeartbeats, ObservedPing
 from zmtpscope.diagnosis.rules.promising import broken_promises
 from zmtpscope.findings.kinds import Severity

@@ -24,7 +24,7 @@ from zmtpscope.diagnosis.across.words import (
 )
 from zmtpscope.diagnosis.across.zre import said_farewell
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.ends import Endpoint
+from zmtpscope.diagnosis.observers.observed import Endpoint
 from zmtpscope.diagnosis.rules import handshaking, pairing, refusing
 from zmtpscope.diagnosis.rules.ended_processes import (
     MIN_GONE,

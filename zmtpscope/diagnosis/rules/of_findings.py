@@ -13,8 +13,7 @@ from zmtpscope.diagnosis.across.handshakes import Waiting, hung_handshakes
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import client_name, duration, repeated, server_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence
-from zmtpscope.diagnosis.ends import Ends
-from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding, began
+from zmtpscope.diagnosis.observers.observed import Ends, ObservedConnection, ObservedFinding, began
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.grouping import grouped
 

@@ -12,10 +12,9 @@ from zmtpscope.diagnosis.across.endings import ending_of
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import address, duration, name_of, repeated
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.ends import Ends
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.heartbeats import TIMER_NS, TTL_KEPT, is_past_ttl
-from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed import Ends, ObservedConnection
 from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
 

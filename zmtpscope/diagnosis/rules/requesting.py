@@ -23,7 +23,7 @@ from zmtpscope.diagnosis.across.hops import Asked, answered_later, asked_again
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import duration, listed, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.ends import Endpoint
+from zmtpscope.diagnosis.observers.observed import Endpoint
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, duration, names_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.ends import Endpoint
-from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
 from zmtpscope.records import SECOND
 
 UNBALANCED = "unbalanced-push"

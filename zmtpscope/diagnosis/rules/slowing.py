@@ -10,8 +10,7 @@ from zmtpscope.diagnosis.across.hanging import LONG_NS, MANY_TIMES, MIN_OTHERS, 
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.ends import Endpoint
-from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRequests
 from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND
