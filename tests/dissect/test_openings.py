@@ -244,6 +244,22 @@ def test_connections_that_open_alike_are_read_in_the_lane_alone(monkeypatch: pyt
     assert otherwise_read(many(40, pushing), monkeypatch, size) == 0
 
 
+@pytest.mark.parametrize("size", [7, 1 << 30])
+def test_records_of_equal_openings_share_their_fields(size: int) -> None:
+    """So that outputs format them once."""
+    found: dict[tuple[str, int | None, int], list[dict[str, Any]]] = {}
+    for batch in Analyser(OPTIONS[0]).run(Capture(many(40, pushing), size)):
+        for record in batch.records:
+            if record.type in ("greeting", "command"):
+                assert record.stream is not None
+                found.setdefault((record.type, record.stream.side, record.own["offset"]), []).append(record.own)
+    assert len(found) == 4
+    for fields in found.values():
+        assert len(fields) == 40
+        assert all(each == fields[0] for each in fields)
+        assert len(set(map(id, fields))) <= openings.FEWEST_ALIKE
+
+
 def test_an_opening_is_learned_when_it_comes_the_fourth_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Most captures have fewer connections, and learning costs twice what reading does."""
     monkeypatch.setattr(openings, "FEWEST_ALIKE", 4)

@@ -30,7 +30,7 @@ from zmtpscope.export.json_lines import escaped, line_of, line_of_record, lines
 from zmtpscope.export.values import record_values
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.registry import Registry
-from zmtpscope.records import RECORDS, empty
+from zmtpscope.records import COMMON, RECORDS, empty
 from zmtpscope.zmtp.regime import Framing, Phase, regime
 
 DEFAULT = Options()
@@ -281,6 +281,23 @@ def test_a_terminal_gets_ascii_that_means_the_same() -> None:
     assert escaped(line).isascii()
     assert b"\x7f" not in escaped(line)
     assert json.loads(escaped(line)) == json.loads(line)
+
+
+@given(
+    st.integers(-(2**62), 2**62),
+    st.none() | st.integers(0, 2**40),
+    st.none() | st.text(max_size=9),
+    st.binary(max_size=99),
+)
+def test_p20_the_line_of_a_record_is_the_line_of_its_values(
+    time: int, packet: int | None, file: str | None, octets: bytes
+) -> None:
+    own = dict.fromkeys([field.name for field in RECORDS["leftover"].fields[len(COMMON) :]]) | {"data": octets}
+    record = Record("leftover", (0, 0, 0, 0, 0, 0), STREAM, time, file, packet, own)
+    for line_of_parts in twins("zmtpscope.export.json_text.line_of_parts"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(json_lines, "line_of_parts", line_of_parts)
+            assert line_of_record(record, DEFAULT) == line_of(record_values(record, DEFAULT))
 
 
 def test_a_number_that_no_signed_64_bits_hold_is_null() -> None:

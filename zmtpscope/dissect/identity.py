@@ -33,6 +33,7 @@ def stream_of(key: bytes, began: int, incarnation: int, number: int | None, tran
     return Stream(number, blake2b(identity.encode(), digest_size=8).hexdigest(), 0, here, port, there, other)
 
 
+@lru_cache(maxsize=4096)
 def ends_of(key: bytes) -> tuple[tuple[str, int], tuple[str, int]]:
     """Return address and port of the source and of the destination of a flow."""
     size = (len(key) - 4) // 2

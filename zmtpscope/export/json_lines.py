@@ -21,7 +21,7 @@ from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns, file_name
 from zmtpscope.export.clock import rfc_3339
 from zmtpscope.export.json_rows import BEGIN, JsonRows, of_stream
-from zmtpscope.export.json_text import lines_between
+from zmtpscope.export.json_text import line_of_parts, lines_between
 from zmtpscope.export.values import as_base64, of_fields, shown_fields
 from zmtpscope.records import SECOND
 
@@ -74,9 +74,11 @@ def _texts(batch: Batch, options: Options) -> Iterator[tuple[int, bytes]]:
             in_front = bisect_left(between, high, at, key=itemgetter(0))
             cuts = sorted({*range(low, high, HANDFUL), *[row for row, _, _ in between[at:in_front]], high})
             for (begin, end), text in zip(pairwise(cuts), lines_between(rows, low, high, cuts), strict=True):
+                first = at
                 while at < in_front and between[at][0] == begin:
-                    yield 1, line(between[at][1])
                     at += 1
+                if first < at:
+                    yield at - first, b"".join([line(item) for _, item, _ in between[first:at]])
                 yield end - begin, text
     for _, item, _ in between[at:]:
         yield 1, line(item)
@@ -93,19 +95,21 @@ def line_of(values: dict[str, Any]) -> bytes:
 def line_of_record(record: Record, options: Options) -> bytes:
     """Return the line of a record that is no row."""
     front, ends = of_stream(record.stream)
-    seconds, nanoseconds = divmod(record.ts_ns, SECOND)
-    return b'%b"%b"%b%d,"time":"%b.%09dZ","file":%b,"packet":%b%b,%b' % (
-        BEGIN,
-        record.type.encode(),
+    return line_of_parts(
+        _begin(record.type),
         front,
         record.ts_ns,
-        rfc_3339(seconds),
-        nanoseconds,
+        rfc_3339(record.ts_ns // SECOND),
         _file(record.file),
-        b"null" if record.packet is None else b"%d" % record.packet,
+        -1 if record.packet is None else record.packet,
         ends,
         of_fields(record, options, _json_of_fields),
     )
+
+
+@lru_cache(maxsize=64)
+def _begin(type_: str) -> bytes:
+    return b'%b"%b"' % (BEGIN, type_.encode())
 
 
 def _json_of_fields(record: Record, options: Options) -> bytes:

@@ -1,4 +1,4 @@
-"""JSON lines of many message rows. Compiled (`json_text_compiled.pyx`), one loop over the rows writes them."""
+"""JSON lines of many message rows, and of one record. Compiled in `json_text_compiled.pyx`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from zmtpscope import compiled
 from zmtpscope.export.json_rows import JsonRows
+from zmtpscope.records import SECOND
 
 
 @compiled.where_possible
@@ -14,3 +15,17 @@ def lines_between(rows: JsonRows, low: int, high: int, cuts: Sequence[int]) -> l
     """Return the lines of the rows `low..high` (high excluded), from each of the `cuts` to the next. The first cut is
     `low`, the last one `high`."""
     return [b"".join(map(rows.careful, range(begin, end))) for begin, end in pairwise(cuts)]
+
+
+@compiled.where_possible
+def line_of_parts(
+    begin: bytes, front: bytes, time: int, seconds: bytes, file: bytes, packet: int, ends: bytes, fields: bytes
+) -> bytes:
+    """Return the line of a record of these parts.
+
+    `begin` ends with the record type. `front` and `ends` are those of `of_stream`. `seconds` are the seconds of `time`
+    in RFC 3339. `packet` is negative if there is none. `fields` are the own fields, with the end of the line.
+    """
+    number = b"%d" % packet if packet >= 0 else b"null"
+    parts = begin, front, time, seconds, time % SECOND, file, number, ends, fields
+    return b'%b%b%d,"time":"%b.%09dZ","file":%b,"packet":%b%b,%b' % parts

@@ -449,3 +449,27 @@ def lines_between(rows, Py_ssize_t low, Py_ssize_t high, cuts):
             row += 1
         made.append(PyBytes_FromStringAndSize(text.at, text.used))
     return made
+
+
+def line_of_parts(
+    bytes begin, bytes front, int64_t time, bytes seconds, bytes file, int64_t packet, bytes ends, bytes fields
+):
+    cdef Text text = Text()
+    text.put(begin)
+    text.put(front)
+    text.put_number(time)
+    text.put(b',"time":"')
+    text.put(seconds)
+    text.put(b".")
+    text.put_nanoseconds(time % SECOND)
+    text.put(b'Z","file":')
+    text.put(file)
+    text.put(b',"packet":')
+    if packet < 0:
+        text.put(b"null")
+    else:
+        text.put_number(packet)
+    text.put(ends)
+    text.put(b",")
+    text.put(fields)
+    return PyBytes_FromStringAndSize(text.at, text.used)

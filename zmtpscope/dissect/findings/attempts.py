@@ -156,7 +156,7 @@ class Attempts:
         self.connected[pair] = min(first, start), max(last, start)
         if len(self.connected) > MAX_PAIRS:
             self.connected.popitem(last=False)
-        for outcome in FINDING_BY_OUTCOME:
+        for outcome in FINDING_BY_OUTCOME if self.tried else ():
             before = [each for each in self.tried.get((outcome, pair), ()) if each.last.last < start]
             if before and (before[-1].connected is None or start < before[-1].connected):
                 before[-1].connected = start

@@ -9,6 +9,7 @@ from zmtpscope.dissect.arrivals import Arrival, stamp
 from zmtpscope.dissect.budget import OctetBudget
 from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.connection.connection import ZmtpConnection
+from zmtpscope.dissect.connection.outcome import Outcome
 from zmtpscope.dissect.lane.openings import (
     LONGEST,
     LearnedEvent,
@@ -246,8 +247,9 @@ class KnownConnection:
         assert self.tcp is not None
         assert self.opening is not None
         sink.budget.let_go(self.opening.holdings)
-        emit_end(sink, self.tcp, self.opening, counts, self._writer)
-        outcome.count(self.opening.outcome_with(counts), [self.tcp], sink.summary)
+        reached = self.opening.outcome_with(counts)
+        emit_end(sink, self.tcp, self.opening, reached, self._writer)
+        outcome.count(reached, [self.tcp], sink.summary)
 
     def _writer(self) -> RecordWriter:
         """Return the record writer, which must exist."""
@@ -264,12 +266,10 @@ def emit_learned(writer: RecordWriter, learned: LearnedEvent | LearnedNote, at: 
 
 
 def emit_end(
-    sink: Sink, tcp: Connection, opening: Opening, counts: tuple[Counts, Counts], writer: Callable[[], RecordWriter]
+    sink: Sink, tcp: Connection, opening: Opening, reached: Outcome, writer: Callable[[], RecordWriter]
 ) -> None:
-    """Write the end of a connection with this opening, without counting it.
-
-    `counts` are the counts of its messages; `writer` returns the record writer if needed.
-    """
+    """Write the end of a connection with this opening and outcome, without counting it. `writer` returns the record
+    writer if needed."""
     sink.batch.facts += end_facts(tcp)
     closing = tcp.closing
     if closing is not None and closing[1] == tcp.listener:  # not closed by choice of the connecting side
@@ -278,7 +278,7 @@ def emit_end(
     sink.connected_to(tcp.addresses[1], tcp.end)
     if sink.options.records:
         writer().counted_findings(tcp.end.ordinal)
-        writer().connection(tcp.start, outcome.values(opening.outcome_with(counts), tcp), tcp.end.ordinal)
+        writer().connection(tcp.start, outcome.values(reached, tcp), tcp.end.ordinal)
 
 
 def _is_answered_first(directions: Directions, ways: Ways) -> bool:

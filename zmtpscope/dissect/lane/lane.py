@@ -366,7 +366,7 @@ class Lane:
             if each.tcp is None:
                 found.append((first_row[ways[0]], partial(each.open, self.flows, first_row[ways[0]])))
         for new_connections in now.new_connections:
-            found += new_connections.deferred(self.flows)
+            found += new_connections.deferred(self.flows, now.block)
         for slot, ways in now.closing.items():
             known = self.sessions.connections.get(slot)
             if isinstance(known, KnownConnection):

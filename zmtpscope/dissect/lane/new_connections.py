@@ -14,6 +14,7 @@ import numpy as np
 from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection import outcome
+from zmtpscope.dissect.connection.outcome import Outcome
 from zmtpscope.dissect.lane.known import KnownConnection, emit_end, emit_learned
 from zmtpscope.dissect.lane.openings import LONGEST, LearnedEvent, LearnedNote, Openings, Path, Step
 from zmtpscope.dissect.lane.sides import PlainSide
@@ -90,34 +91,39 @@ class NewConnections:
 
     # -- opening connections -------------------------------------------------------------------------------------------
 
-    def deferred(self, flows: Flows) -> list[Deferred]:
+    def deferred(self, flows: Flows, block: SegmentBlock) -> list[Deferred]:
         """Return callbacks that open the connections at their SYN, and close the ended ones."""
-        which, over = self.is_here.nonzero()[0], self.over()
-        (one, other), rows = self.ways[:, which], self.directions.first_rows[self.ways[0, which]]
-        each = zip(*[column.tolist() for column in (which, rows, one, other)], strict=True)
-        ends = self.directions.fin_rows[self.ways[:, over]].max(axis=0).tolist()
+        going_on, over = self._going_on(), self.over()
+        ways, directions = self.ways[:, over], self.directions
+        begins = directions.first_rows[self.ways[0]]
+        starts, keys = arrivals_of(block, begins[over]), [self.keys[way] for way in ways[0].tolist()]
+        states = [_final_states(directions, each, block) for each in ways]
+        last_times = block.times[directions.last_rows[ways]].max(axis=0)
+        opened = zip(over, begins[over].tolist(), keys, starts, zip(*states, strict=True), strict=True)
+        closed = zip(over, directions.fin_rows[ways].max(axis=0).tolist(), last_times.tolist(), strict=True)
         return [
-            *((row, partial(self._open, flows, place, row, *ways)) for place, row, *ways in each),
-            *((row, partial(self._close, flows, place)) for place, row in zip(over, ends, strict=True)),
+            *(
+                (row, partial(self._open, flows, place, row))
+                for place, row in zip(going_on, begins[going_on].tolist(), strict=True)
+            ),
+            *((row, partial(self._open_ended, flows, place, *of_flow)) for place, row, *of_flow in opened),
+            *((row, partial(self._close, flows, place, time)) for place, row, time in closed),
         ]
 
-    def _open(self, flows: Flows, place: int, row: int, one: int, other: int) -> None:
-        """Open the connection with its SYN in `row`; `one` and `other` are the directions of its sides."""
-        if self.is_over[place]:
-            sides = self._finished(flows, one), self._finished(flows, other)
-            self.tcp[place] = flows.begin_and_end(self.keys[one], row, sides)
-        else:
-            self.tcp[place] = flows.begin(self.keys[one], row)
+    def _open(self, flows: Flows, place: int, row: int) -> None:
+        """Open a connection that continues, with its SYN in `row`."""
+        self.tcp[place] = flows.begin(self.keys[self.ways[0, place]], row)
 
-    def _close(self, flows: Flows, place: int) -> None:
-        """Remember a connection that ended in this block, so that late packets open no new one."""
-        flows.remember_closed(self.tcp[place])
+    def _open_ended(
+        self, flows: Flows, place: int, key: bytes, start: Arrival, states: tuple[TcpState, TcpState]
+    ) -> None:
+        """Create a connection that ends in this block, with its SYN at `start`."""
+        self.tcp[place] = flows.begin_and_end(key, start, states)
 
-    def _finished(self, flows: Flows, way: int) -> TcpState:
-        """Return the final state of a side that is entirely in the block."""
-        directions, fin = self.directions, flows.arrival(self.directions.fin_row[way])
-        octets, acknowledged = directions.octets[way], directions.acknowledgment[way]
-        return TcpState.after(directions.first_sequence[way], octets, acknowledged, fin, fin)
+    def _close(self, flows: Flows, place: int, time: int) -> None:
+        """Remember a connection that ended in this block with a packet at `time`, so that late packets open no new
+        one."""
+        flows.remember_closed(self.tcp[place], time)
 
     # -- records ------------------------------------------------------------------------------------------------------
 
@@ -191,8 +197,10 @@ class NewConnections:
         over = self.over()
         counts = [remembered.counts[:, self.slots[over] + number] for number in (0, 1)]
         of_each = [map(Counts._make, columns.T.tolist()) for columns in counts]
-        for place, one, other in zip(over, *of_each, strict=True):
-            emit_end(sink, self.tcp[place], self.opening, (one, other), partial(self.writer_of, place, sink))
+        outcomes: dict[tuple[Counts, Counts], Outcome] = {}  # few different ones, if connections are alike
+        for place, sent in zip(over, zip(*of_each, strict=True), strict=True):
+            reached = outcomes[sent] if sent in outcomes else outcomes.setdefault(sent, self.opening.outcome_with(sent))
+            emit_end(sink, self.tcp[place], self.opening, reached, partial(self.writer_of, place, sink))
         if over:
             one, other = (Counts(*columns.sum(axis=1).tolist()) for columns in counts)
             together = self.opening.outcome_with((one, other), len(over))
@@ -207,6 +215,19 @@ class NewConnections:
             arrivals = list(map(arrival, self.rows[:, place].tolist()))
             known.go_on(self.tcp[place], self.writer_of(place, sink), self.path, arrivals)
             yield int(self.slots[place]), known
+
+
+def arrivals_of(block: SegmentBlock, rows: Int64) -> list[Arrival]:
+    """Return the segments of rows of a block."""
+    ordinals = block.ordinal + ORDINALS * rows
+    return list(map(Arrival, ordinals.tolist(), block.packets[rows].tolist(), block.times[rows].tolist()))
+
+
+def _final_states(directions: Directions, ways: Int64, block: SegmentBlock) -> list[TcpState]:
+    """Return the final states of sides that are entirely in the block, with their FINs."""
+    fins = arrivals_of(block, directions.fin_rows[ways])
+    columns = directions.first_sequences, directions.octet_counts, directions.acknowledgments
+    return list(map(TcpState.after, *[column[ways].tolist() for column in columns], fins, fins))
 
 
 def find(block: SegmentBlock, directions: Directions, ways: Int64, openings: Openings) -> list[NewConnections]:

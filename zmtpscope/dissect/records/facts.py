@@ -226,10 +226,12 @@ def origin_of(connection: Connection, stream: Stream) -> Origin:
 def end_facts(connection: Connection) -> list[Fact]:
     """Return facts about the end of a connection, and the outcome of the attempt to connect."""
     facts: list[Fact] = []
-    identity = ConnectionIdentity(connection.key, stamp(connection.start), connection.incarnation, connection.number)
+    start = stamp(connection.start)
+    identity = ConnectionIdentity(connection.key, start, connection.incarnation, connection.number)
     if connection.close_how == "evicted":
         facts.append(GaveWay(connection.end, identity))
     outcome = connection.attempt_outcome()
     if outcome is not None:
-        facts.append(Attempt(connection.end, identity, outcome, stamp(connection.last_syn), connection.syns))
+        last = start if connection.last_syn is connection.start else stamp(connection.last_syn)
+        facts.append(Attempt(connection.end, identity, outcome, last, connection.syns))
     return facts

@@ -42,9 +42,10 @@ class RecordWriter:
         self.sink = sink
         self.is_writing = sink.options.records
         self.streams = streams
-        self.whole = whole = streams[0]._replace(side=None)
-        ends = (whole.src_ip, whole.src_port), (whole.dst_ip, whole.dst_port)
-        listens = listening_side((whole.src_port, whole.dst_port), listener)
+        number, conn_id, _, here, port, there, other = streams[0]
+        self.whole = Stream(number, conn_id, None, here, port, there, other)
+        ends = (here, port), (there, other)
+        listens = listening_side((port, other), listener)
         self._endpoint, self._client = ends[listens], ends[1 - listens][0]
         self._counts: dict[tuple[int | None, str], int] = {}
         """Number of findings, by side and id."""

@@ -96,12 +96,12 @@ class Flows:
         self._close_at(connection, self.arrival(row), "fin")
         del self.reassembler.touched[connection.tcp[0]]
 
-    def begin_and_end(self, key: bytes, row: int, states: tuple[TcpState, TcpState]) -> Connection:
-        """Create a connection that begins with `row` and ends in the current block, all of it read by the lane.
+    def begin_and_end(self, key: bytes, start: Arrival, states: tuple[TcpState, TcpState]) -> Connection:
+        """Create a connection that begins with `start` and ends in the current block, all of it read by the lane.
 
         The caller must call `remember_closed` at its end.
         """
-        connection = self._new(key, self.arrival(row), is_begun=True)
+        connection = self._new(key, start, is_begun=True)
         connection.opened_by = 0
         _finish(connection, states)
         last = max(state.last for state in states)
@@ -118,15 +118,10 @@ class Flows:
         connection = self.connections[side]
         return LastSeen(connection.last.time, connection.tcp[0].initial)
 
-    def remember_closed(self, connection: Connection) -> None:
-        """Remember a closed connection, so that late packets open no new one."""
-        time, directions = max(connection.last.time, connection.end.time), self.directions
-        for side in connection.tcp:
-            number = None if directions is None else directions.numbers.get(side.key)
-            if directions is not None and number is not None:  # the lane may have read more packets of it
-                time = max(time, self.arrival(int(directions.last_row[number])).time)
-        for side in connection.tcp:
-            self.closed[side.key] = LastSeen(time, connection.tcp[0].initial)
+    def remember_closed(self, connection: Connection, time: int) -> None:
+        """Remember a closed connection with its last packet at `time`, so that late packets open no new one."""
+        one, other = connection.tcp
+        self.closed[one.key] = self.closed[other.key] = LastSeen(time, one.initial)
         while len(self.closed) > REMEMBERED_CLOSED:
             self.closed.popitem(last=False)
 
@@ -366,7 +361,16 @@ class Flows:
         self.silent.pop(connection, None)
         for side in connection.tcp:
             self.sides.pop(side.key, None)  # a connection to itself has one key
-        self.remember_closed(connection)
+        self.remember_closed(connection, self._last_time(connection))
+
+    def _last_time(self, connection: Connection) -> int:
+        """Return the time of the last packet of a closed connection."""
+        time, directions = max(connection.last.time, connection.end.time), self.directions
+        for side in connection.tcp:
+            number = None if directions is None else directions.numbers.get(side.key)
+            if directions is not None and number is not None:  # the lane may have read more packets of it
+                time = max(time, self.arrival(directions.last_row[number]).time)
+        return time
 
     def _last_packet(self, connection: Connection, index: int) -> Arrival:
         """Return the last packet of an open connection before row `index`."""
