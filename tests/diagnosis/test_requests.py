@@ -305,4 +305,4 @@ def test_a_block_costs_the_same_however_many_requests_are_open(types: tuple[str,
         assert len(answered) == 1
         return taken
 
-    assert work(4000) < 1.5 * work(100)
+    assert work(8000) < 1.5 * work(2000)
