@@ -1,75 +1,37 @@
-"""Rules for peers that sent messages steadily and fall silent while others continue."""
+"""Rules for peers that sent messages steadily and fall silent, for good or for a while."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import islice, pairwise
-from statistics import median
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator
 
 from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
-from zmtpscope.diagnosis.across.one_way import OneWay, opposite
-from zmtpscope.diagnosis.across.words import duration, name_of
+from zmtpscope.diagnosis.across.silent_sides import (
+    LARGEST_SHARE,
+    MANY_PAUSES,
+    MAX_COMPARED,
+    MIN_MESSAGES,
+    MIN_SILENCE,
+    MIN_UNANSWERED,
+    Silence,
+    silences,
+)
+from zmtpscope.diagnosis.across.words import client_name, duration, name_of, server_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
-from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection, ObservedSide
-from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
-from zmtpscope.findings.kinds import Severity
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
-from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
-
-Key = TypeVar("Key", bound=Hashable)
 
 FELL_SILENT = "fell-silent"
 
-MIN_SILENCE = 3 * SECOND
-"""A shorter silence is a pause."""
-MIN_LASTED = 2 * SECOND
-"""A side that sent messages for less time than this had no steady rhythm: it was still starting."""
-
-MIN_MESSAGES = 8
-MIN_UNANSWERED = 3
-"""Minimum number of unanswered messages before a peer counts as silent, if it used to send about one per message."""
-LARGEST_SHARE = 2
-"""A peer that answers sends at least one message for this many received."""
-MANY_PAUSES = 3
-"""The silence must be this many times as long as the longest pause before."""
-FASTER = 3
-"""A side that now sends this many times as fast as before has changed its task, and waits for nothing."""
-
-MIN_TURNS, MIN_PAUSES = 3.5, 4
-"""A client has stopped if it sent for this many times its longest pause, then was silent for this many, and similar
-clients continue."""
-MANY_TURNS, LONG_SILENCE = 15, 10 * SECOND
-"""Both in longest pauses, and the minimum silence (ns): a warning for a DEALER with an identity, which its ROUTER
-knows."""
-STEADY_SILENCE = 6 * SECOND
-"""A side that sent messages steadily and unasked may be silent for this long (ns), and a client that asked steadily."""
-UNASKED = 8
-"""A ROUTER or DEALER that sends this many times as many messages as it receives is not asked for them."""
-SAME_RHYTHM = 2
-"""Similar clients have longest pauses that differ by at most this factor."""
-
-SENDERS = PUBLISHERS_AND_RADIO | {"PUSH", "SCATTER"}
-"""Sockets whose messages need no request."""
-ASKERS = ("REQ", "CLIENT")
-"""Sockets that stop when they have nothing more to request."""
-
-ROUTING = ("DEALER", "ROUTER")
-LONG_WAIT = 5 * SECOND
-"""Minimum time (ns) that messages at the end of an exchange in turns wait for an answer."""
-MIN_ANSWERS = 5
-"""Minimum number of turns before."""
-THINKS_LONGER = 2
-"""The side that asks takes this many times as long as the side that answers, by the median."""
-
 HINT = "check that program: it is stopped, blocked in a call, or has nothing more to send; "
+
 HOST_ANSWERS = "its host still acknowledges data"
+
 HOST_UNKNOWN = (
     "or its host, or the path to it, is down, which this capture does not show: only ZMQ_HEARTBEAT_IVL or "
     "ZMQ_TCP_KEEPALIVE on the other side detects it"
@@ -80,54 +42,18 @@ MISSING_HINT = (
     "ZMQ_ROUTER_MANDATORY is set"
 )
 
-MAX_COMPARED = 64
-"""Maximum number of silent workers of a host, or of similar peers, to compare one with."""
-
-
-class Silence(NamedTuple):
-    """A side that sent nothing from its last message until `until`, although its connection was open.
-
-    `text` names the peers that continue meanwhile.
-    """
-
-    connection: ObservedConnection
-    side: int
-    until: int
-    severity: Severity
-    text: str
-    asker: ObservedSide | None = None
-    """The side whose messages it left unanswered, on whichever connection."""
-
-    @property
-    def rhythm(self) -> ObservedRhythm:
-        """The times of the messages of the silent side."""
-        rhythm = self.connection.sides[self.side].rhythm
-        assert rhythm is not None
-        return rhythm
-
-    @property
-    def is_of_listener(self) -> bool:
-        """Whether the listening side is silent."""
-        return self.side == self.connection.listener
-
 
 def _fell_silent(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each peer: a listener by endpoint, a client by address and identity."""
-    silences = [
-        silence
-        for connection in knowledge.connections
-        if connection.is_whole and is_agreed(connection)
-        for silence in _of_connection(connection, knowledge)
-    ]
     workers: dict[str, list[Silence]] = {}
-    for silence in silences:
+    for silence in silences(knowledge):
         of_host = workers.setdefault(silence.connection.endpoint[0], [])
         if len(of_host) < MAX_COMPARED and _is_worker(silence):
             of_host.append(silence)
     found: dict[tuple[str, int] | tuple[str, str | None], list[Silence]] = {}
     missed: dict[str, tuple[ObservedConnection, list[Silence]]] = {}
     """Silences of a broker since a worker left, by conn_id of the worker."""
-    for silence in silences:
+    for silence in silences(knowledge):
         own = workers[silence.connection.endpoint[0]] if silence.is_of_listener else []
         if any(_is_waited_for(worker, silence) for worker in own):
             continue
@@ -189,239 +115,6 @@ def _ended_at(connection: ObservedConnection) -> int:
     return end_of(connection, 0)
 
 
-def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[Silence]:
-    ending = ending_of(connection)
-    if ending is None and not connection.is_open:
-        return
-    until = end_of(connection, knowledge.last_ns)
-    for side in (0, 1):
-        if _may_be_silent(connection, side, until):
-            is_left = ending is None or ending.side != side
-            silence = _unanswering(connection, side, until, knowledge)
-            if silence is None and is_left:
-                silence = _beside_others(connection, side, until, knowledge)
-            if silence is None and ending is None:
-                silence = _last_unanswered(connection, side, until) or _steady(connection, side, knowledge)
-            if silence is not None:
-                yield silence
-
-
-def _may_be_silent(connection: ObservedConnection, number: int, until: int) -> bool:
-    """Whether a side had a rhythm, and neither TCP nor an unfinished message keeps it or its peer from sending."""
-    side = connection.sides[number]
-    rhythm = side.rhythm
-    if rhythm is None or side.is_sending or rhythm.lasted_ns < MIN_LASTED:
-        return False
-    if any(each.last_outage is not None for each in connection.sides):
-        return False
-    is_stalled = any(stall.end_ns > rhythm.last.ns for stall in side.stalls)
-    is_unwanted = side.socket_type in PUBLISHERS_AND_RADIO and _was_cancelled(connection.sides[1 - number], rhythm)
-    return until - rhythm.last.ns >= MIN_SILENCE and not is_stalled and not is_unwanted
-
-
-def _was_cancelled(subscriber: ObservedSide, rhythm: ObservedRhythm) -> bool:
-    """Whether a subscriber cancelled a subscription at about the last message of its publisher or later."""
-    if subscriber.subscriptions is None:
-        return False
-    since = rhythm.last.ns - rhythm.longest_ns
-    return any(each.ended_by == "cancel" and (each.until_ns or 0) >= since for each in subscriber.subscriptions.ended)
-
-
-def _unanswering(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Silence | None:
-    """Return the silence of a side that used to send about one message for each received, and none for the latest.
-
-    A note if it received them on another connection, since these may belong to another program.
-    """
-    back = opposite(knowledge).get(connection.conn_id, OneWay(connection, 1 - side))
-    own, other = connection.sides[side].rhythm, back.connection.sides[back.sender].rhythm
-    if own is None or other is None or own.count < MIN_MESSAGES or own.opens(other):
-        return None
-    if back.connection.sides[back.sender].last_outage is not None:
-        return None
-    missed, before = _since(own, other)
-    silent = until - own.last.ns
-    if missed < MIN_UNANSWERED or own.count * LARGEST_SHARE < before or silent < MANY_PAUSES * own.longest_ns:
-        return None
-    usual = (own.last.ns - other.first_ns) / max(before, 1)
-    now = (other.last.ns - own.last.ns) / missed
-    if now * FASTER < usual or before < MIN_MESSAGES:
-        return None
-    if own.count - before >= missed and other.last.ns - own.last.ns < MIN_SILENCE:
-        return None  # these may be replies to its messages, after which the other side also stopped
-    several = f"{missed} messages" if missed < MAX_RECENT else f"about {missed} messages"
-    who = name_of(back.connection, back.sender)
-    severity: Severity = "warn" if back.connection is connection else "note"
-    asker = back.connection.sides[back.sender]
-    return Silence(connection, side, until, severity, f"though {who} sent {several} since", asker)
-
-
-def _since(own: ObservedRhythm, other: ObservedRhythm) -> tuple[int, int]:
-    """Return how many messages of `other` came after the last message of `own`, and how many before it.
-
-    Only the last messages are remembered: if all of these came after, the numbers are estimates.
-    """
-    missed = other.since(own.last.ns)
-    if missed == MAX_RECENT:
-        usual = max(1, (other.recent[-1] - other.recent[0]) // (MAX_RECENT - 1))
-        missed = max(missed, min(other.count, (other.last.ns - own.last.ns) // usual))
-    return missed, other.count - missed
-
-
-def _last_unanswered(connection: ObservedConnection, side: int, until: int) -> Silence | None:
-    """Return the silence of a listening ROUTER or DEALER that answered each message at once, but not the last ones.
-
-    A note only: a worker that has returned its result waits for a broker in the same way.
-    """
-    own, other = connection.sides[side].rhythm, connection.sides[1 - side].rhythm
-    if own is None or other is None or side != connection.listener or not own.longest_ns:
-        return None
-    if not all(each.socket_type in ROUTING for each in connection.sides) or connection.requests is not None:
-        return None
-    missed = other.count - own.count
-    asked = other.recent[: len(other.recent) - missed]
-    if not 1 <= missed < len(other.recent) - 1 or own.count < MIN_ANSWERS or other.first_ns > own.first_ns:
-        return None
-    times = [time for turn in zip(asked, own.recent[-len(asked) :], strict=True) for time in turn]
-    steps = [later - sooner for sooner, later in pairwise(times)]
-    if min(steps) < 0 or median(steps[1::2]) < THINKS_LONGER * median(steps[::2]):
-        return None
-    waited = until - other.recent[-missed]
-    if waited < max(LONG_WAIT, MANY_PAUSES * own.longest_ns):
-        return None
-    several = counted(missed, "message")
-    return Silence(connection, side, until, "note", f"though {name_of(connection, 1 - side)} sent {several} since")
-
-
-def _beside_others(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Silence | None:
-    """Return the silence of a client if others at its endpoint with the same rhythm continue.
-
-    Or of a publisher, if others that the same host subscribed to continue.
-    """
-    own, socket_type = connection.sides[side].rhythm, connection.sides[side].socket_type
-    if own is None:
-        return None
-    turns, silent = own.lasted_ns / max(own.longest_ns, 1), until - own.last.ns
-    if turns < MIN_TURNS or silent < MIN_PAUSES * own.longest_ns:
-        return None
-    if socket_type in ASKERS and (turns < MANY_TURNS or silent < max(MANY_TURNS * own.longest_ns, STEADY_SILENCE)):
-        return None
-    if side == connection.listener:
-        if socket_type not in SENDERS:
-            return None
-        others = _going_on(own, _rhythms_of_senders(knowledge).get(_fed(connection), ()))
-        who = f"{_others(others, socket_type)} of {connection.sides[1 - side].ip}"
-    else:
-        others = _going_on(own, _rhythms(knowledge).get((connection.endpoint, socket_type), ()))
-        who = f"{_others(others, 'client')} of this endpoint"
-    if not others:
-        return None
-    is_named = socket_type == "DEALER" and connection.sides[side].identity is not None
-    is_long = turns >= MANY_TURNS and silent >= max(MANY_TURNS * own.longest_ns, LONG_SILENCE)
-    go_on = f"{who} {'goes' if others == 1 else 'go'} on"
-    return Silence(connection, side, until, "warn" if is_named and is_long else "note", f"while {go_on}")
-
-
-def _going_on(own: ObservedRhythm, others: Sequence[ObservedRhythm]) -> int:
-    """Return how many of the others with the same rhythm continue, of the latest `MAX_COMPARED`.
-
-    `others` are in the order of their last messages.
-    """
-    least = max(MIN_PAUSES * own.longest_ns, MIN_SILENCE)
-    first = bisect_left(others, own.last.ns + least, key=_last_ns)
-    return sum(
-        own.longest_ns / SAME_RHYTHM <= each.longest_ns <= own.longest_ns * SAME_RHYTHM
-        for each in islice(others, max(first, len(others) - MAX_COMPARED), None)
-    )
-
-
-def _others(count: int, name: str) -> str:
-    """Return, for example, `3 other clients`, or `64 or more other clients`."""
-    return counted(count, f"other {name}") if count < MAX_COMPARED else f"{count} or more other {name}s"
-
-
-def _last_ns(rhythm: ObservedRhythm) -> int:
-    return rhythm.last.ns
-
-
-def _steady(connection: ObservedConnection, side: int, knowledge: Knowledge) -> Silence | None:
-    """Return the silence of a side that sent messages steadily and unasked, and has stopped on all its connections."""
-    own, until = connection.sides[side].rhythm, knowledge.last_ns
-    if own is None or not _is_unasked(connection, side, knowledge):
-        return None
-    last = connection.sides[side].last_ns or 0
-    if side == connection.listener:
-        last = _last_of_servers(knowledge)[connection.endpoint]
-    turns, silent = own.lasted_ns / max(own.longest_ns, 1), until - last
-    if turns < MIN_MESSAGES or silent < max(MANY_TURNS * own.longest_ns, STEADY_SILENCE):
-        return None
-    return Silence(
-        connection, side, until, "note", "to any of its peers" if side == connection.listener else "to its peer"
-    )
-
-
-def _is_unasked(connection: ObservedConnection, number: int, knowledge: Knowledge) -> bool:
-    """Whether a side sends messages that answer none: to its peer, or for a client to the host of its peer."""
-    side, other = connection.sides[number], connection.sides[1 - number]
-    if side.rhythm is None:
-        return False
-    if side.socket_type in SENDERS:
-        first_ns = side.rhythm.first_ns
-        return number == connection.listener or _first_sent(knowledge).get((other.ip, side.ip), first_ns) >= first_ns
-    asked = 0 if other.rhythm is None else other.rhythm.count
-    return side.socket_type in ROUTING and side.rhythm.count >= UNASKED * asked
-
-
-@once
-def _first_sent(knowledge: Knowledge) -> dict[tuple[str, str], int]:
-    """Return the time of the first message from one host to another, on any connection."""
-    sent = ((side, each.sides[1 - number]) for each in knowledge.connections for number, side in enumerate(each.sides))
-    times = grouped(((side.ip, other.ip), side.rhythm.first_ns) for side, other in sent if side.rhythm is not None)
-    return {hosts: min(same) for hosts, same in times.items()}
-
-
-@once
-def _last_of_servers(knowledge: Knowledge) -> dict[Endpoint, int]:
-    """Return the time of the last data that the listener of each endpoint sent (ns)."""
-    return {
-        endpoint: max(each.server.last_ns or 0 for each in connections)
-        for endpoint, connections in knowledge.by_endpoint.items()
-    }
-
-
-@once
-def _rhythms(knowledge: Knowledge) -> dict[tuple[Endpoint, str | None], list[ObservedRhythm]]:
-    """Return the rhythms of the clients of each endpoint, by endpoint and socket type."""
-    return _by_last(
-        ((each.endpoint, each.client.socket_type), each.client.rhythm)
-        for each in knowledge.connections
-        if each.client.rhythm is not None
-    )
-
-
-Fed = tuple[str, str | None, str | None]
-"""The address of a client, its socket type, and the type of the servers that send to it."""
-
-
-def _fed(connection: ObservedConnection) -> Fed:
-    server, client = connection.server, connection.client
-    return client.ip, client.socket_type, server.socket_type
-
-
-@once
-def _rhythms_of_senders(knowledge: Knowledge) -> dict[Fed, list[ObservedRhythm]]:
-    """Return the rhythms of all servers that send to a client, by its address and the socket types."""
-    return _by_last(
-        (_fed(each), each.server.rhythm)
-        for each in knowledge.connections
-        if each.server.rhythm is not None and each.server.socket_type in SENDERS
-    )
-
-
-def _by_last(pairs: Iterable[tuple[Key, ObservedRhythm]]) -> dict[Key, list[ObservedRhythm]]:
-    """Return the rhythms by key, in the order of their last messages."""
-    return grouped(sorted(pairs, key=lambda pair: pair[1].last.ns))
-
-
 def _diagnosis(same: list[Silence]) -> Diagnosis:
     first = min(same, key=_gravity)
     connection, rhythm = first.connection, first.rhythm
@@ -474,6 +167,47 @@ def _gravity(silence: Silence) -> tuple[bool, int]:
     return silence.severity != "warn", silence.rhythm.last.ns
 
 
+PAUSED = "paused"
+
+
+def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each listening peer that paused and then continued."""
+    paused = (each for each in knowledge.connections if each.is_whole and is_agreed(each) and _has_paused(each))
+    for same in grouped((each.endpoint, each) for each in paused).values():
+        first = same[0]
+        rhythm, name = first.server.rhythm, server_name(first)
+        if rhythm is None or rhythm.longest_from is None:
+            continue
+        several = f"{rhythm.asked} messages" if rhythm.asked < MAX_RECENT else f"{rhythm.asked} messages and more"
+        more = f"; the same on {counted(len(same) - 1, 'other connection')}" if len(same) > 1 else ""
+        yield Diagnosis.of(
+            PAUSED,
+            "note",
+            name,
+            f"{name} sent nothing for {duration(rhythm.longest_ns)} after packet {rhythm.longest_from.packet}, "
+            f"though {client_name(first)} sent {several} meanwhile; its next longest pause was "
+            f"{duration(rhythm.second_ns)}{more}",
+            "check what that program did meanwhile: it was stopped, blocked in a call, or busy",
+            evidence=(Evidence(rhythm.longest_from, "its last message before"),),
+            about=same,
+            last_ns=rhythm.longest_from.ns + rhythm.longest_ns,
+            proven=False,
+        )
+
+
+def _has_paused(connection: ObservedConnection) -> bool:
+    """Whether the listener answers about every message, and once left several unanswered for a long time."""
+    own, other = connection.server.rhythm, connection.client.rhythm
+    if own is None or other is None or own.opens(other):
+        return False
+    if own.count < MIN_MESSAGES or own.count * LARGEST_SHARE < other.count:
+        return False
+    is_long = own.longest_ns >= max(MIN_SILENCE, MANY_PAUSES * own.second_ns)
+    is_stalled = bool(connection.server.stalls)
+    is_cut_off = any(outage.retransmissions for side in connection.sides for outage in side.outages)
+    return is_long and own.asked >= MIN_UNANSWERED and not (is_stalled or is_cut_off)
+
+
 TABLE = (
     Rule(
         FELL_SILENT,
@@ -495,5 +229,16 @@ TABLE = (
         "other peer continues. A broker waits for a worker that fell silent or left at the same time.",
         _fell_silent,
         ("half-closed",),
+    ),
+    Rule(
+        PAUSED,
+        "note",
+        "A peer that answers sent nothing for a while, then continued",
+        "The listener sent about one message for each received one, and once none for 3 s and for three times any "
+        "other pause, although at least three messages arrived in that time. A capture does not show whether these "
+        "messages needed an answer or more work.",
+        "Another pause is a third as long, the peer could not send because its receiver did not read, or TCP had to "
+        "retransmit for long.",
+        _paused,
     ),
 )
