@@ -340,6 +340,12 @@ _RETRANSMISSION = (
         "connection covers the rest",
     ),
     Field("longest_ns", "int", "Longest single duration", "ns"),
+    Field(
+        "icmp",
+        "text",
+        "Why a host or router did not deliver the octets, by its ICMP messages: rejected by ICMP (a firewall), or "
+        "unreachable by ICMP; null: there were none",
+    ),
 )
 
 _LEFTOVER = (

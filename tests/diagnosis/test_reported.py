@@ -211,8 +211,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "router-old-address": (
         "warn likely: ROUTER 10.9.7.2:5571 sends nothing on the new connection of DEALER 10.9.7.1, on which 9 "
-        "messages arrived in 8.86 s; on the old one it sent 13: it still sends to the routing id of that one, and "
-        "drops each message",
+        "messages arrived in 8.86 s; on the old one it sent 13, as if it still used the routing id of that one",
     ),
     "self-connect": (
         "error The DEALER that connects to 127.0.0.1:40450 is connected to itself: nothing listened there, and TCP "
@@ -279,6 +278,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "note The path from 10.71.0.1 to 10.71.0.2 loses packets: PUB 10.71.0.1:5556 had to send data again 10 times "
         "in 7.88 s; messages arrive late, since each waits for the data before it",
     ),
+    "firewall-rejects-established": (
+        "error REP 10.71.0.1:5555 acknowledges no data of REQ 10.71.0.2 since packet 57: a firewall rejects it (ICMP), "
+        "sent again 6 times in 8.69 s; 1 message may not have arrived",
+    ),
     "szrpc-healthy": (),
     "szrpc-workers-missing": (
         'note likely: ROUTER 10.88.0.1:9990 sent nothing to any client: DEALER "localhost-30101c1a" 10.88.0.2 has been '
@@ -315,3 +318,9 @@ def test_the_cause_is_named_and_nothing_else_is_blamed(name: str) -> None:
     sentences = {f"{each.severity} {each.statement}": each for each in found}
     assert set(SENTENCES[name]) <= sentences.keys()
     assert {text for text, each in sentences.items() if each.severity in FAILING} <= set(SENTENCES[name])
+
+
+def test_workers_that_stopped_together_are_one_diagnosis() -> None:
+    found = diagnoses(REPORTED / "mdp-workers-stopped.pcapng")
+    (explained,) = [each for each in found if each.diagnosis.severity in FAILING]
+    assert [each.rule for each in explained.consequences] == ["fell-silent"]

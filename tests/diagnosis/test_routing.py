@@ -31,7 +31,7 @@ def test_a_router_that_is_silent_to_the_client_that_came_back_is_named() -> None
     assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
     assert diagnosis.text == (
         "ROUTER 10.0.0.1:5555 sends nothing on the new connection of DEALER 10.0.0.2, on which 10 messages arrived "
-        "in 9.02 s; on the old one it sent 10: it still sends to the routing id of that one, and drops each message"
+        "in 9.02 s; on the old one it sent 10, as if it still used the routing id of that one"
     )
 
 
@@ -147,7 +147,6 @@ def test_a_client_whose_old_connection_a_router_still_has_is_ignored() -> None:
     old, new = panel(0, client=2, answered=True, times=5).reset(SERVER), panel(30, client=2, answered=False)
     diagnosis = told_of(old, new)[UNANSWERED]
     assert diagnosis.text.endswith(
-        "from which 12 messages came: it still has the earlier connection of that identity, because it missed its "
-        "end, and ignores this one"
+        "from which 12 messages came, as if it still had the earlier connection of that identity and had missed its end"
     )
     assert "ZMQ_ROUTER_HANDOVER" in diagnosis.hint

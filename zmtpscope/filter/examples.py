@@ -139,6 +139,7 @@ EXAMPLES = {
     "until": "until == running",
     "until_ns": 'until_ns > "2026-11-22 16:00"',
     "window_probes": "window_probes > 0",
+    "icmp": "icmp contains rejected",
     "longest_ns": "longest_ns > 200ms",
     "unacknowledged": "unacknowledged > 0",
     "acknowledged": "acknowledged == false",

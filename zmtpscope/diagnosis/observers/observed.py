@@ -106,6 +106,7 @@ class ObservedOutage:
     answers: int
     count: int
     longest_ns: int
+    icmp: str | None
 
     @property
     def is_loss(self) -> bool:
@@ -116,7 +117,7 @@ class ObservedOutage:
     def of(cls, values: dict[str, Any]) -> ObservedOutage:
         """Return the outage of a record."""
         names = "offset", "duration_ns", "until", "until_ns", "acknowledged", "retransmissions", "keepalive_probes"
-        counts = "smallest", "largest", "answers", "count", "longest_ns"
+        counts = "smallest", "largest", "answers", "count", "longest_ns", "icmp"
         return cls(Moment.of(values), ref_of(values), *(values[name] for name in (*names, *counts)))
 
 

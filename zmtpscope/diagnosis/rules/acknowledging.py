@@ -13,6 +13,7 @@ from zmtpscope.diagnosis.across.outages import Outage, outages
 from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedOutage
+from zmtpscope.dissect.tcp.connection import NO_ROUTE, REJECTED
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
@@ -30,6 +31,11 @@ HINT = (
     "ZMQ_TCP_KEEPALIVE_IDLE, or ZMQ_HEARTBEAT_IVL, prevents"
 )
 OVER_HINT = "neither program is at fault: check the network between the two at that time (link, route, congestion)"
+REJECTED_HINT = (
+    "allow the connection in the firewall of that host or on the path: a REJECT rule without an exception for "
+    "established connections answers like this"
+)
+ICMP = {REJECTED: "a firewall rejects it (ICMP)", NO_ROUTE: "no host or route takes it (ICMP)"}
 LOSSY_HINT = (
     "neither program is at fault: check the link (radio signal, cable, duplex), and queues and rate limits on the path "
     "(policing, an overloaded switch or VPN)"
@@ -55,6 +61,7 @@ def _diagnosis(same: Sequence[Outage], clients: set[str]) -> Diagnosis:
     is_long = longest >= MIN_LONG or any(_is_given_up(each) for each in same)
     severity: Severity = "note" if not is_long else "warn" if first.is_over else "error"
     hint = OVER_HINT if first.is_over else SIZE_HINT if first.fails_by_size else HINT
+    hint = REJECTED_HINT if first.outage.icmp == REJECTED else hint
     return Diagnosis.of(
         "not-acknowledged",
         severity,
@@ -94,7 +101,8 @@ def _text(each: Outage) -> str:
         sizes = sorted({outage.smallest, outage.largest})
         octets = " to ".join(map(str, sizes))
         return f"{what}: {octets} octets, {again} in {took}; all earlier data that arrived was smaller{_lost(each)}"
-    return f"{receiver} acknowledges no data of {sender} {since}: {again} in {took}{_lost(each)}"
+    why = "" if outage.icmp is None else f"{ICMP[outage.icmp]}, "
+    return f"{receiver} acknowledges no data of {sender} {since}: {why}{again} in {took}{_lost(each)}"
 
 
 def _lost(each: Outage) -> str:

@@ -93,7 +93,8 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
         for called in handed_on:
             callers.setdefault(called, []).append(each)
     for called, same in found.items():
-        yield _diagnosis(sorted(same, key=lambda each: -each.waited), callers.get(called, []))
+        same.sort(key=lambda each: -each.waited)
+        yield _diagnosis(same, callers.get(called, []), _silent_beside(same[0], knowledge))
 
 
 def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) -> Waiting | None:
@@ -111,8 +112,26 @@ def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) ->
     return waiting if waiting.waited >= enough else None
 
 
-def _diagnosis(same: list[Waiting], callers: list[Waiting]) -> Diagnosis:
-    """Return the diagnosis for equal calls. `callers` are the calls of clients that wait for them at a broker."""
+def _silent_beside(waiting: Waiting, knowledge: Knowledge) -> list[str]:
+    """Return the other connections of a called client's host that sent nothing since the call, by conn_id.
+
+    Workers of one host stop for the same reason.
+    """
+    connection, since = waiting.connection, waiting.open[0][0].ns
+    if waiting.side != connection.listener:
+        return []
+    return [
+        each.conn_id
+        for each in knowledge.by_ends[connection.ends]
+        if each.socket_types() == connection.socket_types() and (each.client.last_ns or 0) <= since
+    ]
+
+
+def _diagnosis(same: list[Waiting], callers: list[Waiting], silent: list[str]) -> Diagnosis:
+    """Return the diagnosis for equal calls.
+
+    `callers` are the calls of clients that wait for them at a broker, `silent` further connections that stopped.
+    """
     first = same[0]
     calls, connection = first.calls, first.connection
     caller, called = name_of(connection, first.side), name_of(connection, 1 - first.side)
@@ -139,6 +158,7 @@ def _diagnosis(same: list[Waiting], callers: list[Waiting]) -> Diagnosis:
         HINT,
         evidence=(Evidence(moment, f"a call of {caller}") for moment, _ in first.open[:MAX_EVIDENCE]),
         about=(*same, *callers),
+        beside=silent,
         count=sum(len(each.open) for each in same),
         last_ns=max(each.until for each in same),
         proven=False,

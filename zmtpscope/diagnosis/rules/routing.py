@@ -28,8 +28,9 @@ MANY_PAUSES = 10
 """It is silent on the new connection for this many times as long as the longest pause before."""
 
 HINT = (
-    "give the client a fixed identity (ZMQ_ROUTING_ID) or let it register again after it connects; let the ROUTER "
-    "use the routing id of the client's last message, and set ZMQ_ROUTER_MANDATORY to get an error for unknown ids"
+    "a ROUTER silently drops messages to the routing id of a connection that is gone: give the client a fixed identity "
+    "(ZMQ_ROUTING_ID) or let it register again after it connects; let the ROUTER use the routing id of the client's "
+    "last message, and set ZMQ_ROUTER_MANDATORY to get an error for unknown ids"
 )
 
 
@@ -117,8 +118,8 @@ def _diagnosis(ends: Ends, moved: Moved, goes_on: bool) -> Diagnosis:
         "note" if goes_on else "warn",
         ends.name,
         f"{name} sends nothing on the new connection of {peer}, on which {counted(count, 'message')} arrived in "
-        f"{duration(silent)}; on the old one it sent {moved.pushed.count}: it still sends to the routing id of that "
-        "one, and drops each message",
+        f"{duration(silent)}; on the old one it sent {moved.pushed.count}, as if it still used the routing id of that "
+        "one",
         HINT,
         evidence=(
             Evidence(moved.pushed.last, f"the last message of {name} on the old connection", old.ref),
@@ -166,10 +167,7 @@ def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if earlier is None:
             what = f", although it answers each message of {client_name(served[0])}"
         else:
-            what = (
-                ": it still has the earlier connection of that identity, because it missed its end, and ignores "
-                "this one"
-            )
+            what = ", as if it still had the earlier connection of that identity and had missed its end"
         more = f"; the same of {counted(len(left_out) - 1, 'other connection')}" if left_out[1:] else ""
         yield Diagnosis.of(
             CLIENT_UNANSWERED,

@@ -14,6 +14,7 @@ from zmtpscope.dissect.records.finding_endpoints import FindingEndpoints
 from zmtpscope.dissect.records.leftovers import Gap, Leftover
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.sink import Sink, Summary, count_word
+from zmtpscope.dissect.tcp.connection import UNREACHED
 from zmtpscope.dissect.tcp.outages import ACKNOWLEDGED, Outage
 from zmtpscope.dissect.tcp.stalls import UNSEEN, Stall
 from zmtpscope.findings import FINDINGS
@@ -207,6 +208,7 @@ class RecordWriter:
         own.update(retransmissions=outage.retransmissions, keepalive_probes=outage.probes)
         own.update(smallest=outage.smallest, largest=outage.largest, answers=outage.answers)
         own.update(count=outage.stretches, longest_ns=outage.longest)
+        own["icmp"] = None if outage.unreachable is None else UNREACHED[outage.unreachable]
         return self._record("retransmission", self.streams[side], outage.begin, ordinal, outage.position, own)
 
     def leftover(self, side: int, leftover: Leftover) -> None:

@@ -201,6 +201,9 @@ class Flows:
         if flags & UNREACHABLE:
             if side is not None:
                 self.connections[side].unreachable = acknowledgment
+                again = self._peer(side).unanswered
+                if again is not None:
+                    again.unreachable = acknowledgment
             return
         if side is not None and (side.waits or self._peer(side).waits):
             at = self.arrival(index)

@@ -16,7 +16,17 @@ ACKNOWLEDGED = "acknowledged"
 class Unanswered:
     """Octets that a side sent again, or its keepalive probes, while the other side has not acknowledged them."""
 
-    __slots__ = ("answers", "begin", "edge", "largest", "position", "probes", "retransmissions", "smallest")
+    __slots__ = (
+        "answers",
+        "begin",
+        "edge",
+        "largest",
+        "position",
+        "probes",
+        "retransmissions",
+        "smallest",
+        "unreachable",
+    )
 
     def __init__(self, begin: Arrival, position: int, edge: int) -> None:
         self.begin = begin
@@ -30,6 +40,8 @@ class Unanswered:
         """Smallest and largest size of the retransmitted segments."""
         self.answers = 0
         """Number of packets that the other side sent meanwhile."""
+        self.unreachable: int | None = None
+        """Why a host or router did not deliver them, by its last ICMP message (see `UNREACHABLE`)."""
 
 
 class Outage(NamedTuple):
@@ -52,6 +64,7 @@ class Outage(NamedTuple):
     decided: int
     longest: int
     stretches: int = 1
+    unreachable: int | None = None
 
     def joined(self, later: Outage) -> Outage:
         """Return this outage joined with a later one."""

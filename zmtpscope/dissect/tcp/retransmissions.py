@@ -118,4 +118,5 @@ def fill(side: TcpSide, length: int, at: Arrival) -> None:
 def _outage(again: Unanswered, until: str, end: int, decided: int) -> Outage:
     duration = end - again.begin.time
     counts = again.retransmissions, again.probes, again.smallest, again.largest, again.answers
-    return Outage(again.begin, again.position, duration, until, end, *counts, decided, duration)
+    times = again.begin, again.position, duration, until, end
+    return Outage(*times, *counts, decided, duration, unreachable=again.unreachable)
