@@ -111,9 +111,10 @@ def spelt(draw: st.DrawFn, depth: int = 0) -> str:
     blank = st.sampled_from(["", "", " ", "  "])
     kind = draw(st.sampled_from("nnssw{{[[" if depth < 3 else "nsw"))
     if kind == "n":
-        return draw(
-            st.from_regex(r"-?(0|[1-9][0-9]{0,19}|0[0-9])(\.[0-9]{0,17})?([eE][-+]?[0-9]{1,2})?", fullmatch=True)
-        )
+        any_spelling = r"-?(0|[1-9][0-9]{0,19}|0[0-9])(\.[0-9]{0,17})?([eE][-+]?[0-9]{1,2})?"
+        number, form = draw(st.floats(-1e18, 1e18) | st.floats(-2, 2)), draw(st.sampled_from(["r", ".16g", ".17g"]))
+        usual = repr(number) if form == "r" else format(number, form)
+        return draw(st.just(usual) | st.from_regex(any_spelling, fullmatch=True))
     if kind == "s":
         return draw(st.from_regex(r'"([ !#-\[\]-~]{0,8}|\\["nu]00e9|\x7f|\xe9)"', fullmatch=True))
     if kind == "w":
@@ -154,6 +155,10 @@ def test_p6_both_ways_agree(octets: bytes) -> None:
 @examples(500)
 @given(octets=ANY)
 @example(octets=b"[0.00001, 0.12345678901234567, 123456789012345678901, -0, -0.0, 1.10]")
+@example(octets=b"[1.0800100000000001, 0.30000000000000004, 0.0012345678901234567, 123456789.12345679, -2.675]")
+@example(
+    octets=b"[1.080010000000000012, 0.3000000000000000, 12345678901234567.5, 9007199254740992.5, 4.35000000000000001]"
+)
 @example(octets=b"[0.00000001]")
 @example(octets=b"[0.12345678901234567]")
 @example(octets=b"[1234567890123456789012]")

@@ -6,7 +6,9 @@ such as long texts or numbers with exponents, takes the path through Python valu
 """
 
 from libc.stdint cimport uint8_t
-from libc.string cimport memcmp, memcpy
+from libc.stdio cimport snprintf
+from libc.stdlib cimport strtod
+from libc.string cimport memcmp, memcpy, strcmp
 
 cdef enum:
     LONGEST_PLAIN = 4096  # octets, all of which a summary reads (`HEAD` of json.py)
@@ -14,6 +16,8 @@ cdef enum:
     MAX_KEYS = 64  # of the open objects
     MAX_INTEGER = 18  # digits that fit in 64 bits
     MAX_REAL = 15  # digits at which every decimal is a distinct double
+    MAX_SHORTEST = 17  # digits of the shortest decimal of any double
+    NUMBER = 32  # octets of a number with so many digits, and more
     MAX_ZEROS = 2  # after the point, so that no exponent is needed
 
 cdef struct Plain:
@@ -65,6 +69,24 @@ cdef inline Py_ssize_t pass_digits(Plain *plain) noexcept nogil:
     return plain.at - begin
 
 
+cdef inline bint is_shortest(const uint8_t *text, Py_ssize_t size, int digits) noexcept nogil:
+    """Whether a decimal of 16 or 17 significant digits, without an exponent, is the shortest one of its double, as
+    orjson writes it. (A power of two of this size is never the double: it has fewer digits, or no fraction.)"""
+    cdef char given[NUMBER]
+    cdef char made[NUMBER]
+    cdef double value
+    if digits > MAX_SHORTEST or size >= NUMBER:
+        return False
+    memcpy(given, text, size)
+    given[size] = 0
+    value = strtod(given, NULL)
+    snprintf(made, NUMBER, "%.*g", digits, value)  # has a comma in some locales, and so equals nothing
+    if strcmp(made, given):
+        return False
+    snprintf(made, NUMBER, "%.*g", digits - 1, value)
+    return strtod(made, NULL) != value
+
+
 cdef inline bint pass_number(Plain *plain) noexcept nogil:
     cdef Py_ssize_t begin = plain.at, first, point, digits, decimals, zeros = 0
     cdef bint is_negative = plain.octets[plain.at] == c"-", is_zero
@@ -83,12 +105,16 @@ cdef inline bint pass_number(Plain *plain) noexcept nogil:
         point = plain.at
         plain.at += 1
         decimals = pass_digits(plain)
-        if not decimals or digits + decimals > MAX_REAL:
+        if not decimals:
             return False
         if is_zero:
             while zeros < decimals and plain.octets[point + 1 + zeros] == c"0":
                 zeros += 1
             if (zeros == decimals and is_negative) or MAX_ZEROS < zeros < decimals:
+                return False
+            zeros += 1  # the one before the point
+        if digits + decimals > MAX_REAL:
+            if not is_shortest(plain.octets + begin, plain.at - begin, <int>(digits + decimals - zeros)):
                 return False
         while decimals > 1 and plain.octets[point + decimals] == c"0":
             decimals -= 1

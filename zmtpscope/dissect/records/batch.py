@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
@@ -495,9 +495,10 @@ class Batch:
         """Return the batch in record order, as columns."""
         tables: list[MessageRun | FrameRun] = [*self.runs, *self.frame_runs]
         places, ordinals = rows_in_order(tables)
+        begins = begins_of(tables)
 
         def order_at(row: int) -> Order:
-            return _order_of_row(*table_and_row(tables, int(places[row])), int(ordinals[row]))
+            return _order_of_row(*table_and_row(tables, begins, int(places[row])), int(ordinals[row]))
 
         records = sorted(self.records, key=order_of_record)
         decided = np.array([record.order[0] for record in records], np.int64)
@@ -508,10 +509,11 @@ class Batch:
         between: list[tuple[int, Record | FrameRun, int]]
         between = [(place, record, -1) for place, record in zip(in_front, records, strict=True)]
         if self.frame_runs:
-            messages = sum(map(len, self.runs))
-            is_message = places < messages
+            is_message = places < begins[len(self.runs)]
             for row in np.flatnonzero(~is_message).tolist():
-                between.append((row, *table_and_row(self.frame_runs, int(places[row]) - messages)))
+                frames, index = table_and_row(tables, begins, int(places[row]))
+                assert isinstance(frames, FrameRun)
+                between.append((row, frames, index))
             between.sort(key=lambda each: (each[0], each[2]))
             moved = np.append(0, np.cumsum(is_message)).tolist()
             between = [(moved[place], item, index) for place, item, index in between]
@@ -550,21 +552,23 @@ def senders_of_rows(tables: Sequence[MessageRun | FrameRun]) -> Int64:
     return joined
 
 
-def tables_and_rows(tables: Sequence[MessageRun], places: Int64) -> tuple[Int64, Int64]:
+def begins_of(tables: Sequence[Run]) -> list[int]:
+    """Return the place of the first row of each table among the rows of all tables together, and of the end."""
+    return [*accumulate(map(len, tables), initial=0)]
+
+
+def tables_and_rows(tables: Sequence[Run], places: Int64) -> tuple[Int64, Int64]:
     """Return the index of the table of each of the rows `places` of all tables together, and the index of the row in
     it."""
-    begins = np.cumsum([0, *map(len, tables)])
+    begins = np.array(begins_of(tables))
     table_of = begins.searchsorted(places, "right") - 1
     return table_of, places - begins[table_of]
 
 
-def table_and_row(tables: Sequence[T], place: int) -> tuple[T, int]:
+def table_and_row(tables: Sequence[T], begins: list[int], place: int) -> tuple[T, int]:
     """Return the table of row `place` of all tables together, and the index of the row in it."""
-    for table in tables:
-        if place < len(table):
-            return table, place
-        place -= len(table)
-    raise IndexError("no such row")
+    number = bisect_right(begins, place) - 1
+    return tables[number], place - begins[number]
 
 
 DATAGRAMS = 1 << 62

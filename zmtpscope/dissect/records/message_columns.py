@@ -126,11 +126,12 @@ class Made(NamedTuple):
     """
 
     tables: Sequence[MessageRun]
+    begins: list[int]
     places: Int64
 
     def of(self, row: int) -> Dissected | None:
         """Return the dissector result of a message, parsing JSON if necessary, or None."""
-        table, place = table_and_row(self.tables, int(self.places[row]))
+        table, place = table_and_row(self.tables, self.begins, int(self.places[row]))
         return table.made(place)
 
     def tolist(self) -> list[Dissected | None]:
@@ -368,10 +369,10 @@ class MessageColumns(RowColumns[MessageRun]):
             inside[have_results[self.places]] = OTHER_INSIDE
         return inside
 
-    @property
+    @cached_property
     def made(self) -> Made:
         """Dissector results of the messages."""
-        return Made(self.tables, self.places)
+        return Made(self.tables, self.begins, self.places)
 
     # -- fields ------------------------------------------------------------------------------------------------------
 

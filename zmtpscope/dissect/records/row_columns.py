@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
-from zmtpscope.dissect.records.batch import FrameRun, MessageRun, Sender, rows_in_order, senders_of_rows, table_and_row
+from zmtpscope.dissect.records.batch import (
+    FrameRun,
+    MessageRun,
+    Sender,
+    begins_of,
+    rows_in_order,
+    senders_of_rows,
+    table_and_row,
+)
 from zmtpscope.dissect.records.columns import Bool, Booleans, Column, Int64, Integers, JoinedOctets, Words
 from zmtpscope.records import SCHEMA
 from zmtpscope.zmtp.framing import MORE
@@ -78,7 +86,7 @@ class RowColumns(FieldColumns, Generic[R]):
 
     def alone(self, row: int) -> R:
         """Return a row as a table of its own."""
-        table, place = table_and_row(self.tables, int(self.places[row]))
+        table, place = table_and_row(self.tables, self.begins, int(self.places[row]))
         return table.take(np.array([place]))
 
     def values(self, row: int) -> dict[str, Any]:
@@ -97,6 +105,11 @@ class RowColumns(FieldColumns, Generic[R]):
         """Return an array of all tables, joined."""
         arrays: list[NDArray[Any]] = [getattr(table, name) for table in self.tables]
         return arrays[0] if len(arrays) == 1 else np.concatenate(arrays) if arrays else NOTHING
+
+    @cached_property
+    def begins(self) -> list[int]:
+        """Place of the first row of each table, and of the end."""
+        return begins_of(self.tables)
 
     @cached_property
     def senders(self) -> list[Sender]:
