@@ -60,8 +60,8 @@ class Clock:
 
 
 def _seconds(time: int) -> str:
-    microseconds = abs(time) // 1000
-    return f"{'-' if time < 0 else ''}{microseconds // 1_000_000}.{microseconds % 1_000_000:06}"
+    seconds, microseconds = divmod(abs(time) // 1000, 1_000_000)
+    return f"{'-' if time < 0 else ''}{seconds}.{microseconds:06}"
 
 
 @lru_cache(maxsize=16)

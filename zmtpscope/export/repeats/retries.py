@@ -201,7 +201,8 @@ class RetryFold:
 
     def _record(self, record: Record, files: Files, stream: Stream, conn: int) -> list[Stretch]:
         """Return the stretches to print for a record other than the end of its connection."""
-        own, printed = record.own, list[Stretch]()
+        printed: list[Stretch] = []
+        own = record.own
         attempt = self._open.get(conn)
         if attempt is None and record.type == "greeting":
             printed += self._make_room()
