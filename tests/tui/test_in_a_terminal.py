@@ -146,6 +146,80 @@ def test_a_connection_is_followed_as_a_conversation_also_in_hex_and_saved_as_tex
         assert "Hello 0" in (tmp_path / "out.txt").read_text()
 
 
+def test_help_and_palette_find_commands_and_run_them(tmp_path: Path) -> None:
+    with terminal(tmp_path, PUBSUB) as shown:
+        shown.wait_for("19 messages", "payload 0")
+        shown.press("?")
+        shown.wait_for("Next cell")
+        shown.press("/")
+        shown.type("another view")
+        shown.wait_until(lambda screen: "Next cell" not in screen and ":view" in screen, "what was sought")
+        shown.press("Escape", "Escape")
+        shown.wait_until(lambda screen: ":view" not in screen, "the list")
+        shown.press("?")
+        shown.wait_for("Next cell")
+        shown.press("/")
+        shown.type("who talks\r")
+        shown.wait_for("CONNECTED", "ENDED")
+        shown.press("C-p")
+        shown.type("peers")
+        shown.wait_for("Peers  9")
+
+
+def test_times_are_counted_from_a_row_and_marks_tell_how_far_they_are_apart_and_stay(tmp_path: Path) -> None:
+    path = CAPTURES / "patterns/reqrep.pcap"
+    with terminal(tmp_path, path) as shown:
+        shown.wait_for("8 messages", "World 0")
+        shown.press("m")
+        shown.wait_for("●")
+        shown.press("m")
+        shown.wait_for("between the two marked rows")
+        shown.press("T")
+        shown.wait_for(" 0.000000 ", " -0.")
+        shown.press("q")
+        assert shown.wait_for_end() == 0
+    with terminal(tmp_path, path) as shown:
+        shown.wait_until(lambda screen: screen.count("●") == 2, "the marks of before")
+
+
+def test_panes_are_resized_by_key_and_by_mouse_and_settings_are_picked(tmp_path: Path) -> None:
+    (tmp_path / "keys.log").touch()
+    with terminal(tmp_path, PUBSUB) as shown:
+        shown.wait_for("19 messages", "zmtp.frame")
+        border = border_of(shown)
+        shown.press("}")
+        shown.wait_until(lambda _: border_of(shown) > border, "a larger list")
+        shown.type(f"\x1b[<0;30;{border_of(shown) + 1}M")
+        shown.wait_until(lambda _: is_dragged_to(shown, 10), "the border at the mouse")
+        shown.type("\x1b[<0;30;11m")
+        shown.wait_until(lambda _: border_of(shown) > 0, "the border")
+        shown.press("C")
+        shown.wait_for("packet number")
+        for key in ("j", "Space"):
+            before = shown.screen(styles=True)
+            shown.press(key)
+            shown.wait_until(lambda _, before=before: shown.screen(styles=True) != before, "another style")
+        shown.press("Enter")
+        shown.wait_until(lambda screen: "CONN " not in screen and "FROM" in screen, "no connection numbers")
+        shown.type(":theme\r")
+        shown.wait_for("nord")
+        shown.press("Escape")
+        shown.wait_until(lambda screen: "nord" not in screen, "no menu")
+        shown.press("K")
+        shown.wait_for("A file of CURVE keys", "keys.log")
+
+
+def is_dragged_to(shown: Terminal, line: int) -> bool:
+    """Whether the border has followed the mouse, which is moved once more: the button may not be known yet."""
+    shown.type(f"\x1b[<32;30;{line}M\x1b[<32;30;{line + 1}M")
+    return abs(border_of(shown) - line) <= 1
+
+
+def border_of(shown: Terminal) -> int:
+    """The line between list and fields."""
+    return next((place for place, line in enumerate(shown.screen()) if line.startswith("──")), 0)
+
+
 def test_times_of_day_are_never_cut(tmp_path: Path) -> None:
     with terminal(tmp_path, PUBSUB, columns=80, lines=24) as shown:
         shown.wait_for("19 messages", "payload 0")

@@ -13,6 +13,8 @@ from zmtpscope.tui.title_bar import TitleBar
 
 READ = Progress(100, 80, 2, 200, 5000, 5000, is_done=True, is_live=False, diagnosed=100, diagnoses="")
 
+LIVE = replace(READ, is_done=False, is_live=True, diagnoses="1 warning", diagnosed=90)
+
 
 def said(progress: Progress, what: str = "a.pcap", columns: int = 80) -> str:
     """What stands there."""
@@ -28,7 +30,7 @@ def said(progress: Progress, what: str = "a.pcap", columns: int = 80) -> str:
             bar.show_key_of_diagnoses("9")
             bar.show_progress(progress)
             await pilot.pause()
-            return bar.render_line(0).text.strip()
+            return str(bar.content)
 
     return asyncio.run(run())
 
@@ -40,7 +42,7 @@ def said(progress: Progress, what: str = "a.pcap", columns: int = 80) -> str:
         (replace(READ, diagnoses="1 error, 2 warnings"), "1 error, 2 warnings: see 9"),
         (replace(READ, diagnosed=40), "diagnosing 40 %"),
         (replace(READ, is_done=False, diagnoses=None), "reading 100 %"),
-        (replace(READ, is_done=False, is_live=True, diagnoses="1 warning", diagnosed=90), "1 warning: see 9  live"),
+        (LIVE, "1 warning: see 9  200 packets  live"),
     ],
 )
 def test_diagnoses_are_told_once_they_are_known_of_all(progress: Progress, words: str) -> None:

@@ -17,26 +17,25 @@ from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter
 from textual.screen import Screen
-from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Input
 
 from zmtpscope.tui import profiles
 from zmtpscope.tui.banner import Banner
 from zmtpscope.tui.causes_bar import CausesBar
+from zmtpscope.tui.choices import EVERYTHING
 from zmtpscope.tui.client import Client, Notice
-from zmtpscope.tui.commands import BY_NAME, COMMANDS, RANK_OF_WIDGETS, Command, CommandError, bindings, parse
+from zmtpscope.tui.commands import BY_NAME, COMMANDS, RANK_OF_WIDGETS, Command, CommandError, bindings, keys_text, parse
 from zmtpscope.tui.follow_pane import FOLLOWED, FollowPane
 from zmtpscope.tui.harmless import HarmlessLines, fault
-from zmtpscope.tui.help_screen import HelpScreen
+from zmtpscope.tui.help_screen import HelpScreen, help_entries
 from zmtpscope.tui.history import History, Place
 from zmtpscope.tui.key_bar import KeyBar
-from zmtpscope.tui.menu import may_overwrite
+from zmtpscope.tui.menu import FileMenu, Menu, may_overwrite
 from zmtpscope.tui.pane import Pane, reported
 from zmtpscope.tui.profiles import Profile, ProfileError
 from zmtpscope.tui.prompt import Prompt
 from zmtpscope.tui.records_pane import RecordsPane
 from zmtpscope.tui.requests import (
-    EVERYTHING,
     CancelSaving,
     ListChanged,
     ListSpec,
@@ -50,6 +49,7 @@ from zmtpscope.tui.requests import (
     Views,
     ViewTitle,
 )
+from zmtpscope.tui.saved_files import folder
 from zmtpscope.tui.title_bar import TitleBar
 from zmtpscope.tui.view_bar import MESSAGES, ViewBar
 from zmtpscope.tui.view_pane import ViewPane
@@ -60,19 +60,11 @@ from zmtpscope.tui.widgets.row_list import RowList
 from zmtpscope.tui.widgets.table_view import TableView
 
 PROBLEMS = "problems"
-"""Name of the view whose key the title bar shows."""
-
+"""Name of the view in the title bar."""
 WORKER_GONE = "zmtpscope: the process that reads the capture has ended, which it never should; please report it"
 
-KEYS_OF_WIDGETS: dict[str, type[Widget]] = {
-    "Lists": LineView,
-    "Messages": RowList,
-    "Fields": FieldTree,
-    "Octets": HexView,
-    "Tables": TableView,
-}
-
-
+WIDGETS = (LineView, RowList, FieldTree, HexView, TableView)
+"""Widgets in the help."""
 ALWAYS_QUITS = Binding("ctrl+c", "quit", "Quit", show=False, priority=True)
 
 
@@ -103,6 +95,8 @@ class Inspector(App[None]):
         self._filter = filter
         self._reading = ReadAgain()
         """Settings added while running."""
+        self._marks_of = -1
+        """Epoch of the shown marks."""
         self._is_paused = False
         self._harmless = HarmlessLines()
         self._states: dict[str, ListState] = {}
@@ -159,6 +153,9 @@ class Inspector(App[None]):
             self._banner.show(notice.problems)
             self._causes_bar.show(notice.causes)
             self.records.show_nothing(notice.nothing)
+            if notice.is_done and self._marks_of != notice.epoch:
+                self._marks_of = notice.epoch
+                self.run_worker(self.records.load_marks())
         elif isinstance(notice, SavingState):
             self._show_saving(notice)
         elif isinstance(notice, ListChanged):
@@ -209,8 +206,15 @@ class Inspector(App[None]):
         await self._read_again(replace(self._reading, decode_as=rules))
 
     async def do_keys(self, argument: str) -> None:
-        """Read the capture again with one more key file."""
+        """Read the capture again with one more key file, chosen from a tree of files if none is given."""
+        argument = argument or await self.push_screen_wait(FileMenu("A file of CURVE keys"))
+        if not argument:
+            return
         await self._read_again(replace(self._reading, key_files=(*self._reading.key_files, argument)))
+
+    async def do_reload(self, argument: str) -> None:
+        """Read the capture again, for example because the file has changed."""
+        await self._read_again(self._reading)
 
     async def do_frames(self, argument: str) -> None:
         """Read the capture again, toggling frame records."""
@@ -257,17 +261,12 @@ class Inspector(App[None]):
             return self.pane
         return self if hasattr(self, f"do_{command.name}") else None
 
-    def _ask_for(self, command: Command) -> None:
-        self.push_screen(
-            Prompt(f"{command.title}: {command.argument}"), lambda line: self._begin(command, line) if line else None
-        )
-
     def _begin_or_ask(self, command: Command, argument: str = "") -> None:
         """Run a command, first asking for a required argument."""
-        if self._owner_of(command) is None:
-            self._begin(command, argument)
-        elif command.argument and not argument and not command.is_optional:
-            self._ask_for(command)
+        is_asked = command.argument and not argument and not command.is_optional
+        if is_asked and self._owner_of(command) is not None:
+            prompt = Prompt(f"{command.title}: {command.argument}")
+            self.push_screen(prompt, lambda line: self._begin(command, line) if line else None)
         else:
             self._begin(command, argument)
 
@@ -288,9 +287,12 @@ class Inspector(App[None]):
         return self._panes[self._open_view]
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Yield the entries of the palette: every command of zmtpscope, and none of Textual's."""
+        """Yield the entries of the palette with their keys: views and commands of zmtpscope, and none of Textual's."""
+        for view in self._views:
+            show = partial(self._begin, BY_NAME["view"], view.name)
+            yield SystemCommand(f"{view.title}  {view.key}", f"View: {view.meaning}", show)
         for command in filter(self._owner_of, COMMANDS):
-            title = f"{command.title} ({command.name})"
+            title = f"{command.title}  {keys_text(command.keys) or ':' + command.name}"
             yield SystemCommand(title, command.argument or command.group, partial(self._begin_or_ask, command))
 
     async def do_command(self, argument: str) -> None:
@@ -306,7 +308,9 @@ class Inspector(App[None]):
         self._begin_or_ask(command, argument)
 
     async def do_help(self, argument: str) -> None:
-        self.push_screen(HelpScreen(KEYS_OF_WIDGETS, self._views))
+        commands = [(command, self._owner_of(command) is not None) for command in COMMANDS]
+        entries = help_entries(commands, self._views, WIDGETS, self.focused)
+        self.push_screen(HelpScreen(list(entries)), self._do_typed)
 
     async def do_quit(self, argument: str) -> None:
         self._end()
@@ -440,8 +444,13 @@ class Inspector(App[None]):
     # -- look ----------------------------------------------------------------------------------------------------------
 
     async def do_theme(self, argument: str) -> None:
+        """Set the theme, chosen from a menu if none is given."""
+        names = sorted(self.available_themes)
+        argument = argument or await self.push_screen_wait(Menu("Theme", [(name, name) for name in names]))
+        if not argument:
+            return
         if argument not in self.available_themes:
-            raise CommandError(f"there is no theme {argument}: {', '.join(sorted(self.available_themes))}")
+            raise CommandError(f"there is no theme {argument}: {', '.join(names)}")
         self.theme = self.profile.theme = argument
 
     async def do_profile(self, argument: str) -> None:
@@ -454,7 +463,7 @@ class Inspector(App[None]):
             self._note_look()
             profiles.save(argument, self.profile)
             self._profile_name = argument
-            self.notify(f"saved in {profiles.folder()}", markup=False)
+            self.notify(f"saved in {folder()}", markup=False)
         self._loaded_profile = replace(self.profile)
 
     def _note_look(self) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from textual.binding import Binding, BindingType
+from textual.keys import format_key
 
-from zmtpscope.tui.requests import TIMES
+from zmtpscope.tui.choices import TIMES
 
 
 class Command(NamedTuple):
@@ -76,7 +77,8 @@ COMMANDS = (
         group="List",
     ),
     Command("unsort", "z", "In the order of the capture again", group="List"),
-    Command("columns", "C", "Which columns", "NAMES, separated by commas", group="List"),
+    Command("columns", "C", "Columns", "NAMES, separated by commas", is_optional=True, group="List"),
+    Command("reference", "T", "Times since this row, or since the first packet", group="List"),
     Command("mark", "m", "Mark, or no longer", group="List"),
     Command("colour", "", "A colour rule", "STYLE FILTER, such as red severity==error", group="List"),
     Command("copy", "y", "Copy", "FORM", is_optional=True, rank=7, group="Take away"),
@@ -84,13 +86,16 @@ COMMANDS = (
     Command("cancel", "", "Cancel the file that is being written", group="Take away"),
     Command("screenshot", "", "Screenshot", "FILE.svg", group="Take away"),
     Command("decode", "d", "Read again with a rule", "RULE, as of -d, or none", group="Capture"),
-    Command("keys", "K", "Read again with keys", "FILE of CURVE keys", group="Capture"),
+    Command("keys", "K", "Read again with keys", "FILE of CURVE keys", is_optional=True, group="Capture"),
+    Command("reload", "", "Read again", group="Capture"),
     Command("frames", "", "Read again with frames, or without", group="Capture"),
     Command("pause", "space", "Pause, or go on", group="Capture"),
     Command("stop", "", "Stop capturing", group="Capture"),
     Command("save", "", "Save what was captured so far", "FILE.pcapng", group="Capture"),
     Command("end", "f", "Follow the end, or do not", group="Capture"),
-    Command("theme", "", "Theme", "NAME", group="Look"),
+    Command("theme", "", "Theme", "NAME", is_optional=True, group="Look"),
+    Command("larger", "right_curly_bracket", "Larger list, smaller fields", group="Look"),
+    Command("smaller", "left_curly_bracket", "Smaller list, larger fields", group="Look"),
     Command("profile", "", "Save this look as a profile, or take one", "NAME", group="Look"),
     Command("command", "colon", "Type a command", is_instant=True),
     Command("suspend", "ctrl+z", "Back to the shell; fg returns"),
@@ -116,6 +121,11 @@ def bindings() -> list[BindingType]:
         for command in COMMANDS
         if command.keys
     ]
+
+
+def keys_text(keys: str) -> str:
+    """Return keys as they are printed, separated by spaces."""
+    return " ".join(format_key(key) for key in keys.split(",") if key)
 
 
 class Typed(NamedTuple):

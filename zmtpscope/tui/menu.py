@@ -1,8 +1,8 @@
-"""A menu with a few choices."""
+"""Menus: one of a few choices, several of them, or a file."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -10,19 +10,20 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.widgets import OptionList, Static
+from textual.widgets import DirectoryTree, OptionList, SelectionList, Static
 from textual.widgets.option_list import Option
 
 
-class Menu(ModalScreen[str]):
-    """Returns the selected name, or "" if cancelled. `choices` are (name, title), safe to print."""
+class _Choice(ModalScreen[str]):
+    """A question above a widget. Returns the choice, or "" if cancelled."""
 
-    AUTO_FOCUS = "OptionList"
     DEFAULT_CSS = """
-    Menu { align: center middle; background: $background 50%; }
-    Menu Vertical { width: auto; min-width: 40; max-width: 90%; height: auto; max-height: 80%; background: $surface; }
-    Menu Static { padding: 0 1; background: $panel; width: 100%; }
-    Menu OptionList { width: auto; min-width: 40; height: auto; max-height: 20; border: none; background: $surface; }
+    _Choice { align: center middle; background: $background 50%; }
+    _Choice Vertical { width: auto; min-width: 40; max-width: 90%; height: auto; max-height: 80%; }
+    _Choice Vertical { background: $surface; }
+    _Choice Static { padding: 0 1; background: $panel; width: 100%; }
+    _Choice OptionList { width: auto; min-width: 40; height: auto; max-height: 20; border: none; background: $surface; }
+    _Choice DirectoryTree { width: 72; height: 20; background: $surface; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "cancel", "Leave", show=False),
@@ -30,28 +31,67 @@ class Menu(ModalScreen[str]):
         Binding("k", "move(-1)", "Before", show=False),
     ]
 
-    def __init__(self, question: str, choices: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, question: str, choices: OptionList | DirectoryTree) -> None:
         super().__init__()
         self._question = question
-        self._options = OptionList(*[Option(Text(title), id=name) for name, title in choices], markup=False)
+        self.choices = choices
 
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static(Text(self._question), markup=False)
-            yield self._options
+            yield self.choices
 
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(event.option_id or "")
+    def on_mount(self) -> None:
+        self.choices.focus()
 
     def action_move(self, step: int) -> None:
         """Move the cursor, for the keys of vim."""
         if step > 0:
-            self._options.action_cursor_down()
+            self.choices.action_cursor_down()
         else:
-            self._options.action_cursor_up()
+            self.choices.action_cursor_up()
 
     def action_cancel(self) -> None:
         self.dismiss("")
+
+
+class Menu(_Choice):
+    """Returns the selected name. `choices` are (name, title), safe to print."""
+
+    def __init__(self, question: str, choices: Sequence[tuple[str, str]]) -> None:
+        options = [Option(Text(title), id=name) for name, title in choices]
+        super().__init__(question, OptionList(*options, markup=False))
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option_id or "")
+
+
+class _Set(SelectionList[str]):
+    """A list in which enter takes the chosen names."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "screen.take", "Take them", show=False)]
+
+
+class SetMenu(_Choice):
+    """Returns the chosen names, separated by spaces: space toggles one, enter takes them."""
+
+    def __init__(self, question: str, choices: Mapping[str, str], chosen: Collection[str]) -> None:
+        self._set = _Set(*((Text(title), name, name in chosen) for name, title in choices.items()))
+        self._order = list(choices)
+        super().__init__(f"{question} (space toggles, enter takes them)", self._set)
+
+    def action_take(self) -> None:
+        self.dismiss(" ".join(name for name in self._order if name in self._set.selected))
+
+
+class FileMenu(_Choice):
+    """Returns the path of a file below the current directory."""
+
+    def __init__(self, question: str) -> None:
+        super().__init__(question, DirectoryTree("."))
+
+    def on_directory_tree_file_selected(self, event: DirectoryTree.FileSelected) -> None:
+        self.dismiss(str(event.path))
 
 
 async def may_overwrite(app: App[Any], path: str) -> bool:

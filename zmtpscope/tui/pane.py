@@ -11,11 +11,12 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.widget import Widget
 
+from zmtpscope.tui.choices import MESSAGES
 from zmtpscope.tui.client import Client, RequestFailed, WorkerGone
 from zmtpscope.tui.commands import CommandError
 from zmtpscope.tui.menu import Menu
 from zmtpscope.tui.profiles import ProfileError
-from zmtpscope.tui.requests import MESSAGES, FollowsOf
+from zmtpscope.tui.requests import FollowsOf
 
 
 async def reported(notifying: App[Any] | Widget, task: Coroutine[Any, Any, None]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+
+from zmtpscope.tui.saved_files import folder, save_file
 
 DEFAULT = "default"
 MAX_FILTERS = 200
@@ -47,11 +48,6 @@ def merged(current: Profile, before: Profile, now: Profile) -> Profile:
     return found
 
 
-def folder() -> Path:
-    configured = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    return Path(configured) / "zmtpscope"
-
-
 def names() -> list[str]:
     return sorted(path.stem for path in folder().glob("*.json"))
 
@@ -72,13 +68,8 @@ def load(name: str) -> Profile:
 def save(name: str, profile: Profile) -> None:
     """Save a profile, readable by its owner only: filters may be confidential. Raises `ProfileError`."""
     path = _path(name)
-    octets = msgspec.json.format(msgspec.json.encode(profile), indent=2)
-    beside = path.with_suffix(f".{os.getpid()}")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(octets + b"\n")
-        beside.replace(path)
+        save_file(path, msgspec.json.format(msgspec.json.encode(profile), indent=2))
     except OSError as error:
         raise ProfileError(f"{path}: {error.strerror}") from None
 

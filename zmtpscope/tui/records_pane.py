@@ -9,15 +9,14 @@ from textual.app import ComposeResult
 from textual.message import Message
 from textual.timer import Timer
 
+from zmtpscope.tui.choices import COLUMN_TITLES, COPY_FORMS, EVERYTHING, MESSAGES, next_time
 from zmtpscope.tui.client import Client, RequestFailed, WorkerGone
 from zmtpscope.tui.commands import CommandError, row_place, time_format
-from zmtpscope.tui.menu import may_overwrite
+from zmtpscope.tui.menu import SetMenu, may_overwrite
 from zmtpscope.tui.pane import Pane
 from zmtpscope.tui.profiles import Profile
 from zmtpscope.tui.requests import (
-    COPY_FORMS,
-    EVERYTHING,
-    MESSAGES,
+    Apart,
     CellFilter,
     CheckFilter,
     CompleteFilter,
@@ -28,6 +27,7 @@ from zmtpscope.tui.requests import (
     Find,
     ListSpec,
     ListState,
+    Marks,
     OpenList,
     Page,
     PlaceAt,
@@ -35,7 +35,6 @@ from zmtpscope.tui.requests import (
     Rows,
     SaveRows,
     Sort,
-    next_time,
 )
 from zmtpscope.tui.widgets.details_pane import DetailsPane
 from zmtpscope.tui.widgets.field_tree import FieldTree
@@ -45,14 +44,16 @@ from zmtpscope.tui.widgets.styles import is_style
 
 SETTLED = 0.05
 """Delay in seconds between the last key and the request for details."""
+SHARE, SHARE_STEP, MIN_SHARE = 60, 10, 10
+"""Height of the list in percent, at first; its change with a key; minimum of list and fields."""
 
 
 class RecordsPane(Pane):
     """Shows the list `list_name` of the worker, limited to records that match `scope`."""
 
     DEFAULT_CSS = """
-    RecordsPane RowList { height: 3fr; }
-    RecordsPane DetailsPane { height: 2fr; border-top: solid $foreground 20%; }
+    RecordsPane RowList { height: 60fr; }
+    RecordsPane DetailsPane { height: 40fr; border-top: solid $foreground 20%; }
     """
 
     title = "Messages"
@@ -85,6 +86,7 @@ class RecordsPane(Pane):
         """Number of the record whose details are shown or requested."""
         self._settling: Timer | None = None
         self._sought = ""
+        self._share = SHARE
         self._nothing = ""
         self.filter_bar = FilterBar(self._check, self._complete)
         self.rows = RowList(self._fetch)
@@ -185,8 +187,8 @@ class RecordsPane(Pane):
 
     def forget_numbers(self) -> None:
         """Forget marks and selection before records get other numbers."""
-        self.marks.clear()
-        self.rows.set_marked(frozenset())
+        self.set_marks(set())
+        self.spec = replace(self.spec, reference=None)
         self.shown = None
 
     async def take_look(self, profile: Profile) -> None:
@@ -368,17 +370,61 @@ class RecordsPane(Pane):
         await self.open(replace(self.spec, sort=None))
 
     async def do_columns(self, argument: str) -> None:
-        """Set the columns and their order."""
+        """Set the columns and their order, chosen from a menu if none are given."""
+        shown = [column.name for column in self.state.columns] if self.state is not None else []
+        titles = {name: COLUMN_TITLES.get(name, name) for name in [*shown, *COLUMN_TITLES]}
         names = tuple(argument.replace(",", " ").split())
+        if not names:
+            names = tuple((await self.app.push_screen_wait(SetMenu("Columns", titles, shown))).split()) or tuple(shown)
         await self.open(replace(self.spec, columns=() if names == ("default",) else names))
 
     async def do_mark(self, argument: str) -> None:
-        """Mark or unmark the current record, and go to the next."""
+        """Mark or unmark the current record, and go to the next. Of two marked ones, print how far they are apart."""
+        row = self.rows.current_row()
+        if row is None:
+            return
+        self.set_marks(self.marks ^ {row.number})
+        self.rows.go_to(self.rows.cursor + 1)
+        if len(self.marks) == 2:
+            first, second = self.marks
+            apart = await self.client.ask(Apart(first, second))
+            self.notify(f"{apart} between the two marked rows", markup=False)
+        await self.client.ask(Marks(tuple(self.marks)))
+
+    async def load_marks(self) -> None:
+        """Mark the records that were marked when the capture was open before."""
+        marked = await self.client.ask(Marks())
+        self.set_marks(self.marks.union(marked))
+
+    def set_marks(self, marks: set[int]) -> None:
+        """Mark these records, and no others."""
+        self.marks = marks
+        self.rows.set_marked(frozenset(marks))
+
+    async def do_reference(self, argument: str) -> None:
+        """Count times from the current row on; from the first packet again if it is the reference."""
         row = self.rows.current_row()
         if row is not None:
-            self.marks ^= {row.number}
-            self.rows.set_marked(frozenset(self.marks))
-            self.rows.go_to(self.rows.cursor + 1)
+            reference = None if row.number == self.spec.reference else row.number
+            await self.open(replace(self.spec, time="r", reference=reference))
+
+    # -- commands: room ------------------------------------------------------------------------------------------------
+
+    async def do_larger(self, argument: str) -> None:
+        self._set_share(self._share + SHARE_STEP)
+
+    async def do_smaller(self, argument: str) -> None:
+        self._set_share(self._share - SHARE_STEP)
+
+    def on_details_pane_dragged(self, event: DetailsPane.Dragged) -> None:
+        """Move the border between list and fields to the mouse."""
+        top, bottom = self.rows.region.y, self.details.region.bottom
+        self._set_share(round(100 * (event.y - top) / max(1, bottom - top)))
+
+    def _set_share(self, share: int) -> None:
+        """Set the height of the list, in percent of list and fields."""
+        self._share = min(max(share, MIN_SHARE), 100 - MIN_SHARE)
+        self.rows.styles.height, self.details.styles.height = f"{self._share}fr", f"{100 - self._share}fr"
 
     # -- commands: copy and export -------------------------------------------------------------------------------------
 

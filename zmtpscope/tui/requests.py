@@ -10,7 +10,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from msgspec import Struct
 
-from zmtpscope.records import RECORDS
+from zmtpscope.tui.choices import MESSAGES
 
 Reply = TypeVar("Reply")
 
@@ -25,31 +25,6 @@ class Request(Struct, Generic[Reply], tag=True, frozen=True, array_like=True):
 # -- lists of records --------------------------------------------------------------------------------------------------
 
 
-MESSAGES = ("message",)
-EVERYTHING = tuple(name for name in RECORDS if name != "frame")
-"""Types of records in a new list, and all types. Frame records exist only if requested."""
-
-
-TIMES = {
-    "r": "seconds since the first packet",
-    "a": "time of day",
-    "ad": "date and time of day",
-    "d": "seconds since the row above",
-    "e": "seconds since 1970-01-01 UTC",
-    "u": "time of day, UTC",
-    "ud": "date and time of day, UTC",
-}
-"""Formats of times, as of `-t`."""
-CYCLED_TIMES = ("r", "a", "ad", "d")
-"""The formats that a key cycles through."""
-
-
-def next_time(time: str, *, has_neighbours: bool) -> str:
-    """Return the format after `time`; the time since the row above needs a neighbour in time."""
-    cycled = CYCLED_TIMES if has_neighbours else CYCLED_TIMES[:-1]
-    return cycled[(cycled.index(time) + 1) % len(cycled)] if time in cycled else cycled[0]
-
-
 class Sort(Struct, frozen=True, array_like=True):
     """The column that rows are sorted by."""
 
@@ -60,7 +35,7 @@ class Sort(Struct, frozen=True, array_like=True):
 class ListSpec(Struct, frozen=True, array_like=True):
     """The records of a list, and their appearance.
 
-    `columns` are names of `worker/columns.py` or fields. `filter` is one of `-Y` ("" for all), `time` one of `TIMES`.
+    `columns` are `choices.COLUMN_TITLES` or fields, `filter` is one of `-Y` or "", `time` one of `choices.TIMES`.
     """
 
     records: tuple[str, ...] = MESSAGES
@@ -72,6 +47,8 @@ class ListSpec(Struct, frozen=True, array_like=True):
     """Show only these (marked) records."""
     rules: tuple[tuple[str, str], ...] = ()
     """Colour rules (filter, style); the first match wins."""
+    reference: int | None = None
+    """Number of the record from which times are counted; None for the first packet."""
 
 
 class Row(Struct, frozen=True, array_like=True):
@@ -165,6 +142,21 @@ class PlaceOf(Request[PlaceFound | None], frozen=True):
     record: int
 
 
+class Apart(Request[str], frozen=True):
+    """Request the time between two records, as text."""
+
+    reply: ClassVar[object] = str
+    first: int
+    second: int
+
+
+class Marks(Request[tuple[int, ...]], frozen=True):
+    """Save the marked records of the capture for the next time that it is opened. None requests the saved ones."""
+
+    reply: ClassVar[object] = tuple[int, ...]
+    numbers: tuple[int, ...] | None = None
+
+
 class PlaceAt(Request[PlaceFound | None], frozen=True):
     """Request the place of the record nearest to a time (ns). None if the list is empty or not in time order."""
 
@@ -191,10 +183,6 @@ class Source(Struct, frozen=True, array_like=True):
     """(start, stop, source, place): octets that another source contains from `place` on."""
 
 
-MEMBER = "member"
-"""Style of members of a payload."""
-
-
 class Node(Struct, frozen=True, array_like=True):
     """One field, in the order of a tree read from top to bottom."""
 
@@ -209,6 +197,7 @@ class Node(Struct, frozen=True, array_like=True):
     link: int | None = None
     """Number of the record that the field links to."""
     style: str = ""
+    """"member" for members of a payload."""
     filter: str = ""
     """A filter for records with this value, or ""."""
 
@@ -288,7 +277,7 @@ class TableOf(Request[Table], frozen=True):
     """Request a view (`worker/views/`) of the records that match `filter`.
 
     At most `most` rows are returned: those that contain a text, with the rows above and below them. `opened` are the
-    keys of rows with shown children. `time` is one of `TIMES`.
+    keys of rows with shown children. `time` is one of `choices.TIMES`.
     """
 
     reply: ClassVar[object] = Table
@@ -407,20 +396,8 @@ class CancelSaving(Request[None], frozen=True):
     """Cancel writing and remove the incomplete file."""
 
 
-COPY_FORMS = (
-    ("line", "its line"),
-    ("json", "JSON"),
-    ("hex", "octets in hex"),
-    ("base64", "octets in base64"),
-    ("c", "octets as an array of C"),
-    ("cat", "the zmtpscope cat command that sends it"),
-    ("pyzmq", "a pyzmq program that sends it"),
-)
-"""Formats in which a record can be copied: names and titles."""
-
-
 class CopyTextOf(Request[str], frozen=True):
-    """Request a record in one of `COPY_FORMS`: lines of ASCII, except for "line". A missing format is a `Failure`."""
+    """Request a record in one of `choices.COPY_FORMS`: lines of ASCII, except for "line"."""
 
     reply: ClassVar[object] = str
     number: int

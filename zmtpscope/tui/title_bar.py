@@ -2,30 +2,76 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from rich.cells import cell_len
 from rich.text import Text
-from textual.widgets import Static
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.visual import VisualType
+from textual.widgets import Sparkline, Static
 
 from zmtpscope.tui.requests import Progress, SavingState
 
 GAP = "  "
 MIN_NAME = 12
 """Minimum cells of the capture name, which is cut first."""
+MIN_LAG = 1.0
+"""Seconds of lag that are normal."""
+MAX_SEEN = 60
+"""Seconds in a plot."""
 
 
-class TitleBar(Static):
+class TitleBar(Horizontal):
+    """While the capture is live, packets per second and the lag of the analysis are plotted at the right."""
+
     DEFAULT_CSS = """
     TitleBar { height: 1; background: $panel; color: $foreground; padding: 0 1; }
+    TitleBar Static { width: 1fr; }
+    TitleBar Sparkline { width: 12; margin-left: 1; display: none; }
+    TitleBar #lag > .sparkline--max-color { color: $warning; }
+    TitleBar #lag > .sparkline--min-color { color: $warning 30%; }
     """
 
     def __init__(self, what: str) -> None:
-        super().__init__(Text(what), markup=False)
+        super().__init__()
+        self._line = Static(Text(what), markup=False)
+        self._plots = Sparkline([], id="rate"), Sparkline([], id="lag")
+        self._seen: tuple[deque[float], deque[float]] = deque(maxlen=MAX_SEEN), deque(maxlen=MAX_SEEN)
+        """Packets of each second, and the lag at its end."""
+        self._packets = 0
+        """Packets until the last second."""
         self.what = what
         """Name of the capture."""
         self._progress: Progress | None = None
         self._saving: SavingState | None = None
         self._is_paused = False
         self._key = ""
+
+    def compose(self) -> ComposeResult:
+        yield self._line
+        yield from self._plots
+
+    def on_mount(self) -> None:
+        self.set_interval(1.0, self._look)
+
+    @property
+    def content(self) -> VisualType:
+        """The text of the line."""
+        return self._line.content
+
+    def _look(self) -> None:
+        """Add the last second to the plots. The one of the lag appears once there is some."""
+        progress = self._progress
+        is_live = progress is not None and progress.is_live
+        if progress is not None and is_live:
+            values = float(progress.packets - self._packets), progress.lag
+            self._packets = progress.packets
+            for plot, seen, value in zip(self._plots, self._seen, values, strict=True):
+                seen.append(value)
+                plot.data = list(seen)
+        for plot, seen, least in zip(self._plots, self._seen, (0.0, MIN_LAG), strict=True):
+            plot.display = is_live and max(seen, default=0.0) > least
 
     def show_progress(self, progress: Progress) -> None:
         self._progress = progress
@@ -56,19 +102,21 @@ class TitleBar(Static):
         if self._is_paused:
             words.append("paused: space goes on")
         said = GAP.join(words)
-        room = max(MIN_NAME, self.content_size.width - cell_len(said) - len(GAP))
+        room = max(MIN_NAME, self._line.content_size.width - cell_len(said) - len(GAP))
         name = Text(self.what, no_wrap=True)
         name.truncate(room, overflow="ellipsis")
-        self.update(Text(GAP.join([name.plain, *words]), no_wrap=True, overflow="ellipsis"))
+        self._line.update(Text(GAP.join([name.plain, *words]), no_wrap=True, overflow="ellipsis"))
 
 
 def _words(progress: Progress, key: str) -> list[str]:
     words = [_counted(progress.messages, "message"), _counted(progress.connections, "connection")]
     words += _diagnoses(progress, key)
+    if progress.is_live:
+        words.append(_counted(progress.packets, "packet"))
     if progress.dropped:
         words.append(f"{progress.dropped:,} packets dropped")
     if progress.is_live:
-        words.append(f"live, {progress.lag:.1f} s behind" if progress.lag > 1 else "live")
+        words.append(f"live, {progress.lag:.1f} s behind" if progress.lag > MIN_LAG else "live")
     elif not progress.is_done:
         part = f" {100 * progress.octets_read // progress.octets} %" if progress.octets else ""
         words.append(f"reading{part}")

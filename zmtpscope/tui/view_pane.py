@@ -13,12 +13,12 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Static
 
+from zmtpscope.tui.choices import MESSAGES, next_time
 from zmtpscope.tui.client import Client, RequestFailed, WorkerGone
 from zmtpscope.tui.commands import CommandError, row_place, time_format
 from zmtpscope.tui.menu import may_overwrite
 from zmtpscope.tui.pane import Pane
 from zmtpscope.tui.requests import (
-    MESSAGES,
     Completion,
     FilterProblem,
     RowJson,
@@ -28,7 +28,6 @@ from zmtpscope.tui.requests import (
     TableOf,
     TableRow,
     ViewTitle,
-    next_time,
 )
 from zmtpscope.tui.widgets.filter_bar import FilterBar
 from zmtpscope.tui.widgets.filter_hints import NOTHING

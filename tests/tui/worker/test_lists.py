@@ -11,8 +11,9 @@ from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser
 from zmtpscope.records import RECORDS
 from zmtpscope.store import Store
+from zmtpscope.tui.choices import EVERYTHING
 from zmtpscope.tui.client import RequestFailed
-from zmtpscope.tui.requests import EVERYTHING, ListChanged, ListSpec, OpenList, PlaceFound, PlaceOf, Rows, Sort
+from zmtpscope.tui.requests import ListChanged, ListSpec, OpenList, PlaceFound, PlaceOf, Rows, Sort
 from zmtpscope.tui.worker.columns import ordering_time
 from zmtpscope.tui.worker.lists import RecordList
 from zmtpscope.tui.worker.sides import Sides

@@ -17,8 +17,9 @@ from tests.cli.running import Run
 from tests.cli.test_excerpt import packets_in
 from tests.readings import CAPTURES
 from tests.tui.workers import Asker, worker_of
+from zmtpscope.tui.choices import EVERYTHING
 from zmtpscope.tui.client import RequestFailed
-from zmtpscope.tui.requests import EVERYTHING, CancelSaving, ListSpec, OpenList, Rows, SaveRows, SavingState
+from zmtpscope.tui.requests import CancelSaving, ListSpec, OpenList, Rows, SaveRows, SavingState
 from zmtpscope.tui.worker import saved_rows
 
 PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"

@@ -23,8 +23,9 @@ from tests.readings import CAPTURES
 from tests.tui.workers import Asker, worker_of
 from tests.waiting import PATIENCE
 from zmtpscope.live.cat.message_input import Notation, meant
+from zmtpscope.tui.choices import COPY_FORMS
 from zmtpscope.tui.client import RequestFailed
-from zmtpscope.tui.requests import COPY_FORMS, CopyTextOf, ListSpec, OpenList, Rows
+from zmtpscope.tui.requests import CopyTextOf, ListSpec, OpenList, Rows
 from zmtpscope.tui.worker.sending import Sending
 from zmtpscope.tui.worker.snippets import FORMS, cat_arguments, pyzmq_lines
 

@@ -22,9 +22,9 @@ from tests.tui.worker.views.fed import opened_whole, view_of
 from tests.tui.workers import Asker, worker_of
 from zmtpscope.filter.fields import FIELDS
 from zmtpscope.records import RECORDS
+from zmtpscope.tui.choices import COPY_FORMS
 from zmtpscope.tui.client import RequestFailed
 from zmtpscope.tui.requests import (
-    COPY_FORMS,
     CheckFilter,
     CompleteFilter,
     CopyTextOf,

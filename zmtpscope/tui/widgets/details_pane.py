@@ -6,6 +6,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
+from textual.message import Message
 from textual.widgets import Static
 
 from zmtpscope.tui.requests import Details, Node
@@ -30,6 +31,13 @@ class DetailsPane(Container):
     DetailsPane.-beside {{ layout: horizontal; }}
     DetailsPane.-beside > BytePanes {{ width: {row_width(WIDE) + 3}; padding-left: 1; }}
     """
+
+    class Dragged(Message):
+        """The mouse moves the upper border to this line of the screen."""
+
+        def __init__(self, y: int) -> None:
+            super().__init__()
+            self.y = y
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -82,6 +90,17 @@ class DetailsPane(Container):
         if index is not None:
             self.fields.select(index)
             self._light_selected()
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        if event.y < self.gutter.top:
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self.app.mouse_captured is self:
+            self.post_message(self.Dragged(int(event.screen_y)))
+
+    def on_mouse_up(self) -> None:
+        self.release_mouse()
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width >= SIDE_BY_SIDE, "-beside")

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
 
-from zmtpscope.tui.requests import MEMBER, Node
+from zmtpscope.tui.requests import Node
 from zmtpscope.tui.widgets.columns import Cell, fitted, line_of, width_of
 from zmtpscope.tui.widgets.line_view import LineView
 from zmtpscope.tui.widgets.nodes import Path, ancestors, ends, in_sight, paths
@@ -29,6 +29,7 @@ NAMES_SHARE = 0.45
 class FieldTree(LineView):
     """A tree of nodes. Opened and closed nodes are remembered by path for other records."""
 
+    help_title = "Fields"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "open_or_close", "Open or close", show=False),
         Binding("enter", "choose", "Go there, open or close", show=False),
@@ -111,7 +112,7 @@ class FieldTree(LineView):
         if was_opened is not None:
             return was_opened
         node = self._fields[index]
-        depth = OPEN_MEMBERS if node.style == MEMBER else OPEN_DEPTH
+        depth = OPEN_MEMBERS if node.style == "member" else OPEN_DEPTH
         return node.depth == 0 or (node.depth < depth and not node.value)
 
     def _set_open(self, index: int, is_open: bool) -> None:

@@ -31,6 +31,7 @@ def row_width(octets: int) -> int:
 class HexView(LineView):
     """A hex dump with 16 octets on a line, or 8 without room. Offsets refer to the source."""
 
+    help_title = "Octets"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "step(1)", "Next octet", show=False),
         Binding("left,h", "step(-1)", "Octet before", show=False),

@@ -57,6 +57,8 @@ class LineView(ScrollView, can_focus=True):
         color: $foreground;
     }
     """
+    help_title = "Lists"
+    """Title of its keys in the help."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "move(1)", "Next line", show=False),
         Binding("up,k", "move(-1)", "Line before", show=False),

@@ -58,6 +58,7 @@ class RowList(LineView):
     """
 
     heading_lines = 1
+    help_title = "Messages"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "cell(1)", "Next cell, or further in the last one", show=False),
         Binding("left,h", "cell(-1)", "Cell before", show=False),

@@ -38,6 +38,7 @@ class TableView(LineView):
 
     heading_lines = 1
     count_wait = 0.02  # a digit nearly always means another view
+    help_title = "Tables"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Records"),
         Binding("right,l", "open", "Open"),

@@ -17,7 +17,7 @@ from zmtpscope.export.values import record_values
 from zmtpscope.filter import Filter
 from zmtpscope.filter.writing import comparison
 from zmtpscope.store import OctetsError, Store
-from zmtpscope.tui.requests import MEMBER, Details, Node
+from zmtpscope.tui.requests import Details, Node
 from zmtpscope.tui.worker.members import NamedField, named_children
 from zmtpscope.tui.worker.packets import nodes_of_packet
 from zmtpscope.tui.worker.record_fields import nodes_of_findings, nodes_of_record
@@ -86,7 +86,7 @@ def _nodes_of_unit(detail: Detail, source: int, values: dict[str, Any], most: in
         waiting += [(depth + 1, child) for child in reversed(list(named_children(node)))]
         most -= 1
         stop = node.start + node.length
-        filter, style = _filter_of(node, values, known), MEMBER if field.is_member else ""
+        filter, style = _filter_of(node, values, known), "member" if field.is_member else ""
         yield Node(depth, field.name, field.text, source, node.start, stop, style=style, filter=filter)
 
 

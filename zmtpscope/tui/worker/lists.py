@@ -186,13 +186,19 @@ class RecordList:
 
     def _rows(self, numbers: Int64, pauses: Int64) -> Sequence[Row]:
         ascending, order = np.unique(numbers, return_index=True)
-        clock = Clock(self.spec.time, lambda: self._store.first_time)
+        clock = Clock(self.spec.time, self._start)
         made = self._maker.rows(self._store.batch(ascending), ascending.tolist(), pauses[order].tolist(), clock)
         for rule, style in reversed(self._rules):  # the first rule that matches wins
             for place in ascending.searchsorted(self._store.select(rule, ascending)).tolist():
                 made[place] = replace(made[place], style=style)
         places = ascending.searchsorted(numbers)
         return [made[place] for place in places.tolist()]
+
+    def _start(self) -> int | None:
+        """Return the time from which times are counted."""
+        if self.spec.reference is None:
+            return self._store.first_time
+        return int(self._store.times(np.array([self.spec.reference]))[0])
 
     def place_of(self, record: int) -> PlaceFound | None:
         """Return the row of a record, or the nearest in time; None if the list is empty."""

@@ -9,11 +9,14 @@ from functools import partial
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from zmtpscope.dissect import Options
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.filter.errors import FilterError
+from zmtpscope.store.packed import Int64
 from zmtpscope.tui.requests import (
+    Apart,
     CancelSaving,
     CellFilter,
     CheckFilter,
@@ -27,6 +30,7 @@ from zmtpscope.tui.requests import (
     FollowsOf,
     ListChanged,
     ListState,
+    Marks,
     OpenList,
     Page,
     PlaceAt,
@@ -50,11 +54,13 @@ from zmtpscope.tui.worker.details import details_of
 from zmtpscope.tui.worker.filters import check, complete
 from zmtpscope.tui.worker.lists import RecordList
 from zmtpscope.tui.worker.loading import Loading, Opened
+from zmtpscope.tui.worker.marks import load_marks, save_marks
 from zmtpscope.tui.worker.quick_filters import cell_filter, followed
 from zmtpscope.tui.worker.saving import CannotSave, Saving
 from zmtpscope.tui.worker.search import Search
 from zmtpscope.tui.worker.snippets import text_as
 from zmtpscope.tui.worker.taking_away import saving_of
+from zmtpscope.tui.worker.views.tables import seconds
 
 IDLE = 10.0
 """Seconds to sleep without work or requests."""
@@ -94,6 +100,8 @@ class Worker:
             Rows: self._rows,
             PlaceOf: self._place_of,
             PlaceAt: self._place_at,
+            Apart: lambda request: seconds(abs(int(np.diff(self._loading.store.times(_sorted(request)))[0]))),
+            Marks: self._marks,
             CheckFilter: lambda request: check(request.filter),
             CompleteFilter: lambda request: complete(request.filter, request.place, self._loading.store),
             CellFilter: self._cell_filter,
@@ -233,7 +241,7 @@ class Worker:
         self._epoch += 1
         for name, before in list(self._lists.items()):
             marked = None if before.spec.only is None else ()
-            self._open_list(OpenList(name, msgspec.structs.replace(before.spec, only=marked)))
+            self._open_list(OpenList(name, msgspec.structs.replace(before.spec, only=marked, reference=None)))
             self._lists[name].said = None
         return self._epoch
 
@@ -293,6 +301,13 @@ class Worker:
         shown.look_at(len(self._loading.store))
         return shown.place_at(request.time)
 
+    def _marks(self, request: Marks) -> tuple[int, ...]:
+        """Return the saved marks. Those of live traffic are not saved: it cannot be opened again."""
+        paths, store = self._opened.paths, self._loading.store
+        if self._opened.followed is not None:
+            return ()
+        return load_marks(paths, store) if request.numbers is None else save_marks(paths, store, request.numbers)
+
     def _save(self, begin: Callable[[], Saving | None]) -> bool:
         """Start writing a file, unless it exists. Return whether it was started."""
         if self._saving is not None and not self._saving.state.is_done:
@@ -308,6 +323,10 @@ class Worker:
 
     def _text_of(self, request: CopyTextOf) -> str:
         return text_as(request.form, self._loading.store, self._loading.sides, request.number)
+
+
+def _sorted(request: Apart) -> Int64:
+    return np.array(sorted((request.first, request.second)), np.int64)
 
 
 def _is_behind(each: RecordList) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zmtpscope.tui.requests import EVERYTHING, MESSAGES
+from zmtpscope.tui.choices import EVERYTHING, MESSAGES
 
 if TYPE_CHECKING:
     from zmtpscope.store import Store
