@@ -54,6 +54,18 @@ def resent(asker: Asker, seconds: int) -> None:
     asker.next[last.side] = (last.sequence + len(last.payload)) % (1 << 32)
 
 
+@pytest.mark.parametrize(("seconds", "severity"), [(4, "error"), (2, None)])
+def test_data_sent_again_once_is_not_delivered_if_nothing_comes_back(seconds: int, severity: str | None) -> None:
+    """A system whose link is down soon stops sending again."""
+    asker = Asker(("PUSH", "PULL"))
+    asker.acknowledge(1)
+    asker.send(0, message(b"work"))
+    resent(asker, 1)
+    other = Asker(at=2000 + 1000 * seconds, host=3)
+    found = [each.severity for each in diagnosed(asker, other, rule="not-acknowledged")]
+    assert found == ([severity] if severity else [])
+
+
 def losing(times: int, whole: int = 0) -> Asker:
     """A PUSH that sends so many messages twice, and so many once."""
     asker = Asker(("PUSH", "PULL"))

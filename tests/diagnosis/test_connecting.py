@@ -34,6 +34,20 @@ def test_who_came_later_is_a_note(captures: Path) -> None:
     assert "did not listen until 1.32 s after 10.0.0.2 began to connect (8 attempts)" in diagnosis.text
 
 
+def test_a_process_that_listens_late_at_several_endpoints_is_one_note() -> None:
+    talks = [
+        talk
+        for number, port in enumerate((5555, 5556))
+        for talk in (
+            *(Talk(40 * number + each, at=0.1 * each, port=port).refused() for each in range(12)),
+            Talk(40 * number + 20, at=1.3 + 0.2 * number, port=port).handshake("DEALER", "ROUTER"),
+        )
+    ]
+    assert told_of(*talks)["listener-late"].text == (
+        "2 endpoints of 10.0.0.1 did not listen until 1.3 s to 1.5 s after 10.0.0.2 began to connect (24 attempts)"
+    )
+
+
 def test_who_came_at_once_is_nothing_to_tell(captures: Path) -> None:
     assert told(captures / "problems/server-started-later.pcap") == {}
 

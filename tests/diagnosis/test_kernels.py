@@ -105,6 +105,11 @@ def computing(*states: str, waits: float = 12) -> tuple[Talk, Talk]:
     return requests, iopub(*(("1", state) for state in states))
 
 
+def engine() -> Talk:
+    """An engine that executes requests for a program which forwards its replies and statuses."""
+    return Talk(5, at=3, client=4, port=50_009).handshake("DEALER", "ROUTER")
+
+
 def test_requests_wait_behind_one_that_takes_long() -> None:
     (diagnosis,) = found(*computing("busy"), rule="kernel-busy")
     assert (diagnosis.severity, diagnosis.text) == (
@@ -123,6 +128,9 @@ def test_requests_wait_behind_one_that_takes_long() -> None:
         pytest.param((shell(ids=("1",), waits=20), iopub(("1", "busy"))), id="nothing waits"),
         pytest.param((computing("busy")[0], iopub(("of another", "busy"))), id="another kernel"),
         pytest.param((computing("busy")[0].close(), iopub(("1", "busy"))), id="the client leaves"),
+        pytest.param(
+            (*computing("busy"), engine().multipart(CLIENT, *frames("execute_reply", "r", "1"))), id="replied"
+        ),
     ],
 )
 def test_a_kernel_may_compute_for_long(talks: tuple[Talk, ...]) -> None:

@@ -10,9 +10,12 @@ import numpy as np
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedOutage, ObservedSide
+from zmtpscope.records import SECOND
 
 MIN_ATTEMPTS = 2
 """Minimum number of retransmissions or probes to report: one packet may be lost, or captured twice."""
+LONG_NS = 3 * SECOND
+"""A single one suffices if the other side then sends nothing for this long (ns)."""
 
 
 class Outage(NamedTuple):
@@ -72,10 +75,15 @@ def outages(knowledge: Knowledge) -> list[Outage]:
 
 
 def _told(side: ObservedSide) -> ObservedOutage | None:
-    some = [each for each in side.outages if each.retransmissions + each.probes >= MIN_ATTEMPTS]
+    some = [each for each in side.outages if each.retransmissions + each.probes >= MIN_ATTEMPTS or _is_cut_off(each)]
     if not some:
         return None
     return some[-1] if some[-1].is_acknowledged is False else max(some, key=attrgetter("duration_ns"))
+
+
+def _is_cut_off(outage: ObservedOutage) -> bool:
+    """Whether the other side sent nothing more: a system whose link is down soon stops sending again."""
+    return outage.is_acknowledged is False and not outage.answers and outage.duration_ns >= LONG_NS
 
 
 def _outage(connection: ObservedConnection, sender: int, side: ObservedSide, outage: ObservedOutage) -> Outage:

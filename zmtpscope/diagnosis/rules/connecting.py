@@ -28,11 +28,15 @@ MIN_OUTAGE = 10 * SECOND
 
 
 class Tried(NamedTuple):
-    """Attempts at an endpoint with one outcome; `before` are earlier connections of the same clients that ended."""
+    """Attempts at an endpoint with one outcome; `before` are earlier connections of the same clients that ended.
+
+    `back_ns` is the start of the first connection after them, or 0.
+    """
 
     endpoint: Endpoint
     findings: list[RunFinding]
     before: list[ObservedConnection]
+    back_ns: int = 0
 
     @property
     def attempts(self) -> int:
@@ -43,6 +47,11 @@ class Tried(NamedTuple):
     def first_ns(self) -> int:
         """The time of the first attempt (ns)."""
         return min(each.moment.ns for each in self.findings)
+
+    @property
+    def waited_ns(self) -> int:
+        """The time from the first attempt to the first connection (ns)."""
+        return self.back_ns - self.first_ns
 
 
 class Client(NamedTuple):
@@ -122,13 +131,10 @@ def _in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnos
                 yield _diagnosis(rule, _severity(knowledge, tried), [tried], text, said.hint)
         for same in left.values():
             for tried_at in divided_at_pauses(same, attrgetter("first_ns"), MIN_LATE):
-                where = address(tried_at[0].endpoint)
-                if tried_at[1:]:
-                    where = f"{len(tried_at)} endpoints of {tried_at[0].endpoint[0]}"
                 is_ordered = any(was_told_to_exit(each) for tried in tried_at for each in tried.before)
                 severities = (_severity(knowledge, each) for each in tried_at)
                 severity = "note" if is_ordered else min(severities, key=SEVERITIES.index)
-                text = f"{words.nobody.text.format(where=where)} any more: {_attempts(tried_at)}"
+                text = f"{words.nobody.text.format(where=_where(tried_at))} any more: {_attempts(tried_at)}"
                 yield _diagnosis(rule, severity, tried_at, text, words.nobody.hint)
 
     return find
@@ -211,6 +217,10 @@ def _severity(knowledge: Knowledge, tried: Tried) -> Severity:
     return "warn" if is_long else "note"
 
 
+def _where(tried: list[Tried]) -> str:
+    return f"{len(tried)} endpoints of {tried[0].endpoint[0]}" if tried[1:] else address(tried[0].endpoint)
+
+
 def _attempts(tried: list[Tried]) -> str:
     """Return, for example, `10.0.0.2 tried 14 times in 2.7 s to reach 10.0.0.1:5599, and 1 other client`."""
     if len(tried) > 1:
@@ -237,26 +247,31 @@ def _diagnosis(rule: str, severity: Severity, tried: list[Tried], text: str, hin
 
 
 def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each endpoint, about clients that were never connected before."""
+    """Yield one diagnosis for the endpoints of a host that clients tried at the same time, and had never reached."""
     for id_ in (REFUSED, UNANSWERED, REJECTED, NO_ROUTE):
+        late: list[Tried] = []
         for endpoint, clients in _clients(knowledge, id_).items():
-            waited = [(each, each.back_ns) for each in clients if each.back_ns is not None and not each.before]
-            tried = Tried(endpoint, [each.finding for each, _ in waited], [])
-            late = min(back for _, back in waited) - tried.first_ns if waited else 0
-            if late < MIN_LATE:
-                continue
-            text = (
-                f"{address(endpoint)} did not listen until {duration(late)} after {tried.findings[0].client} began "
-                f"to connect ({counted(tried.attempts, 'attempt')})"
-            )
-            yield _diagnosis(
-                "listener-late",
-                "note",
-                [tried],
-                text,
-                "no action needed: ZeroMQ clients retry until the server listens; start the server first if the "
-                "delay matters",
-            )
+            waited = [each for each in clients if each.back_ns is not None and not each.before]
+            back_ns = min((each.back_ns or 0 for each in waited), default=0)
+            tried = Tried(endpoint, [each.finding for each in waited], [], back_ns)
+            if waited and tried.waited_ns >= MIN_LATE:
+                late.append(tried)
+        for of_host in grouped((each.endpoint[0], each) for each in late).values():
+            for same in divided_at_pauses(of_host, attrgetter("first_ns"), MIN_LATE):
+                yield _late_diagnosis(same)
+
+
+def _late_diagnosis(tried: list[Tried]) -> Diagnosis:
+    ascending = sorted(tried, key=attrgetter("waited_ns"))
+    after = " to ".join(dict.fromkeys(duration(each.waited_ns) for each in (ascending[0], ascending[-1])))
+    attempts, client = counted(sum(each.attempts for each in tried), "attempt"), tried[0].findings[0].client
+    return _diagnosis(
+        "listener-late",
+        "note",
+        tried,
+        f"{_where(tried)} did not listen until {after} after {client} began to connect ({attempts})",
+        "no action needed: ZeroMQ clients retry until the server listens; start the server first if the delay matters",
+    )
 
 
 NOT_LET_IN = InVain(

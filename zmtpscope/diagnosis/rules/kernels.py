@@ -17,6 +17,7 @@ from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
+from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
 
 UNANSWERED = "jupyter-unanswered"
 WRONG_SIGNATURE = "JUPYTER-01"
@@ -162,9 +163,27 @@ def _busy(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 continue
             since, waiting = published.busy, client.rhythm.since(published.busy.ns)
             has_replied = kernel.rhythm is not None and kernel.rhythm.last.ns > since.ns
-            if waiting and not has_replied and knowledge.last_ns - since.ns >= MIN_BUSY:
+            is_long = knowledge.last_ns - since.ns >= MIN_BUSY
+            if waiting and not has_replied and is_long and not _is_held_up(published, knowledge):
                 yield _busy_diagnosis(connection, other, waiting, knowledge.last_ns)
                 break
+
+
+def _is_held_up(published: ObservedJupyter, knowledge: Knowledge) -> bool:
+    """Whether a kernel has replied to the request since, to a program that forwards its status."""
+    assert published.busy is not None
+    return published.busy_with is not None and _answered(knowledge).get(published.busy_with, 0) > published.busy.ns
+
+
+@once
+def _answered(knowledge: Knowledge) -> dict[str, int]:
+    """Return the time of the last reply to each Jupyter request, on any connection."""
+    found: dict[str, int] = {}
+    for side in (side for each in knowledge.connections for side in each.sides):
+        if side.jupyter is not None and side.socket_type not in PUBLISHERS_AND_RADIO:
+            for id_, ns in side.jupyter.responses.items():
+                found[id_] = max(ns, found.get(id_, 0))
+    return found
 
 
 def _is_same_kernel(shell: ObservedConnection, published: ObservedJupyter) -> bool:
@@ -225,7 +244,7 @@ TABLE = (
         "Requests wait for a Jupyter kernel that is busy",
         "The last status that a kernel published is not idle, for at least 10 s, and a client has sent requests to "
         "it since. A note only: a long computation looks the same as an endless one.",
-        "The kernel published idle or sent a reply to the client since, or no request is pending.",
+        "The kernel published idle or sent a reply to the client since, on any connection, or no request is pending.",
         _busy,
         ("fell-silent",),
     ),

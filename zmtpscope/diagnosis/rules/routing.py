@@ -137,6 +137,8 @@ MIN_ASKED = 3
 MIN_WAIT, LONG_WAIT = 3 * SECOND, 10 * SECOND
 MAX_FEW = 8
 """A client that sends more messages without any answer sends a stream that needs none."""
+MIN_REGULAR, REGULAR = 4, 2
+"""Minimum number of regular messages, whose longest pause is at most this many times the average one."""
 SAME_SIZE = 2
 """The largest frames of both differ by at most this factor: they send messages of the same kind."""
 
@@ -186,7 +188,7 @@ def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 def _nobody_answered(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one note for each endpoint at which a ROUTER sent nothing to any client."""
     for endpoint, connections in knowledge.by_endpoint.items():
-        if any(each.server.rhythm is not None for each in connections):
+        if any(each.server.rhythm is not None or _expects_nothing(each.client.rhythm) for each in connections):
             continue
         waited = [(wait, each) for each in connections if (wait := _waits(each, knowledge.last_ns)) >= LONG_WAIT]
         if not waited:
@@ -208,6 +210,13 @@ def _nobody_answered(knowledge: Knowledge) -> Iterator[Diagnosis]:
             about=(each for _, each in waited),
             proven=False,
         )
+
+
+def _expects_nothing(rhythm: ObservedRhythm | None) -> bool:
+    """Whether a client sent message after message, at regular times, without an answer to any, as for heartbeats."""
+    if rhythm is None or rhythm.count < MIN_REGULAR or rhythm.lasted_ns < MIN_WAIT:
+        return False
+    return rhythm.longest_ns * (rhythm.count - 1) <= REGULAR * rhythm.lasted_ns
 
 
 def _waits(connection: ObservedConnection, now: int) -> int:
@@ -286,7 +295,8 @@ TABLE = (
         "the messages differ in size, and where a ROUTER sent nothing to any client, and a DEALER waits for 10 s after "
         "a few messages.",
         "The ROUTER sends anything to that client, or leaves more clients without an answer than it answers, the "
-        "client's messages are of another size, or were not acknowledged.",
+        "client's messages are of another size, or were not acknowledged; or a client sends at regular times although "
+        "the ROUTER answers none.",
         _client_unanswered,
         ("fell-silent",),
     ),
