@@ -203,3 +203,28 @@ def test_a_port_scan_and_its_copies_in_the_capture_lose_no_answer() -> None:
 
 def test_an_answer_that_arrives_at_the_second_attempt_is_not_lost() -> None:
     assert told_of(_answered_in_vain(0, 2, 1), _connected(5, 9, 3)).keys() <= {"listener-late", "peer-departed"}
+
+
+def test_more_connections_than_a_firewall_allows_a_host_are_no_sign_that_nothing_listens() -> None:
+    served = Talk(9, at=0).handshake("DEALER", "ROUTER")
+    for _ in range(8):
+        served.message(CLIENT, b"ask").message(SERVER, b"answer").wait(1)
+    (diagnosis,) = told_of(served, *_refused(20, 30, 2)).values()
+    assert diagnosis.text.startswith(
+        "10.0.0.1:5555 refuses connections, although it serves 1 connection of 10.0.0.2 meanwhile"
+    )
+    assert "limit" in diagnosis.hint
+
+
+def test_an_old_connection_on_which_nothing_arrives_does_not_show_that_a_server_runs() -> None:
+    old = Talk(9, at=0).handshake("DEALER", "ROUTER").message(SERVER, b"before").wait(6).message(CLIENT, b"ask")
+    assert told_of(old, *_refused(20, 30, 2))["connection-refused"].text.startswith("Nothing listens at 10.0.0.1:5555")
+
+
+def test_a_socket_with_two_endpoints_of_which_one_refuses_is_named() -> None:
+    served = Talk(9, at=0, port=5556).handshake("DEALER", "ROUTER").wait(5).message(SERVER, b"x")
+    diagnosis = told_of(served, *_refused(20, 30, 0.1))["connection-refused"]
+    assert diagnosis.text.endswith("; DEALER 10.0.0.2 is connected to ROUTER 10.0.0.1:5556 meanwhile")
+    assert "ZMQ_IMMEDIATE" in diagnosis.hint
+    subscriber = Talk(9, at=0, port=5556).handshake("SUB", "PUB").wait(5).message(SERVER, b"x")
+    assert "ZMQ_IMMEDIATE" not in told_of(subscriber, *_refused(20, 30, 0.1))["connection-refused"].hint

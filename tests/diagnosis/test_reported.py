@@ -282,6 +282,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "error REP 10.71.0.1:5555 acknowledges no data of REQ 10.71.0.2 since packet 57: a firewall rejects it (ICMP), "
         "sent again 6 times in 8.69 s; 1 message may not have arrived",
     ),
+    "connections-limited": (
+        "error 10.71.0.1:5555 refuses connections, although it serves 3 connections of 10.71.0.2 meanwhile: 10.71.0.2 "
+        "tried 121 times in 6.0 s to reach 10.71.0.1:5555",
+    ),
     "szrpc-healthy": (),
     "szrpc-workers-missing": (
         'note likely: ROUTER 10.88.0.1:9990 sent nothing to any client: DEALER "localhost-30101c1a" 10.88.0.2 has been '

@@ -22,6 +22,7 @@ from zmtpscope.diagnosis.rules import (
     matching,
     middleboxes,
     misusing,
+    not_listening,
     overloading,
     pairing,
     passing_over,
@@ -44,6 +45,7 @@ from zmtpscope.diagnosis.rules import (
 TABLES = (
     acknowledging.TABLE,
     middleboxes.TABLE,
+    not_listening.TABLE,
     connecting.TABLE,
     contents.TABLE,
     delimiters.TABLE,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from ipaddress import ip_address
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -108,7 +108,7 @@ class InVain(NamedTuple):
     patience: int
 
 
-def _in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnosis]]:
+def in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnosis]]:
     """Return the function of a rule that finds endpoints which clients did not reach before the capture ended."""
 
     def find(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -181,19 +181,23 @@ def _last(connections: list[ObservedConnection]) -> list[ObservedConnection]:
 def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list[str]:
     """Return up to three other clients that were connected at the first attempt and remained connected.
 
-    Or that connected between the attempts, and stayed so for long.
+    Or that connected between the attempts, and stayed so for long; and other connections of the same clients, if the
+    server sends on these.
     """
     clients = {each.client for each in tried.findings}
     found: dict[str, None] = {}
+    own: Counter[str] = Counter()
     for each in knowledge.by_endpoint.get(tried.endpoint, ()):
         client, is_between = each.client.ip, _is_between(each, tried)
+        is_serving = each.start.ns < tried.first_ns < (each.server.last_ns or 0)
+        own[client] += client in clients and is_serving and is_agreed(each)
         is_meanwhile = each.start.ns < tried.first_ns + patience and each.last_ns > tried.first_ns
         if client in clients or not (is_meanwhile or is_between) or not is_agreed(each) or len(found) == MAX_SERVED:
             continue
         ending, least = ending_of(each), each.start.ns + MIN_SERVED if is_between else tried.first_ns
         if ending is None or ending.moment.ns > least:
             found[client] = None
-    return list(found)
+    return [*found, *(f"{counted(count, 'connection')} of {client}" for client, count in own.items() if count)]
 
 
 def _is_between(connection: ObservedConnection, tried: Tried) -> bool:
@@ -274,21 +278,6 @@ def _late_diagnosis(tried: list[Tried]) -> Diagnosis:
     )
 
 
-NOT_LET_IN = InVain(
-    REFUSED,
-    Words(
-        "Nothing listens at {where}",
-        "start the server, or correct the address and port of the client; check that the server binds to an address "
-        "that other hosts reach, not to 127.0.0.1",
-    ),
-    Words(
-        "{where} refuses connections, although it serves {others} meanwhile",
-        "the program runs: a firewall or load balancer answers this client with RST, or the program keeps its "
-        "connections but has stopped listening; compare the network and rules of this client with the clients that "
-        "are served",
-    ),
-    patience=0,
-)
 NOT_ANSWERED = InVain(
     UNANSWERED,
     Words(
@@ -341,40 +330,13 @@ def _answer_lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield endpoints whose answers clients do not receive: they repeat SYNs that were answered."""
     lost = [each for each in knowledge.findings if each.id == HALF_OPEN and each.severity == "warn"]
     subjects = {address(each.endpoint) for each in lost if each.endpoint}
-    yield from (each for each in _in_vain("answer-lost", ANSWER_LOST)(knowledge) if each.subject in subjects)
-
-
-def _refused(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield refused endpoints, one diagnosis for two hosts that refuse each other; name served loopback addresses."""
-    found = {each.subject: each for each in _in_vain("connection-refused", NOT_LET_IN)(knowledge)}
-    mutual, served = _mutual(knowledge), _served_loopback(knowledge)
-    while found:
-        subject = next(iter(found))
-        diagnosis = found.pop(subject)
-        other, elsewhere = found.pop(mutual.get(subject, ""), None), served.get(subject)
-        if other is not None:
-            diagnosis = replace(
-                diagnosis,
-                text=f"{subject} and {other.subject} connect to each other, and neither binds: {diagnosis.count} and "
-                f"{other.count} attempts were refused",
-                hint="bind the one with the stable address, and connect the other",
-                evidence=diagnosis.evidence + other.evidence,
-                count=diagnosis.count + other.count,
-                explains=diagnosis.explains | other.explains,
-            )
-        elif elsewhere is not None:
-            diagnosis = replace(
-                diagnosis,
-                text=f"{diagnosis.text}; {elsewhere} on the same host is served",
-                hint=f"connect to {elsewhere}, since localhost may be 127.0.0.1 or ::1, or let the server bind to both",
-            )
-        yield diagnosis
+    yield from (each for each in in_vain("answer-lost", ANSWER_LOST)(knowledge) if each.subject in subjects)
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield unanswered endpoints, each with the evidence that its host is up, if there is any."""
     first = {address(each.endpoint): each for each in knowledge.findings if each.id == UNANSWERED and each.endpoint}
-    for diagnosis in _in_vain("connection-unanswered", NOT_ANSWERED)(knowledge):
+    for diagnosis in in_vain("connection-unanswered", NOT_ANSWERED)(knowledge):
         finding = first.get(diagnosis.subject)
         if finding is None or finding.endpoint is None or diagnosis.hint != NOT_ANSWERED.nobody.hint:
             yield diagnosis
@@ -414,49 +376,7 @@ def _answers(connection: ObservedConnection, ns: int) -> bool:
     return connection.start.ns <= soon < (connection.server.last_ns or 0)
 
 
-def _mutual(knowledge: Knowledge) -> dict[str, str]:
-    """Return pairs of endpoints, as subjects, whose hosts refused each other and never served a connection."""
-    tried = {
-        (each.client, each.endpoint[0]): each.endpoint
-        for each in knowledge.findings
-        if each.id == REFUSED and each.client and each.endpoint and each.endpoint not in knowledge.by_endpoint
-    }
-    return {
-        address(endpoint): address(tried[host, client])
-        for (client, host), endpoint in tried.items()
-        if client != host and (host, client) in tried
-    }
-
-
-def _served_loopback(knowledge: Knowledge) -> dict[str, str]:
-    """Return the refused loopback addresses, as subjects, each with the address that serves the same port."""
-    served = {
-        port: (ip, port)
-        for (ip, port), connections in knowledge.by_endpoint.items()
-        if ip_address(ip).is_loopback and any(map(is_agreed, connections))
-    }
-    return {
-        address(each.endpoint): address(served[each.endpoint[1]])
-        for each in knowledge.findings
-        if each.endpoint and each.endpoint[1] in served and ip_address(each.endpoint[0]).is_loopback
-        if each.endpoint != served[each.endpoint[1]]
-    }
-
-
 TABLE = (
-    Rule(
-        "connection-refused",
-        "error",
-        "Connection refused: nothing listens on the port",
-        "Every SYN of the clients was answered with RST, and no attempt succeeded before the end of the capture. A "
-        "capture shows the refusal, not its reason: the program may not run, or may be bound to another address. "
-        "Other clients that are connected to the endpoint are named: then the program runs. A warning if the clients "
-        "were connected before, a note for the first 10 s. If two hosts refuse each other, both connect and neither "
-        "binds.",
-        "A later attempt of any client succeeds, or nothing shows that the endpoint is ZeroMQ: neither a connection "
-        "to it nor retry intervals, which libzmq randomises.",
-        _refused,
-    ),
     Rule(
         "connection-unanswered",
         "error",
@@ -487,7 +407,7 @@ TABLE = (
         "ICMP messages answered the SYNs of the clients: administratively prohibited, or port unreachable, which no "
         "host sends for a closed TCP port. The source address of the ICMP messages shows which firewall sent them.",
         "A later attempt of any client succeeds.",
-        _in_vain("connection-rejected", NOT_ALLOWED),
+        in_vain("connection-rejected", NOT_ALLOWED),
     ),
     Rule(
         "host-unreachable",
@@ -496,7 +416,7 @@ TABLE = (
         "ICMP messages answered the SYNs of the clients: host or network unreachable. A router sends them if the "
         "host does not answer ARP, or if the router has no route.",
         "A later attempt of any client succeeds.",
-        _in_vain("host-unreachable", NOT_REACHED),
+        in_vain("host-unreachable", NOT_REACHED),
     ),
     Rule(
         "listener-late",
