@@ -52,7 +52,7 @@ class Refusals:
         """Last ZMTP connection of each client and proxy."""
 
     def evaluate(self, relayed: Relayed) -> None:
-        """Count a connection."""
+        """Add a connection that asked a proxy for a target: a refusal, or ZMTP through the proxy."""
         client, proxy, port = _ends(relayed)
         if relayed.refusal is None:
             self.granted[client, proxy, port] = relayed
@@ -92,7 +92,7 @@ class OthersAtEndpoints:
         self.endpoints = endpoints
 
     def evaluate(self, opened: WithoutZmtp) -> None:
-        """Count a connection."""
+        """Add a connection without ZMTP, by client, endpoint and finding."""
         key = (*_ends(opened), opened.finding)
         first, last, count = self.opened.get(key, (opened, opened, 0))
         self.opened[key] = min(first, opened, key=_began), max(last, opened, key=_began), count + 1

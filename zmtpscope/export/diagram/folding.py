@@ -62,8 +62,9 @@ class Folding:
         self._few: list[Event] = []
         """The counted events, while they are at most `FEW`."""
         self._names: Counter[str] = Counter()
+        """Number of counted events by name."""
         self._time = self._until = 0
-        """Time of the last counted event. `_names` counts them; `_time` is the time of the first."""
+        """Times of the first and the last counted event."""
 
     def feed(self, step: Event, key: object) -> None:
         """Add an event."""

@@ -30,7 +30,7 @@ class Cuts:
         """The last gap that is counted but not printed."""
 
     def add(self, gap: Record, files: Files) -> None:
-        """Count a gap."""
+        """Add a gap that is not printed: to the count and the missing octets."""
         self.count += 1
         self.octets += gap.own["bytes"]
         self.last = gap, files

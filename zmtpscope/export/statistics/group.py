@@ -65,7 +65,7 @@ class Group:
         self._count_intervals(tally, rows)
 
     def add_gap(self, row: int, octets: int) -> None:
-        """Count a gap."""
+        """Count a gap of `octets` lost octets in a row."""
         self._fill()
         self.gaps[row] += 1
         self.gap_octets[row] += octets
