@@ -151,12 +151,13 @@ NO_ATTEMPTS = LastAttempts(0, False)
 
 
 def _attempts(knowledge: Knowledge) -> dict[Ends, LastAttempts]:
-    found = grouped(
-        (each.ends, LastAttempts(each.moment.ns, each.severity == "warn"))
-        for each in knowledge.findings
-        if each.id in FAILED and each.ends is not None
-    )
-    return {ends: max(attempts) for ends, attempts in found.items()}
+    return {
+        ends: max(
+            (LastAttempts(each.moment.ns, each.severity == "warn") for each in findings if each.id in FAILED),
+            default=NO_ATTEMPTS,
+        )
+        for ends, findings in knowledge.findings_by_ends.items()
+    }
 
 
 Kind = tuple[Endpoint, str | None]

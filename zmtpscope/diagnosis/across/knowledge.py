@@ -92,6 +92,11 @@ class Knowledge:
         return grouped((each.ends, each) for each in self.connections)
 
     @cached_property
+    def findings_by_ends(self) -> dict[Ends, list[RunFinding]]:
+        """The findings without a connection about each client and endpoint."""
+        return grouped((each.ends, each) for each in self.findings if each.ends is not None)
+
+    @cached_property
     def by_client(self) -> dict[tuple[Ends, str | None], list[ObservedConnection]]:
         """The connections of each client (address, and identity or None) to each endpoint, in order of start."""
         return grouped(((each.ends, each.client.identity), each) for each in self.connections)

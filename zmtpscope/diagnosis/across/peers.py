@@ -104,7 +104,11 @@ Known = tuple[str | None, str | None]
 
 
 def _connecting(knowledge: Knowledge) -> Iterator[Peer]:
-    attempts = grouped((each.ends, each) for each in knowledge.findings if each.id in ATTEMPTS and each.ends)
+    attempts = {
+        ends: failed
+        for ends, findings in knowledge.findings_by_ends.items()
+        if (failed := [each for each in findings if each.id in ATTEMPTS])
+    }
     for ends in {**knowledge.by_ends, **attempts}:
         known = grouped(
             ((each.client.identity or None, each.client.socket_type), each) for each in knowledge.by_ends.get(ends, ())

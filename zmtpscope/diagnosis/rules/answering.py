@@ -5,12 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
-from operator import attrgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.hanging import MIN_PATIENCE_NS, Hanging, client_of, given_up, hanging
 from zmtpscope.diagnosis.across.hops import Repetitions, asked_again, last_answered, next_hop
-from zmtpscope.diagnosis.across.knowledge import Knowledge, once
+from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import Ends, ObservedConnection
@@ -117,19 +116,13 @@ def _may_have_waited(waiting: Hanging, again: Repetitions, knowledge: Knowledge)
     if ready is None or waiting.oldest.ns - ready.ns > MIN_PATIENCE_NS:
         return False
     before, start = last_answered(waiting.oldest, knowledge), connection.start.ns
-    attempts = _attempts(knowledge).get(Ends(connection.sides[asker].ip, connection.endpoint), ())
+    ends = Ends(connection.sides[asker].ip, connection.endpoint)
+    attempts = sorted(each.moment.ns for each in knowledge.findings_by_ends.get(ends, ()))
     place = bisect_right(attempts, before)
     first = attempts[place] if place < len(attempts) and attempts[place] < start else None
     requests = (each.connection.requests for each in again.first)
     took = max((each.latency.most or 0 for each in requests if each is not None), default=0)
     return first is not None and waiting.until - first >= took
-
-
-@once
-def _attempts(knowledge: Knowledge) -> dict[Ends | None, list[int]]:
-    """Return the times of failed attempts to connect, by client address and endpoint, in order."""
-    in_order = sorted(knowledge.findings, key=attrgetter("moment.ns"))
-    return grouped((each.ends, each.moment.ns) for each in in_order)
 
 
 def _late_reply(

@@ -2,90 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
+from zmtpscope.diagnosis.across.attempts import MIN_LATE, Tried, clients_of, is_zeromq, tried_in_vain
 from zmtpscope.diagnosis.across.disconnects import passing
-from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed, was_told_to_exit
-from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding, once
+from zmtpscope.diagnosis.across.endings import was_told_to_exit
+from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, duration
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection
-from zmtpscope.dissect.findings.attempts import CONNECTED_BEFORE
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.findings.capturing import HALF_OPEN, NO_ROUTE, REFUSED, REJECTED, UNANSWERED
 from zmtpscope.findings.kinds import SEVERITIES, Severity
 from zmtpscope.grouping import divided_at_pauses, grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
-MIN_LATE = SECOND
-"""A client that connects within this time (ns) has lost nothing: clients of libzmq often start before their servers."""
 MIN_OUTAGE = 10 * SECOND
 """A peer that is away for this long (ns) was not just restarted."""
-
-
-class Tried(NamedTuple):
-    """Attempts at an endpoint with one outcome; `before` are earlier connections of the same clients that ended.
-
-    `back_ns` is the start of the first connection after them, or 0.
-    """
-
-    endpoint: Endpoint
-    findings: list[RunFinding]
-    before: list[ObservedConnection]
-    back_ns: int = 0
-
-    @property
-    def attempts(self) -> int:
-        """The number of attempts."""
-        return sum(each.times for each in self.findings)
-
-    @property
-    def first_ns(self) -> int:
-        """The time of the first attempt (ns)."""
-        return min(each.moment.ns for each in self.findings)
-
-    @property
-    def waited_ns(self) -> int:
-        """The time from the first attempt to the first connection (ns)."""
-        return self.back_ns - self.first_ns
-
-
-class Client(NamedTuple):
-    """The attempts of one client between two of its connections.
-
-    `before` are its connections that had ended before; `back_ns` is the start of its next connection, or None.
-    """
-
-    finding: RunFinding
-    before: list[ObservedConnection]
-    back_ns: int | None
-    is_accepted: bool
-    """Whether a later TCP connection was established, with any protocol."""
-
-
-def _clients(knowledge: Knowledge, id_: str) -> dict[Endpoint, list[Client]]:
-    """Return the clients whose attempts had the outcome `id_`, by endpoint."""
-    return grouped(
-        (finding.ends.endpoint, _client(finding, knowledge.by_ends.get(finding.ends, ())))
-        for finding in knowledge.findings
-        if finding.id == id_ and finding.ends is not None
-    )
-
-
-def _client(finding: RunFinding, connections: Sequence[ObservedConnection]) -> Client:
-    first = finding.moment.ns
-    before = [each for each in connections if end_of(each, first + 1) <= first]
-    later = [each for each in connections if each.start.ns > first]
-    return Client(finding, before, min((each.start.ns for each in later if _is_back(each)), default=None), bool(later))
-
-
-def _is_back(connection: ObservedConnection) -> bool:
-    """Whether a client reached its peer, or itself."""
-    return is_agreed(connection) or connection.finding("ZMTP-CONN-11") is not None
 
 
 class Words(NamedTuple):
@@ -106,107 +42,6 @@ class InVain(NamedTuple):
     nobody: Words
     serving: Words
     patience: int
-
-
-def in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnosis]]:
-    """Return the function of a rule that finds endpoints which clients did not reach before the capture ended."""
-
-    def find(knowledge: Knowledge) -> Iterator[Diagnosis]:
-        left: dict[str, list[Tried]] = {}
-        for endpoint, clients in _clients(knowledge, words.id).items():
-            vain = [each for each in clients if _is_in_vain(each, knowledge)]
-            if not vain:
-                continue
-            before = [connection for each in vain for connection in _last(each.before)]
-            tried = Tried(endpoint, [each.finding for each in vain], before)
-            others = _served_meanwhile(knowledge, tried, words.patience)
-            if not others and any(each.back_ns is not None and each.back_ns > tried.first_ns for each in clients):
-                continue  # the endpoint listens again, and these clients may have ended before
-            if before and not others:
-                left.setdefault(endpoint[0], []).append(tried)
-            elif before or _is_zeromq(tried, knowledge):
-                said = words.serving if others else words.nobody
-                text = said.text.format(where=address(endpoint), others=" and ".join(others))
-                text += f": {_attempts([tried])}"
-                yield _diagnosis(rule, _severity(knowledge, tried), [tried], text, said.hint)
-        for same in left.values():
-            for tried_at in divided_at_pauses(same, attrgetter("first_ns"), MIN_LATE):
-                is_ordered = any(was_told_to_exit(each) for tried in tried_at for each in tried.before)
-                severities = (_severity(knowledge, each) for each in tried_at)
-                severity = "note" if is_ordered else min(severities, key=SEVERITIES.index)
-                text = f"{words.nobody.text.format(where=_where(tried_at))} any more: {_attempts(tried_at)}"
-                yield _diagnosis(rule, severity, tried_at, text, words.nobody.hint)
-
-    return find
-
-
-def _is_rejected_too(finding: RunFinding, knowledge: Knowledge) -> bool:
-    """Whether ICMP rejected other attempts of the client. Hosts limit ICMP messages, so some attempts get none."""
-    return finding.id == UNANSWERED and finding.ends in _rejected(knowledge)
-
-
-@once
-def _rejected(knowledge: Knowledge) -> frozenset[Ends | None]:
-    """Return the clients and endpoints between which ICMP rejected an attempt."""
-    return frozenset(each.ends for each in knowledge.findings if each.id in (REJECTED, NO_ROUTE))
-
-
-def _is_in_vain(client: Client, knowledge: Knowledge) -> bool:
-    """Whether to report the attempts of a client: they all failed, and no firewall rejected some of them."""
-    return client.back_ns is None and not client.is_accepted and not _is_rejected_too(client.finding, knowledge)
-
-
-def _is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
-    """Whether an endpoint is known to use ZeroMQ, by connections of others or by the intervals between attempts.
-
-    Earlier connections of the same client without ZMTP show another protocol.
-    """
-    if any(each.severity == "warn" and CONNECTED_BEFORE not in each.text for each in tried.findings):
-        return True
-    return tried.attempts > 1 and tried.endpoint in knowledge.by_endpoint
-
-
-MAX_SERVED = 3
-MIN_SERVED = 2 * SECOND
-"""A client that connected between the attempts of another one stayed so for this long (ns): they tried meanwhile."""
-
-
-def _last(connections: list[ObservedConnection]) -> list[ObservedConnection]:
-    """Return the connections that ended last: the outage began then, not when an earlier connection ended."""
-    ends = [(each, ending.moment.ns) for each in connections if (ending := ending_of(each)) is not None]
-    last = max((end for _, end in ends), default=0)
-    return [each for each, end in ends if last - end < MIN_LATE]
-
-
-def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list[str]:
-    """Return up to three other clients that were connected at the first attempt and remained connected.
-
-    Or that connected between the attempts, and stayed so for long; and other connections of the same clients, if the
-    server sends on these.
-    """
-    clients = {each.client for each in tried.findings}
-    found: dict[str, None] = {}
-    own: Counter[str] = Counter()
-    for each in knowledge.by_endpoint.get(tried.endpoint, ()):
-        client, is_between = each.client.ip, _is_between(each, tried)
-        is_serving = each.start.ns < tried.first_ns < (each.server.last_ns or 0)
-        own[client] += client in clients and is_serving and is_agreed(each)
-        is_meanwhile = each.start.ns < tried.first_ns + patience and each.last_ns > tried.first_ns
-        if client in clients or not (is_meanwhile or is_between) or not is_agreed(each) or len(found) == MAX_SERVED:
-            continue
-        ending, least = ending_of(each), each.start.ns + MIN_SERVED if is_between else tried.first_ns
-        if ending is None or ending.moment.ns > least:
-            found[client] = None
-    return [*found, *(f"{counted(count, 'connection')} of {client}" for client, count in own.items() if count)]
-
-
-def _is_between(connection: ObservedConnection, tried: Tried) -> bool:
-    """Whether a connection began between two attempts of a client that had the same outcome."""
-    start = connection.start
-    return any(
-        each.moment.ns <= start.ns and each.moment.file == start.file and (start.packet or 0) < each.last_packet
-        for each in tried.findings
-    )
 
 
 def _severity(knowledge: Knowledge, tried: Tried) -> Severity:
@@ -254,7 +89,7 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for the endpoints of a host that clients tried at the same time, and had never reached."""
     for id_ in (REFUSED, UNANSWERED, REJECTED, NO_ROUTE):
         late: list[Tried] = []
-        for endpoint, clients in _clients(knowledge, id_).items():
+        for endpoint, clients in clients_of(knowledge, id_).items():
             waited = [each for each in clients if each.back_ns is not None and not each.before]
             back_ns = min((each.back_ns or 0 for each in waited), default=0)
             tried = Tried(endpoint, [each.finding for each in waited], [], back_ns)
@@ -278,6 +113,32 @@ def _late_diagnosis(tried: list[Tried]) -> Diagnosis:
     )
 
 
+def in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnosis]]:
+    """Return the function of a rule that finds endpoints which clients did not reach before the capture ended."""
+
+    def find(knowledge: Knowledge) -> Iterator[Diagnosis]:
+        tried = list(tried_in_vain(knowledge, words.id, words.patience))
+        for each in tried:
+            if not each.was_left and (each.before or is_zeromq(each, knowledge)):
+                said = words.serving if each.served else words.nobody
+                text = said.text.format(where=address(each.endpoint), others=" and ".join(each.served))
+                text += f": {_attempts([each])}"
+                yield _diagnosis(rule, _severity(knowledge, each), [each], text, said.hint)
+        for same in grouped((each.endpoint[0], each) for each in tried if each.was_left).values():
+            for at_once in divided_at_pauses(same, attrgetter("first_ns"), MIN_LATE):
+                yield _left(rule, words.nobody, at_once, knowledge)
+
+    return find
+
+
+def _left(rule: str, words: Words, tried: list[Tried], knowledge: Knowledge) -> Diagnosis:
+    """Return the diagnosis for endpoints of one host that clients lost at the same time."""
+    is_ordered = any(was_told_to_exit(before) for each in tried for before in each.before)
+    severity = "note" if is_ordered else min((_severity(knowledge, each) for each in tried), key=SEVERITIES.index)
+    text = f"{words.text.format(where=_where(tried))} any more: {_attempts(tried)}"
+    return _diagnosis(rule, severity, tried, text, words.hint)
+
+
 NOT_ANSWERED = InVain(
     UNANSWERED,
     Words(
@@ -292,17 +153,21 @@ NOT_ANSWERED = InVain(
     ),
     patience=SECOND,
 )
+
 BY_FIREWALL = (
     "allow the port in the firewall of that host or on the path: REJECT rules answer like this, and the program may "
     "be running"
 )
+
 NOT_ALLOWED = InVain(
     REJECTED,
     Words("A firewall rejects connections to {where} (ICMP destination unreachable)", BY_FIREWALL),
     Words("A firewall rejects connections to {where} (ICMP), although it serves {others} meanwhile", BY_FIREWALL),
     patience=0,
 )
+
 NO_HOST_HINT = "the host is down, its address is wrong, or a route is missing on the path"
+
 NOT_REACHED = InVain(
     NO_ROUTE,
     Words("{where} cannot be reached (ICMP host or network unreachable)", NO_HOST_HINT),
@@ -314,6 +179,7 @@ ONE_WAY_HINT = (
     "the server runs: check firewalls on the host of the client and on the path for dropped packets of the server, and "
     "whether its answers take another route"
 )
+
 ANSWER_LOST = InVain(
     HALF_OPEN,
     Words("{where} answers connection attempts, but the answers do not reach the client", ONE_WAY_HINT),

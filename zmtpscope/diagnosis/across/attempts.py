@@ -1,0 +1,168 @@
+"""Attempts of clients to connect: which endpoints they never reached, and which others these served meanwhile."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
+from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding
+from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
+from zmtpscope.dissect.findings.attempts import CONNECTED_BEFORE
+from zmtpscope.findings.capturing import NO_ROUTE, REJECTED, UNANSWERED
+from zmtpscope.grouping import grouped
+from zmtpscope.records import SECOND
+from zmtpscope.words import counted
+
+MIN_LATE = SECOND
+"""A client that connects within this time (ns) has lost nothing: clients of libzmq often start before their servers."""
+
+
+class Tried(NamedTuple):
+    """Attempts at an endpoint with one outcome; `before` are earlier connections of the same clients that ended.
+
+    `back_ns` is the start of the first connection after them, or 0.
+    """
+
+    endpoint: Endpoint
+    findings: list[RunFinding]
+    before: list[ObservedConnection]
+    back_ns: int = 0
+    served: Sequence[str] = ()
+    """Other clients that the endpoint served meanwhile."""
+
+    @property
+    def was_left(self) -> bool:
+        """Whether the clients had been connected, and the endpoint serves no others."""
+        return bool(self.before) and not self.served
+
+    @property
+    def attempts(self) -> int:
+        """The number of attempts."""
+        return sum(each.times for each in self.findings)
+
+    @property
+    def first_ns(self) -> int:
+        """The time of the first attempt (ns)."""
+        return min(each.moment.ns for each in self.findings)
+
+    @property
+    def waited_ns(self) -> int:
+        """The time from the first attempt to the first connection (ns)."""
+        return self.back_ns - self.first_ns
+
+
+class Client(NamedTuple):
+    """The attempts of one client between two of its connections.
+
+    `before` are its connections that had ended before; `back_ns` is the start of its next connection, or None.
+    """
+
+    finding: RunFinding
+    before: list[ObservedConnection]
+    back_ns: int | None
+    is_accepted: bool
+    """Whether a later TCP connection was established, with any protocol."""
+
+
+def clients_of(knowledge: Knowledge, id_: str) -> dict[Endpoint, list[Client]]:
+    """Return the clients whose attempts had the outcome `id_`, by endpoint."""
+    return grouped(
+        (finding.ends.endpoint, _client(finding, knowledge.by_ends.get(finding.ends, ())))
+        for finding in knowledge.findings
+        if finding.id == id_ and finding.ends is not None
+    )
+
+
+def _client(finding: RunFinding, connections: Sequence[ObservedConnection]) -> Client:
+    first = finding.moment.ns
+    before = [each for each in connections if end_of(each, first + 1) <= first]
+    later = [each for each in connections if each.start.ns > first]
+    return Client(finding, before, min((each.start.ns for each in later if _is_back(each)), default=None), bool(later))
+
+
+def _is_back(connection: ObservedConnection) -> bool:
+    """Whether a client reached its peer, or itself."""
+    return is_agreed(connection) or connection.finding("ZMTP-CONN-11") is not None
+
+
+def tried_in_vain(knowledge: Knowledge, id_: str, patience: int) -> Iterator[Tried]:
+    """Yield the endpoints that clients never reached before the capture ended.
+
+    `id_` is the outcome of their attempts, `patience` the longest time that an attempt may have waited for it (ns).
+    """
+    for endpoint, clients in clients_of(knowledge, id_).items():
+        vain = [each for each in clients if _is_in_vain(each, knowledge)]
+        if not vain:
+            continue
+        before = [connection for each in vain for connection in _last(each.before)]
+        tried = Tried(endpoint, [each.finding for each in vain], before)
+        served = _served_meanwhile(knowledge, tried, patience)
+        is_back = any(each.back_ns is not None and each.back_ns > tried.first_ns for each in clients)
+        if served or not is_back:  # otherwise the endpoint listens again, and these clients may have ended before
+            yield tried._replace(served=served)
+
+
+def _is_rejected_too(finding: RunFinding, knowledge: Knowledge) -> bool:
+    """Whether ICMP rejected other attempts of the client. Hosts limit ICMP messages, so some attempts get none."""
+    others = () if finding.ends is None else knowledge.findings_by_ends[finding.ends]
+    return finding.id == UNANSWERED and any(each.id in (REJECTED, NO_ROUTE) for each in others)
+
+
+def _is_in_vain(client: Client, knowledge: Knowledge) -> bool:
+    """Whether to report the attempts of a client: they all failed, and no firewall rejected some of them."""
+    return client.back_ns is None and not client.is_accepted and not _is_rejected_too(client.finding, knowledge)
+
+
+def is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
+    """Whether an endpoint is known to use ZeroMQ, by connections of others or by the intervals between attempts.
+
+    Earlier connections of the same client without ZMTP show another protocol.
+    """
+    if any(each.severity == "warn" and CONNECTED_BEFORE not in each.text for each in tried.findings):
+        return True
+    return tried.attempts > 1 and tried.endpoint in knowledge.by_endpoint
+
+
+MAX_SERVED = 3
+MIN_SERVED = 2 * SECOND
+"""A client that connected between the attempts of another one stayed so for this long (ns): they tried meanwhile."""
+
+
+def _last(connections: list[ObservedConnection]) -> list[ObservedConnection]:
+    """Return the connections that ended last: the outage began then, not when an earlier connection ended."""
+    ends = [(each, ending.moment.ns) for each in connections if (ending := ending_of(each)) is not None]
+    last = max((end for _, end in ends), default=0)
+    return [each for each, end in ends if last - end < MIN_LATE]
+
+
+def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list[str]:
+    """Return up to three other clients that were connected at the first attempt and remained connected.
+
+    Or that connected between the attempts, and stayed so for long; and other connections of the same clients, if the
+    server sends on these.
+    """
+    clients = {each.client for each in tried.findings}
+    found: dict[str, None] = {}
+    own: Counter[str] = Counter()
+    for each in knowledge.by_endpoint.get(tried.endpoint, ()):
+        client, is_between = each.client.ip, _is_between(each, tried)
+        is_serving = each.start.ns < tried.first_ns < (each.server.last_ns or 0)
+        own[client] += client in clients and is_serving and is_agreed(each)
+        is_meanwhile = each.start.ns < tried.first_ns + patience and each.last_ns > tried.first_ns
+        if client in clients or not (is_meanwhile or is_between) or not is_agreed(each) or len(found) == MAX_SERVED:
+            continue
+        ending, least = ending_of(each), each.start.ns + MIN_SERVED if is_between else tried.first_ns
+        if ending is None or ending.moment.ns > least:
+            found[client] = None
+    return [*found, *(f"{counted(count, 'connection')} of {client}" for client, count in own.items() if count)]
+
+
+def _is_between(connection: ObservedConnection, tried: Tried) -> bool:
+    """Whether a connection began between two attempts of a client that had the same outcome."""
+    start = connection.start
+    return any(
+        each.moment.ns <= start.ns and each.moment.file == start.file and (start.packet or 0) < each.last_packet
+        for each in tried.findings
+    )
