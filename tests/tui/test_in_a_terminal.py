@@ -65,6 +65,19 @@ def test_views_are_on_number_keys(tmp_path: Path) -> None:
         shown.wait_for("payload 0")
 
 
+def test_with_16_colours_cursor_and_problems_have_other_colours_than_the_rest(tmp_path: Path) -> None:
+    environment = {"XDG_CONFIG_HOME": str(tmp_path), "PYTHONPATH": str(ROOT), "TEXTUAL_COLOR_SYSTEM": "standard"}
+    command = [*COMMAND, "tui", CAPTURES / "problems/login-refused.pcap"]
+    with Terminal(command, 100, 30, environment) as shown:
+        shown.wait_for("c error  10.0.0.1:5555")
+        assert any("\x1b[41m" in line for line in shown.screen(styles=True)), "white on red"
+        shown.press("6")
+        shown.wait_for("SEVERITY")
+        shown.press("j")
+        shown.wait_until(lambda _: any("\x1b[7m" in line for line in shown.screen(4, styles=True)), "a cursor")
+        assert any("\x1b[31m" in line and "error" in line for line in shown.screen(styles=True))
+
+
 def test_it_fits_a_small_terminal(tmp_path: Path) -> None:
     with terminal(tmp_path, PUBSUB, columns=80, lines=24) as shown:
         shown.wait_for("19 messages", "a.topic")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -100,7 +101,8 @@ def served() -> Iterator[Served]:
 def test_a_page_for_who_has_the_address(served: Served) -> None:
     response = served.get(served.path)
     assert response.status == 200
-    assert b"pubsub.pcap" in response.body
+    assert b"<title>pubsub.pcap - zmtpscope</title>" in response.body
+    assert set(re.findall(rb"https?://[^/\"]*", response.body)) == {b"http://" + served.host.encode()}
     assert served.host.startswith("127.0.0.1:")
     assert len(served.path) > 30
 
@@ -185,6 +187,22 @@ def test_a_page_shows_the_capture_and_its_processes_end_with_it(served: Served) 
 
     asyncio.run(look())
     served.wait_for(1)
+
+
+def test_a_page_that_is_quit_prints_nothing_where_the_server_runs() -> None:
+    async def quit_page(served: Served) -> None:
+        async with ClientSession() as session, session.ws_connect(served.address + "ws?width=140&height=40") as page:
+            await _shown(page)
+            await page.send_json(["stdin", "q"])
+            async for _ in page:
+                pass
+
+    with Served() as served:
+        asyncio.run(quit_page(served))
+        served.wait_for(1)
+        served.process.terminate()
+        out, errors = served.process.communicate(timeout=PATIENCE)
+        assert (out, errors.count("\n")) == ("", 1)
 
 
 @pytest.mark.parametrize("number", some([signal.SIGINT, signal.SIGTERM, signal.SIGKILL], 3))

@@ -65,6 +65,8 @@ def tui(**given: Any) -> int:
     worker = start(lambda end: run(end, lambda: _open(given)))
     if "-" in given["files"]:
         _take_keyboard()
+    if not is_page():
+        print(f"opening {_title(given)} ...", end="\r", file=sys.stderr, flush=True)  # the interface is slow to import
     from zmtpscope.tui.screen import show
 
     return show(worker, _title(given), given["filter"].text if given["filter"] else "", is_page=is_page())

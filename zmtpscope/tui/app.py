@@ -133,8 +133,7 @@ class Inspector(App[None]):
 
     async def on_mount(self) -> None:
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell overwrote the screen
-        if self.profile.theme in self.available_themes:
-            self.theme = self.profile.theme
+        self._show_theme()
         self.records.rows.focus()
         self.records.filter_bar.set_history(self.profile.filters)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._end, 128 + signal.SIGTERM)
@@ -447,17 +446,23 @@ class Inspector(App[None]):
         """Set the theme, chosen from a menu if none is given."""
         names = sorted(self.available_themes)
         argument = argument or await self.push_screen_wait(Menu("Theme", [(name, name) for name in names]))
-        if not argument:
-            return
-        if argument not in self.available_themes:
+        if argument and argument not in names:
             raise CommandError(f"there is no theme {argument}: {', '.join(names)}")
-        self.theme = self.profile.theme = argument
+        self.profile.theme = argument or self.profile.theme
+        self._show_theme()
+
+    def _show_theme(self) -> None:
+        """Show the theme of the profile. With 16 colours its shades would be equal: those of the terminal are used."""
+        theme = self.available_themes.get(self.profile.theme)
+        if theme is not None:
+            own = "ansi-dark" if theme.dark else "ansi-light"
+            self.theme = own if self.console.color_system == "standard" else theme.name
 
     async def do_profile(self, argument: str) -> None:
         """Load a profile, or save the current look under a new name."""
         if argument in profiles.names():
             self.profile, self._profile_name = profiles.load(argument), argument
-            self.theme = self.profile.theme
+            self._show_theme()
             await self.records.take_look(self.profile)
         else:
             self._note_look()

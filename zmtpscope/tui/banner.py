@@ -13,6 +13,7 @@ class Banner(Static):
 
     DEFAULT_CSS = """
     Banner { height: auto; max-height: 2; padding: 0 1; color: $text-warning; background: $warning 15%; display: none; }
+    Banner:ansi { color: ansi_black; background: ansi_yellow; }
     """
 
     def __init__(self) -> None:

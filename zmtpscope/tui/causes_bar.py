@@ -20,6 +20,8 @@ class CausesBar(Static):
     CausesBar { height: auto; padding: 0 1; color: $text-warning; background: $warning 20%; display: none; }
     CausesBar { text-wrap: nowrap; text-overflow: ellipsis; }
     CausesBar.error { color: $text-error; background: $error 25%; }
+    CausesBar:ansi { color: ansi_black; background: ansi_yellow; }
+    CausesBar.error:ansi { color: ansi_bright_white; background: ansi_red; }
     """
 
     class Chosen(Message):

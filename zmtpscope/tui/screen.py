@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+import sys
 
 import msgspec
 
@@ -13,6 +14,7 @@ from zmtpscope.tui.page_driver import PageDriver
 from zmtpscope.tui.requests import Started
 from zmtpscope.tui.worker.process import WorkerProcess
 
+CLEAR_LINE = "\x1b[2K"
 LOST = 1
 """Exit code if the worker ended unexpectedly."""
 
@@ -29,6 +31,8 @@ def show(worker: WorkerProcess, what: str, filter: str, *, is_page: bool = False
         app = Inspector(worker.socket, what, filter)
         if is_page:
             app.driver_class = PageDriver
+        else:
+            print(CLEAR_LINE, end="", file=sys.stderr, flush=True)  # what was printed while this was imported
         app.run()
         return app.return_code or 0
     finally:

@@ -7,6 +7,7 @@ unguessable path, and rejects other host names (DNS rebinding).
 from __future__ import annotations
 
 import asyncio
+import html
 import logging
 import secrets
 import shlex
@@ -27,6 +28,7 @@ HEARTBEAT_SECONDS = 15.0
 """A page is closed when silent for twice as long."""
 END_SECONDS = 5.0
 """Time for a page to end by itself."""
+FONT_SIZE = 16
 MAX_PAGES = 16
 """Maximum open pages, each a process with its own capture."""
 LARGEST = (1000, 500)
@@ -42,7 +44,38 @@ POLICY = (
     "img-src 'self' data:; font-src 'self' data:; connect-src 'self' ws://{host}; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""A page loads from this server only. The library's page goes without its remote font."""
+"""A page loads from this server only."""
+
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>{title} - zmtpscope</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="{static}css/xterm.css">
+<script src="{static}js/textual.js"></script>
+<style>
+  html, body {{ margin: 0; height: 100%; background: #121212; }}
+  .textual-terminal {{ width: 100vw; height: 100vh; }}
+  #closed {{ display: none; position: absolute; inset: 0; z-index: 10; background: #121212; color: #e0e0e0; }}
+  #closed {{ font: 16px monospace; padding: 2em; }}
+  body.-closed #closed {{ display: block; }}
+  #closed a {{ color: inherit; }}
+</style>
+</head>
+<body>
+<div id="terminal" class="textual-terminal" data-session-websocket-url="{websocket}" data-font-size="{font_size}"></div>
+<div id="closed">The session has ended. <a href="">Start again</a></div>
+<script>
+  // keys go to the terminal without a click, also after a change of window
+  const focus = () => document.querySelector(".xterm-helper-textarea")?.focus();
+  new MutationObserver(focus).observe(document.getElementById("terminal"), {{childList: true, subtree: true}});
+  addEventListener("focus", focus);
+</script>
+</body>
+</html>
+"""
+"""The page, in place of the one of the library, which loads a font from another host."""
 
 
 class Page(AppService):
@@ -117,6 +150,17 @@ class PageServer(Server):
             page.cancel()
         if self._pages:
             await asyncio.wait(self._pages, timeout=2 * END_SECONDS)
+
+    async def handle_index(self, request: web.Request) -> web.Response:
+        """Return the page."""
+        router, base = request.app.router, self.public_url
+        page = PAGE.format(
+            title=html.escape(self.title),
+            static=base + str(router["static"].url_for(filename="/")).rstrip("/") + "/",
+            websocket=base.replace("http", "ws", 1) + str(router["websocket"].url_for()),
+            font_size=to_int(request.query.get("fontsize", ""), FONT_SIZE),
+        )
+        return web.Response(text=page, content_type="text/html")
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
         """Run the process of a page until it closes."""
