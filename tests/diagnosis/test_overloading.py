@@ -112,3 +112,13 @@ def test_clients_that_wait_for_each_other_are_a_note() -> None:
 def test_a_server_that_works_on_several_at_once_is_not_told() -> None:
     talks = [in_turn(number, [0.01] + [0.4] * 10) for number in range(4)]
     assert RULE not in told_of(*talks)
+
+
+def test_a_server_that_pauses_now_and_then_is_a_note() -> None:
+    diagnosis = told_of(in_turn(0, ([0.001] * 19 + [1.5]) * 3))["slow-reply"]
+    assert diagnosis.severity == "note"
+    assert diagnosis.text.endswith("took up to 1.5 s for 3 of 60 replies; half took 3.03 ms or less")
+
+
+def test_a_server_whose_replies_vary_is_not_told() -> None:
+    assert told_of(in_turn(0, [0.4, 1.6, 0.7, 1.1] * 8)) == {}

@@ -51,6 +51,11 @@ class Distribution:
                 return int(min(max(2 ** ((step + 0.5) / STEPS), self.least), self.most))
         return self.most
 
+    def above(self, duration: int) -> int:
+        """Return how many durations are longer, to the exactness of a step."""
+        step = int(log2(duration) * STEPS) if duration > 1 else 0
+        return sum(count for each, count in self.steps.items() if each > step)
+
     @property
     def median(self) -> int | None:
         """The median duration."""

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.hanging import LONG_NS, MANY_TIMES, MIN_OTHERS, latencies, longest_beside, slowest
+from zmtpscope.diagnosis.across.hanging import (
+    LONG_NS,
+    MANY_TIMES,
+    MIN_OTHERS,
+    SlowReply,
+    latencies,
+    longest_beside,
+    slowest,
+)
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, duration, name_of
-from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.durations import Distribution
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRequests
 from zmtpscope.grouping import grouped
@@ -115,7 +124,11 @@ def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
         beside = longest_beside(endpoint, since, until, knowledge)
         is_slow = worst.took >= max(LONG_NS, MANY_TIMES * beside) and usual.count - len(delayed) >= MIN_OTHERS
         types = connection.sides[asker].socket_type, connection.sides[1 - asker].socket_type
-        if types not in SLOW_HINTS or not is_slow or usual.median is None:
+        if types not in SLOW_HINTS or usual.median is None:
+            continue
+        if not is_slow:
+            if _are_few_slow(worst, usual):
+                yield _pauses(worst, replies, usual)
             continue
         late = [each for each in delayed if each.took >= LONG_NS]
         others, typical = usual.count - len(delayed), duration(usual.median)
@@ -134,6 +147,39 @@ def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
         )
 
 
+MAX_SHARE = 1 / 10
+"""Slow replies of a server that pauses now and then, as a fraction of all."""
+FAR_SLOWER = 100
+"""These take this many times as long as half of the replies."""
+
+
+def _are_few_slow(worst: SlowReply, usual: Distribution) -> bool:
+    """Whether a few replies, not only those of one time, took far longer than the others."""
+    few = usual.above(worst.took // MANY_TIMES) <= MAX_SHARE * usual.count
+    return few and worst.took >= max(LONG_NS, FAR_SLOWER * (usual.median or 0))
+
+
+def _pauses(worst: SlowReply, replies: Sequence[SlowReply], usual: Distribution) -> Diagnosis:
+    connection, least = worst.connection, worst.took // MANY_TIMES
+    assert connection.requests is not None
+    assert usual.median is not None
+    server, count = name_of(connection, 1 - connection.requests.asker), usual.above(least)
+    slow = [each for each in replies if each.took > least]
+    return Diagnosis.of(
+        "slow-reply",
+        "note",
+        server,
+        f"{server} took up to {duration(worst.took)} for {count} of {usual.count} replies; half took "
+        f"{duration(usual.median)} or less",
+        "check what that program does at these times (garbage collection, disk, another task), and whether these "
+        "requests need more work",
+        evidence=(Evidence(each.request.moment, "the request", each.request.ref) for each in slow[:MAX_EVIDENCE]),
+        about=slow,
+        count=count,
+        last_ns=max(each.request.moment.ns + each.took for each in slow),
+    )
+
+
 TABLE = (
     Rule(
         "slow-reply",
@@ -141,8 +187,9 @@ TABLE = (
         "A reply takes much longer than all others",
         "A REP, or a ROUTER with a REQ client, took at least a second for a reply, and three times as long as for "
         "any reply that was not pending at the same time, at least three of them. While a REP works on one request "
-        "all others wait. A capture does not show whether that request needed more work than others.",
-        "Another reply at that endpoint, at another time, took a third as long.",
+        "all others wait. Or a few replies, at most one in ten, took a hundred times as long as half of all. A "
+        "capture does not show whether these requests needed more work than others.",
+        "Many other replies at that endpoint, at another time, took a third as long.",
         _slow_replies,
     ),
     Rule(
