@@ -332,7 +332,7 @@ def test_what_octets_alone_tell_is_what_is_read_of_the_message(
     quick, first = records(Capture(packets), options(given, records=told))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SidePayloads, "dissect_at_once", lambda self, candidates, octets, size: None)
-        patch.setattr(SidePayloads, "tells_json", False)
+        patch.setattr(SidePayloads, "recognises_json", False)
         careful, second = records(Capture(packets), options(given, records=told))
     assert careful == quick
     assert first.summary.findings == second.summary.findings

@@ -17,7 +17,7 @@ from tests.zmtp.sides import MANY
 from zmtpscope.payloads.api import Claim
 from zmtpscope.payloads.headed import Headed
 from zmtpscope.payloads.messagepack import MessagePack
-from zmtpscope.payloads.side import told_at_once
+from zmtpscope.payloads.side import result_at_once
 
 FIRST_SECOND, LAST_SECOND = -62135596800, 253402300799
 """Of the years 1 and 9999."""
@@ -210,7 +210,7 @@ USUAL = st.dictionaries(st.text(max_size=3), st.recursive(PLAIN, lambda each: st
 @example(b"\x81\x91\x01\x02")
 @example(b"\xdc\x09\xc4" + b"\x01" * 2499 + b"\xa3key")
 def test_what_is_said_at_once_is_what_is_read(octets: bytes) -> None:
-    made = told_at_once(MessagePack(NOTHING), octets)
+    made = result_at_once(MessagePack(NOTHING), octets)
     if made is None:
         return
     read = dissected(MessagePack, octets)
@@ -221,6 +221,6 @@ def test_what_is_said_at_once_is_what_is_read(octets: bytes) -> None:
 @given(st.dictionaries(st.text(max_size=3), st.integers(-(2**63), 2**64 - 1) | st.text(max_size=5), max_size=3))
 def test_usual_maps_are_read_at_once(value: dict[str, Any]) -> None:
     value["key"] = [None, True, 1.5]
-    made = told_at_once(MessagePack(NOTHING), msgpack.packb(value))
+    made = result_at_once(MessagePack(NOTHING), msgpack.packb(value))
     assert made is not None
     assert made.fields == value

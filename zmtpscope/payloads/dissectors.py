@@ -22,7 +22,7 @@ class Dissector(NamedTuple):
     looks_in_front: bool = False
     socket_types: frozenset[str | None] | None = None
     automatic: bool = True
-    tells_at_once: bool = False
+    dissects_at_once: bool = False
     """Whether the class overrides `at_once`."""
     claims_at_once: bool = False
     """Whether the class overrides `claims_at_once`."""
@@ -96,7 +96,7 @@ JSON = Dissector(
     "json",
     "zmtpscope.payloads.json:JsonPayload",
     b"{[ \t\r\n\xef",
-    tells_at_once=True,
+    dissects_at_once=True,
     claims_at_once=True,
     framewise=True,
 )
@@ -120,7 +120,7 @@ OURS = (
         "messagepack",
         "zmtpscope.payloads.messagepack:MessagePack",
         bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)]),
-        tells_at_once=True,
+        dissects_at_once=True,
         claims_at_once=True,
         framewise=True,
     ),

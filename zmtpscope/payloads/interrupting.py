@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import FrameType, TracebackType
 
 from zmtpscope.payloads.registry import Registry
-from zmtpscope.payloads.side import claim_of, is_claimed_at_once, read_whole, told_at_once
+from zmtpscope.payloads.side import claim_of, is_claimed_at_once, read_whole, result_at_once
 
 SECONDS = 1.5
 """Seconds between checks. A call that is still running at the second check is ended, so after 1.5 to 3 s."""
@@ -16,7 +16,7 @@ CALLS = {
     claim_of.__code__: "payload",
     read_whole.__code__: "payload",
     is_claimed_at_once.__code__: "payload",
-    told_at_once.__code__: "payload",
+    result_at_once.__code__: "payload",
     Registry.make.__code__: "kind",
 }
 """The functions that call dissectors and handle their exceptions, with the name of the variable that holds the

@@ -36,8 +36,8 @@ class Candidates:
         """Dissectors that may claim messages without any of `prefixes`."""
         by_octets = all(each.claims_at_once for each in others) and len({each.least_frames for each in others}) == 1
         self.is_one = len(others) == 1
-        tells = by_octets or self.is_one
-        self.tellers = tuple(each for each in others if each.tells_at_once) if tells else ()
+        is_possible = by_octets or self.is_one
+        self.quick = tuple(each for each in others if each.dissects_at_once) if is_possible else ()
         """Dissectors in `others` that can dissect by octets alone, without a reader."""
         self.only_claim = by_octets and not (self.prefixes or any(each.judges for each in others))
         """Whether such messages can only be claimed when only findings are wanted, because no candidate reports
@@ -80,7 +80,7 @@ class Shapes:
         """Dissectors by kind of sender. The first entry is for socket types that no dissector declares."""
         self._first_of = {each: self._senders.index(found) * self._of_sender for each, found in of_types.items()}
         self._candidates: dict[int, Candidates] = {}
-        self._told_at_once: dict[int, Candidates | None] = {}
+        self._at_once: dict[int, Candidates | None] = {}
         self._of_frames: dict[int, Candidates] = {}
         self.begins_frame = _frame_beginnings(dissectors)
         self.known = np.full(len(self._senders) * self._of_sender, UNKNOWN, np.int8)
@@ -133,12 +133,12 @@ class Shapes:
             )
         return found
 
-    def told_at_once(self, shape: int) -> Candidates | None:
+    def candidates_at_once(self, shape: int) -> Candidates | None:
         """Return the candidates of a shape if one of them may dissect a message by its octets alone, otherwise None."""
-        if shape not in self._told_at_once:
+        if shape not in self._at_once:
             found = self.candidates(shape) if shape >= 0 else None
-            self._told_at_once[shape] = found if found is not None and (found.tellers or found.only_claim) else None
-        return self._told_at_once[shape]
+            self._at_once[shape] = found if found is not None and (found.quick or found.only_claim) else None
+        return self._at_once[shape]
 
     def asked(self, message: Message, socket_type: str | None) -> Dissectors:
         """Return the dissectors that may claim a message from this socket type."""

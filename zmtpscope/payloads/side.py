@@ -134,15 +134,15 @@ class SidePayloads:
         It is possible if only `candidates` may claim the message and one of them needs no reader. If only findings are
         wanted and the dissector reports none, the result contains only the claim.
         """
-        if not candidates.tellers or (candidates.prefixes and octets.startswith(candidates.prefixes)):
+        if not candidates.quick or (candidates.prefixes and octets.startswith(candidates.prefixes)):
             return None
-        only = self._one(candidates.tellers[0]) if candidates.is_one else self._teller(candidates, octets)
+        only = self._one(candidates.quick[0]) if candidates.is_one else self._quick_dissector(candidates, octets)
         if only is None:
             return None
         if self.judging and candidates.only_claim:
             made = Dissected(only.name) if is_claimed_at_once(only, octets) else None
         else:
-            made = told_at_once(only, octets)
+            made = result_at_once(only, octets)
             if made is not None:
                 self.allowance.earn(size)
         if made is not None:
@@ -150,7 +150,7 @@ class SidePayloads:
         return made
 
     @property
-    def tells_json(self) -> bool:
+    def recognises_json(self) -> bool:
         """Whether JSON messages may be recognised by their octets alone (`take_json`)."""
         return not self.trees and JSON.name not in self.registry.stopped
 
@@ -202,15 +202,15 @@ class SidePayloads:
             before = self._sure_among(others, first, earlier, message) if others else before
         return next((each for each in claiming if each is before), claiming[0])
 
-    def _teller(self, candidates: Candidates, octets: bytes) -> Payload | None:
+    def _quick_dissector(self, candidates: Candidates, octets: bytes) -> Payload | None:
         """Return a dissector that claims `octets` and needs no reader, or None. Used if there are other candidates."""
-        tellers = candidates.tellers
-        names = [each.name for each in tellers]
+        quick = candidates.quick
+        names = [each.name for each in quick]
         if self.last is None or self.last.name not in names:
             claiming = self._claiming(candidates, octets)
             surest = next((each for each in claiming if each is self.last), claiming[0] if claiming else None)
             return surest if surest is not None and surest.name in names else None
-        return self._one(tellers[names.index(self.last.name)])  # no other claim is surer
+        return self._one(quick[names.index(self.last.name)])  # no other claim is surer
 
     def _claiming(self, candidates: Candidates, octets: bytes) -> list[Payload]:
         """Return the candidates that claim a message, if a claim is all that is needed."""
@@ -347,7 +347,7 @@ def is_claimed_at_once(payload: Payload, octets: bytes) -> bool:
         return False
 
 
-def told_at_once(payload: Payload, octets: bytes) -> Dissected | None:
+def result_at_once(payload: Payload, octets: bytes) -> Dissected | None:
     """Return the dissection by octets alone. None if the dissector returns none, or fails."""
     try:
         done = payload.at_once(octets)

@@ -19,7 +19,7 @@ from zmtpscope.zmtp.framing import (
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE, READERS
 from zmtpscope.zmtp.handshake_state import HandshakeState
 from zmtpscope.zmtp.mechanisms import MECHANISMS, curve
-from zmtpscope.zmtp.prefix import goes_on_as_greeting_3
+from zmtpscope.zmtp.prefix import continues_as_greeting_3
 from zmtpscope.zmtp.reader import Cut, Finding, Reader
 from zmtpscope.zmtp.regime import Form, Phase, Regime, regime
 from zmtpscope.zmtp.scanner import end_of_zeros
@@ -141,11 +141,11 @@ class CarefulReader(UnitReader):
         1.0 frames follow, or the rest of a 3.x greeting if the peer did not wait for the other version. After that
         nothing is read.
         """
-        goes_on = goes_on_as_greeting_3(data[at : at + GREETING_3_SIZE - SIGNATURE_SIZE])
-        if goes_on is None:
+        continues = continues_as_greeting_3(data[at : at + GREETING_3_SIZE - SIGNATURE_SIZE])
+        if continues is None:
             return False
         self._may_be_too_new = False
-        if goes_on:
+        if continues:
             stop = self.position + GREETING_3_SIZE - SIGNATURE_SIZE
             self._remark(self.position, stop, [Finding("ZMTP-CONN-07", self.position, stop - self.position)])
             self.opaque, self.gave_up_at = True, self.position

@@ -180,7 +180,7 @@ def is_whole_greeting(octets: bytes, form: Form) -> bool:
     return form in (Form.NOTHING, Form.GREETING_3)
 
 
-def goes_on_as_greeting_3(octets: bytes) -> bool | None:
+def continues_as_greeting_3(octets: bytes) -> bool | None:
     """Whether the octets after a signature continue a 3.x greeting, not 1.0 frames; None while both are possible."""
     if octets[:1] not in b"\3\4":
         return False

@@ -135,7 +135,7 @@ def look_inside(
     may_be_json = known & (first == last) & shapes.only_json[of_rows] & (messages.spread(asks) != 0)
     if asked.side.judging:  # only the last claim counts
         may_be_json &= _are_last(messages, claimable)
-    json = _are_json(run, starts, may_be_json & asked.side.tells_json)
+    json = _are_json(run, starts, may_be_json & asked.side.recognises_json)
     texts = None if texts is None else texts & ~json
     plain = known & (json if texts is None else json | texts)
     has_unknown, has_others = messages.any_of(~known), asks_for_text & messages.any_of(~plain)

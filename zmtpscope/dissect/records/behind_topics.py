@@ -18,7 +18,7 @@ from zmtpscope.payloads.api import Payload
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.dissectors import TEXT
 from zmtpscope.payloads.registry import Registry
-from zmtpscope.payloads.side import told_at_once
+from zmtpscope.payloads.side import result_at_once
 from zmtpscope.payloads.values import as_summary
 from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import SPECIAL
@@ -40,7 +40,7 @@ class BehindTopics:
     @cached_property
     def _begins(self) -> NDArray[np.bool_]:
         """By octet: whether content that a dissector reads may begin with it."""
-        asked = [each for each in self.registry.asked().dissectors if each.tells_at_once]
+        asked = [each for each in self.registry.asked().dissectors if each.dissects_at_once]
         return np.array([any(each.may_begin(octet) for each in asked) for octet in range(256)])
 
     def read(self, table: MessageRun) -> None:
@@ -80,11 +80,11 @@ class BehindTopics:
         front = octets[:MAX_BETWEEN]
         content = octets[len(front) - len(front.lstrip(BETWEEN)) :]
         for dissector in self.registry.asked().dissectors if content else ():
-            if dissector.tells_at_once and dissector.may_begin(content[0]):
+            if dissector.dissects_at_once and dissector.may_begin(content[0]):
                 if dissector.name not in self._made:
                     self._made[dissector.name] = self.registry.make(dissector)
                 each = self._made[dissector.name]
-                told = None if each is None else told_at_once(each, content)
+                told = None if each is None else result_at_once(each, content)
                 if told is not None:
                     return told
         return None

@@ -130,7 +130,7 @@ class PayloadRows:
         JSON is left out, unless dissection might stop before a JSON message, or a dissector must see a loss before it.
         """
         side, wanted = self.side, self._wanted
-        if wanted.claims and not self.unseen and int(run.offsets[-1]) < self._whole_to(sender) and side.tells_json:
+        if wanted.claims and not self.unseen and int(run.offsets[-1]) < self._whole_to(sender) and side.recognises_json:
             asked = asked_rows(run, side.shapes, wanted._replace(json=True))
             if not asked.json or (not asked.unknown and self._hears_each(asked.json, len(run.first))):
                 return asked
@@ -182,7 +182,7 @@ class PayloadRows:
             behind = row + 1
             lost, made = self.unseen or begin >= whole_to, None
             if by_octets and not (lost or side.left_alone):
-                candidates = side.shapes.told_at_once(asked.shapes[place])
+                candidates = side.shapes.candidates_at_once(asked.shapes[place])
                 if candidates is not None:
                     octets = run.data[asked.starts[place] : asked.stops[place]]
                     made = side.dissect_at_once(candidates, octets, asked.sizes[place])
@@ -208,7 +208,7 @@ class PayloadRows:
         """Claim all messages of a run if claiming them is the only effect; return whether it did."""
         if not asked.rows or asked.json or asked.unknown or self.unseen or asked.begins[-1] >= whole_to:
             return False
-        candidates = [self.side.shapes.told_at_once(shape) for shape in asked.shapes]
+        candidates = [self.side.shapes.candidates_at_once(shape) for shape in asked.shapes]
         only_claim = [each for each in candidates if each is not None and each.only_claim]
         if len(only_claim) < len(candidates):
             return False

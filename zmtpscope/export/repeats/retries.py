@@ -180,7 +180,7 @@ class RetryFold:
     def rest(self) -> Iterator[Stretch]:
         """Yield the remaining lines; see `Fold.rest`."""
         for conn, attempt in self._open.items():
-            yield from self._let_out(conn, attempt)
+            yield from self._release(conn, attempt)
         for failed in self._failed.values():
             yield from failed.write()
 
@@ -192,11 +192,11 @@ class RetryFold:
             conn = words.sender(row).stream.conn
             if conn is None or conn not in self._open:
                 continue
-            let_out = list(self._connected(conn))
-            if let_out and begin < place:
+            released = list(self._connected(conn))
+            if released and begin < place:
                 yield (words, files), rows[begin:place]
                 begin = place
-            yield from let_out
+            yield from released
         yield (words, files), rows[begin:]
 
     def _record(self, record: Record, files: Files, stream: Stream, conn: int) -> list[Stretch]:
@@ -225,7 +225,7 @@ class RetryFold:
                 if failed is not None and failed.begins_like(attempt.compared):
                     attempt.kept.append(one(record, files))
                     return printed
-                printed += self._let_out(conn, attempt)
+                printed += self._release(conn, attempt)
         printed.append(one(record, files))
         return printed
 
@@ -233,7 +233,7 @@ class RetryFold:
         """Yield the delayed lines of the oldest attempt, and forget it, if no more may be open."""
         if len(self._open) == MAX_OPEN:
             oldest = next(iter(self._open))
-            yield from self._let_out(oldest, self._open.pop(oldest))
+            yield from self._release(oldest, self._open.pop(oldest))
 
     def _begin(self, conn: int, stream: Stream, time: int) -> Attempt:
         """Start an attempt."""
@@ -258,7 +258,7 @@ class RetryFold:
                 if not self._waits and own["start_ns"] - same.since >= WRITTEN_EVERY:
                     yield from same.write()
                 return
-            yield from self._let_out(conn, attempt)
+            yield from self._release(conn, attempt)
             if same is None:
                 yield from self._remember(attempt.pair, Failure(conn, attempt.compared, own["start_ns"]))
             else:
@@ -278,11 +278,11 @@ class RetryFold:
     def _connected(self, conn: int) -> Iterator[Stretch]:
         """Handle a connection that is not a failed attempt. It ends the retries of its client."""
         attempt = self._open.pop(conn)
-        yield from self._let_out(conn, attempt)
+        yield from self._release(conn, attempt)
         if attempt.pair in self._failed:
             yield from self._failed.pop(attempt.pair).write()
 
-    def _let_out(self, conn: int, attempt: Attempt) -> Iterator[Stretch]:
+    def _release(self, conn: int, attempt: Attempt) -> Iterator[Stretch]:
         """Yield the count and then the delayed lines of an attempt. Its further lines are not delayed."""
         if attempt.kept is not None:
             if attempt.pair in self._failed:
@@ -297,7 +297,7 @@ class RetryFold:
             conn, attempt = next(iter(self._kept.items()))
             if now - attempt.began < self._longest_wait:
                 break
-            yield from self._let_out(conn, attempt)
+            yield from self._release(conn, attempt)
         if not self._waits and now >= self._next_look:
             self._next_look = now + SECOND
             for failed in self._failed.values():
