@@ -61,7 +61,7 @@ def start(costs: dict[str, Costs]) -> str:
 
 def speed(captures: dict[str, Any]) -> str:
     """Targets over all captures, then a table for each."""
-    lines = ["## Speed", "", "CPU of tshark divided by that of zmtpscope, run by run in turn; the median.", ""]
+    lines = ["## Speed", "", "Median of the CPU time of tshark divided by that of zmtpscope, in adjacent runs.", ""]
     rows = []
     for ours, theirs, wanted in TARGETS:
         cells = [verdict(captures[name]["costs"], ours, theirs, wanted) for name in captures]
@@ -98,9 +98,9 @@ def one_capture(name: str, each: dict[str, Any]) -> str:
 def curve(captures: dict[str, Any]) -> str:
     """What opening boxes costs a message, beside libsodium."""
     text = (
-        "CPU of a message on a connection of CURVE, each sealed on its own: of our commands, less what the same "
-        "command takes for one message, and of loops that open the same boxes and do nothing else. Opening is "
-        "`read -q --keys` less `read -q`, run by run."
+        "CPU time per message of a CURVE connection, each message in its own box: of our commands, minus the time of "
+        "the same command for one message, and of loops that only open the same boxes. Opening is `read -q --keys` "
+        "minus `read -q`, in adjacent runs."
     )
     return "\n\n".join(["## Opening CURVE", text, *(_opened(name, each) for name, each in captures.items())])
 
@@ -108,8 +108,8 @@ def curve(captures: dict[str, Any]) -> str:
 def payloads(captures: dict[str, Any]) -> str:
     """What looking inside messages costs."""
     text = (
-        "CPU of a command with `--payload auto` (the default) by that of the same with `--payload off`, run by run in "
-        f"turn; the median. No more than {INSIDE:g} is wanted on small."
+        "Median of the CPU time of a command with `--payload auto` (the default) divided by that with `--payload off`, "
+        f"in adjacent runs. The target for small is at most {INSIDE:g}."
     )
     rows = []
     for name, each in captures.items():
@@ -119,13 +119,13 @@ def payloads(captures: dict[str, Any]) -> str:
             cells = [f"{median(ratios(auto, off)):.2f}", f"{median(more):,.0f}", middles(auto)[0], middles(off)[0]]
             rows.append([name, NAMES[command], *cells])
     columns = ["", "", "times as much", "ns a message more", "auto: CPU s (least-most)", "off"]
-    return f"## Looking inside messages\n\n{text}\n\n{table(columns, rows)}"
+    return f"## Payloads\n\n{text}\n\n{table(columns, rows)}"
 
 
 def sockets(rates: dict[str, list[float]]) -> str:
     """Messages a second through a PUSH and a PULL."""
     text = (
-        "Messages of 100 octets a second from a PUSH to a PULL, and by how much that is of pyzmq to pyzmq, run by run."
+        "Messages of 100 octets per second from a PUSH to a PULL, and their share of pyzmq to pyzmq, in adjacent runs."
     )
     whole = rates["pyzmq to pyzmq"]
     rows = []
@@ -160,7 +160,7 @@ def _opened(name: str, each: dict[str, Any]) -> str:
         for what, runs in seconds.items()
     ]
     title = f"### {name}: {count:,} messages, {each['octets'] / count:,.0f} octets each, sealed"
-    return f"{title}\n\n{table(['', 'ns a message', 'least-most', 'beside the last row'], rows)}"
+    return f"{title}\n\n{table(['', 'ns a message', 'least-most', 'relative to the last row'], rows)}"
 
 
 MIDDLES = ["CPU s (least-most)", "wall s", "peak MB"]
@@ -190,8 +190,8 @@ def flat(series: list[dict[str, Any]]) -> str:
         met = "" if factor <= FLAT else f" (missed: {FLAT} wanted)"
         rows.append([each["what"], NAMES[each["command"]], each["unit"], cells, f"{factor:.2f}{met}"])
     text = (
-        "CPU of one more unit, without that of starting and of what else does not grow, and the largest memory. The "
-        "factor is that of the dearest point against the first, round by round; the median."
+        "CPU time of one more unit, without the start and other constant costs, and the peak memory. The factor is "
+        "the highest cost divided by that of the first point: the median of the rounds."
     )
     columns = ["what grows", "", "unit", "how many: CPU of one, peak memory", "factor"]
     return f"## Flatness\n\n{text}\n\n{table(columns, rows)}"
@@ -230,8 +230,8 @@ def damage(found: list[dict[str, Any]]) -> str:
         for each in found
     ]
     text = (
-        "Wanted is every frame without an octet in a missing packet. What zmtpscope finds behind losses are whole "
-        "messages with the bodies that were sent; of tshark the frames are counted, right or wrong."
+        "Every frame without an octet in a missing packet is to be found. For zmtpscope, whole messages with the "
+        "bodies that were sent are counted after losses; for tshark all frames, right or wrong."
     )
     return f"## Damage\n\n{text}\n\n{table(['', '', 'sent', 'wanted', 'found', '', 'invented'], rows)}"
 
@@ -282,9 +282,9 @@ def hostile(series: list[dict[str, Any]]) -> str:
             ]
         )
     text = (
-        "CPU without that of the smallest attack of its kind. The factor is what a packet costs among the most, by "
-        f"what it costs among the fewest: 1 is linear, 4 quadratic. Wanted are {FLAT} and "
-        f"{DEAREST * 1e6:.0f} us a packet at most."
+        "CPU time minus that of the smallest attack of its kind. The factor is the cost per packet of the largest "
+        f"attack divided by that of the smallest: 1 is linear, 4 quadratic. The targets are at most {FLAT} and "
+        f"{DEAREST * 1e6:.0f} us per packet."
     )
     columns = ["attack", "packets", "us a packet", "ns an octet", "factor", "peak MB"]
     return f"## Hostile input\n\n{text}\n\n{table(columns, rows)}"
