@@ -99,6 +99,15 @@ def test_a_server_that_is_missed_for_long_is_a_warning_even_if_nothing_else_is_i
     assert found["peer-departed"].severity == severity
 
 
+def test_clients_that_end_soon_after_their_server_do_not_miss_it() -> None:
+    other = Talk(60, at=0, client=9, port=5559).handshake("REQ", "REP").wait(25).command(CLIENT, "PING")
+    talks = [_connected(0, 0, 2), *_refused(10, 8, 2.2), other]
+    diagnosis = told_of(*talks)["peer-departed"]
+    assert diagnosis.severity == "note"
+    assert diagnosis.text.endswith("they retried without success for about 900 ms, then no more")
+    assert consequences_of("peer-departed", *talks) == {"connection-refused"}
+
+
 def _unanswered(at: float) -> Talk:
     return Talk(50, at=at, client=4).unanswered(7)
 

@@ -9,10 +9,11 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from heapq import nlargest
 from itertools import islice, pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import Ending, end_of, ending_of, is_agreed
-from zmtpscope.diagnosis.across.knowledge import Knowledge, once
+from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding, once
 from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection, ObservedFinding, began
 from zmtpscope.findings.capturing import ATTEMPTS, HALF_OPEN
 from zmtpscope.grouping import grouped
@@ -47,6 +48,8 @@ class Disconnect(NamedTuple):
     is_long_missed: bool
     """Whether the client tried to reconnect in vain for so long that this alone is a warning."""
     replaced_ns: int | None = None
+    gave_up_ns: int | None = None
+    """When the client made its last attempt to reconnect, if it then ceased."""
 
     @property
     def by_listener(self) -> bool:
@@ -109,7 +112,8 @@ def _of_client(
         is_missed = starts[-1] >= end or attempts.began_ns >= end
         is_long_missed = attempts.are_long and attempts.began_ns >= end
         siblings = _leaves_siblings(connection, end, staying)
-        yield Disconnect(connection, ending, back, is_missed, siblings, is_long_missed)
+        gave_up = attempts.gave_up_ns if attempts.began_ns >= end else None
+        yield Disconnect(connection, ending, back, is_missed, siblings, is_long_missed, None, gave_up)
 
 
 def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection]) -> int | None:
@@ -141,10 +145,14 @@ def _is_dead(connection: ObservedConnection, since: int, until: int) -> bool:
 
 
 class LastAttempts(NamedTuple):
-    """The last series of attempts of a client that all failed: its start (ns), and whether it was long."""
+    """The last series of attempts of a client that all failed: its start (ns), and whether it was long.
+
+    `gave_up_ns` is its end if it ceased long before the capture ended, otherwise None.
+    """
 
     began_ns: int
     are_long: bool
+    gave_up_ns: int | None = None
 
 
 NO_ATTEMPTS = LastAttempts(0, False)
@@ -153,11 +161,17 @@ NO_ATTEMPTS = LastAttempts(0, False)
 def _attempts(knowledge: Knowledge) -> dict[Ends, LastAttempts]:
     return {
         ends: max(
-            (LastAttempts(each.moment.ns, each.severity == "warn") for each in findings if each.id in FAILED),
+            (_last_attempts(each, knowledge.last_ns) for each in findings if each.id in FAILED),
+            key=attrgetter("began_ns"),
             default=NO_ATTEMPTS,
         )
         for ends, findings in knowledge.findings_by_ends.items()
     }
+
+
+def _last_attempts(finding: RunFinding, now: int) -> LastAttempts:
+    gave_up = finding.until_ns if finding.is_given_up(now) else None
+    return LastAttempts(finding.moment.ns, finding.severity == "warn", gave_up)
 
 
 Kind = tuple[Endpoint, str | None]

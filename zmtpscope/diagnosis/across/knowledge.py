@@ -8,9 +8,17 @@ from typing import Any, NamedTuple, TypeVar
 
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection, ref_of
+from zmtpscope.dissect.findings.attempts import lasted_ns
 from zmtpscope.grouping import grouped
+from zmtpscope.records import SECOND
 
 Answer = TypeVar("Answer")
+
+
+MIN_STEADY, STEADY_NS = 3, SECOND // 3
+"""Attempts that are at most this far apart (ns) on average follow at equal intervals, without a back-off."""
+GIVEN_UP_NS, LONG_GIVEN_UP_NS = 3 * SECOND, 30 * SECOND
+"""A client has ended if it makes no attempt for this long (ns); the second one counts for rare attempts."""
 
 
 class RunFinding(NamedTuple):
@@ -28,6 +36,17 @@ class RunFinding(NamedTuple):
     """The number of occurrences."""
     last_packet: int
     """The packet of the last one."""
+
+    @property
+    def until_ns(self) -> int:
+        """The time of the last one of several attempts to connect (ns)."""
+        return self.moment.ns + lasted_ns(self.text)
+
+    def is_given_up(self, now: int) -> bool:
+        """Whether attempts to connect ceased long before `now`: a client that had been trying all the time ended."""
+        lasted = lasted_ns(self.text)
+        is_steady = self.times >= MIN_STEADY and lasted <= self.times * STEADY_NS
+        return now - self.until_ns >= (GIVEN_UP_NS if is_steady else max(LONG_GIVEN_UP_NS, 2 * lasted))
 
     @property
     def ends(self) -> Ends | None:

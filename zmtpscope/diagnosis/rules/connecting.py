@@ -50,9 +50,9 @@ def _severity(knowledge: Knowledge, tried: Tried) -> Severity:
         return "error"
     if all(each.ends in passing(knowledge) for each in tried.findings):
         return "note"
-    is_long = knowledge.last_ns - tried.first_ns >= MIN_OUTAGE or any(
-        each.severity == "warn" for each in tried.findings
-    )
+    now = knowledge.last_ns
+    until = max(each.until_ns if each.is_given_up(now) else now for each in tried.findings)
+    is_long = until - tried.first_ns >= MIN_OUTAGE or any(each.severity == "warn" for each in tried.findings)
     return "warn" if is_long else "note"
 
 

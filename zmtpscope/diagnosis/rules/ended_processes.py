@@ -22,6 +22,9 @@ TOGETHER_NS = SECOND // 2
 
 MAX_NAMED, MAX_LISTED = 3, 32
 
+PRECISION = SECOND // 10
+"""The time of the last attempt to connect is known to this precision (ns)."""
+
 MIN_GONE = 3 * SECOND
 """Minimum time (ns) after a publisher left until its subscribers count as gone for good."""
 
@@ -38,15 +41,24 @@ def aftermath(departures: Sequence[Disconnect], now: int) -> Aftermath:
     last = departures[-1]
     gone = last.is_missed and last.back_ns is None
     back = [each.back_ns - each.ending.moment.ns for each in departures if each.back_ns is not None]
-    is_long = now - last.ending.moment.ns >= MIN_OUTAGE or any(each.is_long_missed for each in departures)
     if gone:
+        gave_up = None if any(each.gave_up_ns is None for each in departures) else max(map(_gave_up, departures))
+        is_waited_for = gave_up is None and now - last.ending.moment.ns >= MIN_OUTAGE
+        is_long = is_waited_for or any(each.is_long_missed for each in departures)
         is_outage = last.by_listener and is_long and not any(was_told_to_exit(each.connection) for each in departures)
+        if gave_up is not None:
+            tried = duration(max(PRECISION, round((gave_up - last.ending.moment.ns) / PRECISION) * PRECISION))
+            return Aftermath(f"; they retried without success for about {tried}, then no more", is_outage)
         return Aftermath("; they retried without success until the capture ended", is_outage)
     if back:
         usual = steady(back)
         later = duration(usual) if usual is not None else f"{duration(min(back))} to {duration(max(back))}"
         return Aftermath(f"; they were connected again {later} later", False)
     return Aftermath("; no client reconnected" if is_abandoned(last, now) else "", False)
+
+
+def _gave_up(departure: Disconnect) -> int:
+    return departure.gave_up_ns or 0
 
 
 def is_abandoned(departure: Disconnect, now: int) -> bool:

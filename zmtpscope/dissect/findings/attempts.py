@@ -8,6 +8,7 @@ costs no more. Attempts counted and forgotten are reported as one number.
 
 from __future__ import annotations
 
+import re
 from bisect import insort
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -120,6 +121,15 @@ class Tried:
         seconds = max(0, self.last.last.time - self.first.connection.start.time) / SECOND
         took = f" in {seconds:.1f} s" if self.syns > 1 else ""
         return f"{stream.src_ip} tried {times}{syns}{took} to reach {host_port(stream.dst_ip, stream.dst_port)}"
+
+
+LASTED = re.compile(r" in (\d+\.\d) s to reach ")
+
+
+def lasted_ns(sentence: str) -> int:
+    """Return the time from the first to the last attempt (ns), from the sentence of a series; precise to 100 ms."""
+    found = LASTED.search(sentence)
+    return 0 if found is None else round(float(found[1]) * SECOND)
 
 
 class Attempts:
