@@ -201,3 +201,21 @@ def test_what_a_host_ended_at_the_same_time_is_what_it_ended_at_other_endpoints(
     time, endpoint = at * RELAYED, ("h", port)
     near = {each.conn_id for each in of_host if abs(each.ns - time) <= RELAYED and each.endpoint != endpoint}
     assert set(EndsOfHost(of_host).around(time, endpoint)) == near
+
+
+def _crashing(client: int, first: int) -> list[Talk]:
+    """A subscriber of a publisher that ends and starts again each second."""
+    talks = []
+    for number in range(8):
+        talk = Talk(first + number, at=1.2 * number, client=client, port=5556).handshake("SUB", "PUB")
+        talk.command(CLIENT, "SUBSCRIBE", subscription=b"").wait(0.8 + 0.03 * (number % 3)).message(SERVER, b"tick")
+        talks.append(talk.close(SERVER))
+    return talks
+
+
+def test_a_publisher_that_crashes_again_and_again_is_named_and_no_subscriber() -> None:
+    found = told_of(*_crashing(2, 0), *_crashing(3, 20))
+    assert found["reconnect-storm"].text.startswith(
+        "PUB 10.0.0.1:5556 ends each connection of SUB 10.0.0.2 and 1 other client, which connects again"
+    )
+    assert found.keys() == {"reconnect-storm"}

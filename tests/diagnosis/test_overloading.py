@@ -122,3 +122,26 @@ def test_a_server_that_pauses_now_and_then_is_a_note() -> None:
 
 def test_a_server_whose_replies_vary_is_not_told() -> None:
     assert told_of(in_turn(0, [0.4, 1.6, 0.7, 1.1] * 8)) == {}
+
+
+def waiting_at_the_end(clients: int, wait: float) -> list[Talk]:
+    """Clients of a REP that has answered each of them five times, and then none."""
+    talks = []
+    for number in range(clients):
+        talk = Talk(number, at=0.001 * number).handshake("REQ", "REP")
+        for _ in range(5):
+            talk.multipart(CLIENT, b"", b"ask").multipart(SERVER, b"", b"done").wait(0.2)
+        talks.append(talk.multipart(CLIENT, b"", b"ask").wait(wait))
+        talk.conversation.acknowledge(CLIENT)
+    return talks
+
+
+def test_a_rep_that_leaves_all_its_clients_without_a_reply_at_the_end_is_a_note() -> None:
+    """A capture that ends with its last packet does not show how long clients wait that send none."""
+    diagnosis = told_of(*waiting_at_the_end(2, 0.1))["request-unanswered"]
+    assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
+
+
+def test_a_request_under_way_when_the_capture_ends_is_nothing() -> None:
+    assert told_of(*waiting_at_the_end(2, 0.01)) == {}
+    assert told_of(*waiting_at_the_end(1, 0.1)) == {}

@@ -169,7 +169,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "ready-above-limit": (
         "warn likely: PULL 10.9.8.1:5555 closes 0.0119 ms after the READY of PUSH 10.9.8.1, although their socket "
         "types fit, 13 times in 1.84 s",
-        "warn PUSH 10.9.8.1 connects to PULL 10.9.8.1:5555 again and again without waiting longer, 13 times in 1.84 s",
+        "warn PULL 10.9.8.1:5555 ends each connection of PUSH 10.9.8.1, which connects again, 13 times in 1.84 s",
     ),
     "curve-both-clients": ("error 10.9.8.1:5555 and 10.9.8.1 are both clients of CURVE: each sends HELLO",),
     "plain-both-servers": (

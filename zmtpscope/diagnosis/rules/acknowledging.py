@@ -20,7 +20,9 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
 MIN_SHARE = 1 / 20
-"""Lost segments for each message, above which messages often wait."""
+"""Fraction of lost segments above which messages often wait; a full queue on the path loses fewer."""
+FULL = 1400
+"""Octets of a large message in a segment."""
 
 MIN_LONG = 3 * SECOND
 """Shorter outages are a note: TCP recovered, or may still recover."""
@@ -134,9 +136,11 @@ class Lossy(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The lost segments for each message of that side."""
-        rhythm = self.connection.sides[self.sender].rhythm
-        return self.losses.count / max(1, 0 if rhythm is None else rhythm.count)
+        """The fraction of lost segments, by the number of messages and the largest one."""
+        side = self.connection.sides[self.sender]
+        messages = 0 if side.rhythm is None else side.rhythm.count
+        each = 1 if side.sizes is None else max(1, side.sizes.largest // FULL)
+        return self.losses.count / max(1, messages * each)
 
 
 def _packets_lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -188,7 +192,7 @@ TABLE = (
         "TCP sent data of one side again, at least eight times, because it was not acknowledged, or data arrived 10 ms "
         "or more after later data; each time it was acknowledged within a second. Or the acknowledgments were lost, on "
         "the way back. Nothing is lost for the programs, but messages arrive late, and later ones wait for them. A "
-        "note if this concerns less than one in twenty messages.",
+        "note if it concerns less than one in twenty segments, as when a fast sender fills a queue on the path.",
         "One in three octets or more is in the capture twice, as in captures on several interfaces; gaps that are "
         "acknowledged without being filled are losses of the capture.",
         _packets_lost,
@@ -208,7 +212,7 @@ TABLE = (
         "were captured.",
         _not_acknowledged,
         (
-            *("request-unanswered", "request-lost", "late-reply", "peer-departed"),
+            *("request-unanswered", "request-lost", "late-reply", "slow-reply", "replies-slower", "peer-departed"),
             *("reconnect-storm", "connection-unanswered", "heartbeat-timeout", "fell-silent"),
         ),
     ),

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect, disconnects, ended, of_listeners
-from zmtpscope.diagnosis.across.endings import ending_of, lifetime
+from zmtpscope.diagnosis.across.endings import ending_of, is_agreed, lifetime
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import (
     address,
@@ -24,7 +24,7 @@ from zmtpscope.diagnosis.across.words import (
 )
 from zmtpscope.diagnosis.across.zre import said_farewell
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.observers.observed import Endpoint
+from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection, ObservedFinding
 from zmtpscope.diagnosis.rules import handshaking, pairing, refusing
 from zmtpscope.diagnosis.rules.ended_processes import (
     MIN_GONE,
@@ -40,6 +40,7 @@ from zmtpscope.diagnosis.rules.of_findings import with_finding
 from zmtpscope.diagnosis.rules.strangers import said_nothing
 from zmtpscope.grouping import divided_at_pauses, grouped
 from zmtpscope.records import SECOND
+from zmtpscope.words import counted
 
 MIN_PERIOD = SECOND
 """Connections with shorter lives are a storm, not periodic."""
@@ -338,24 +339,53 @@ MIN_FAILED = 6
 """Minimum number of failed connections of a storm. Connections without data from the client are health checks."""
 
 
+class Storm(NamedTuple):
+    """All connections of a client that reconnects repeatedly, and the finding about it."""
+
+    connections: Sequence[ObservedConnection]
+    finding: ObservedFinding
+
+    @property
+    def is_ended_by_server(self) -> bool:
+        """Whether the server ended each connection after a complete handshake."""
+        ends = [(each, ending) for each in self.connections if (ending := ending_of(each)) is not None]
+        return len(ends) >= MIN_TIMES and all(is_agreed(each) and end.side == each.listener for each, end in ends)
+
+
 def _reconnect_storm(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address and endpoint."""
+    """Yield one diagnosis for each client address and endpoint, or for each server that ends the connections."""
+    ended: dict[Endpoint, list[Storm]] = {}
     for ends, own in knowledge.by_ends.items():
         findings = [each.finding(STORM) for each in own]
         found = next((each for each in findings if each is not None), None)
         if found is None or sum(not said_nothing(each) for each in own) < MIN_FAILED:
             continue
-        yield Diagnosis.of(
-            "reconnect-storm",
-            "warn",
-            ends.name,
-            f"{client_name(own[0])} connects to {server_name(own[0])} again and again without waiting longer, "
-            f"{how_often([each.start.ns for each in own])}",
-            "find out why the connections end; ZMQ_RECONNECT_IVL_MAX increases the delay of clients",
-            evidence=(Evidence.of(found),),
-            about=own,
-            last_ns=own[-1].last_ns,
-        )
+        storm = Storm(own, found)
+        if storm.is_ended_by_server:
+            ended.setdefault(ends.endpoint, []).append(storm)
+        else:
+            text = f"{client_name(own[0])} connects to {server_name(own[0])} again and again without waiting longer, "
+            yield _storm([storm], ends.name, text, "find out why the connections end; ")
+    for endpoint, storms in ended.items():
+        first = storms[0].connections[0]
+        others = f" and {counted(len(storms) - 1, 'other client')}" if storms[1:] else ""
+        text = f"{server_name(first)} ends each connection of {client_name(first)}{others}, which connects again, "
+        hint = "find out why that program closes them or restarts: see its log; "
+        yield _storm(storms, address(endpoint), text, hint)
+
+
+def _storm(storms: Sequence[Storm], subject: str, text: str, hint: str) -> Diagnosis:
+    times = [each.start.ns for each in storms[0].connections]
+    return Diagnosis.of(
+        "reconnect-storm",
+        "warn",
+        subject,
+        f"{text}{how_often(times)}",
+        f"{hint}ZMQ_RECONNECT_IVL_MAX increases the delay of clients",
+        evidence=(Evidence.of(each.finding) for each in storms[:MAX_EVIDENCE]),
+        about=(each for storm in storms for each in storm.connections),
+        last_ns=max(storm.connections[-1].last_ns for storm in storms),
+    )
 
 
 VIOLATION = "ZMTP-CONN-08"
@@ -436,11 +466,12 @@ TABLE = (
         "warn",
         "A client reconnects repeatedly",
         "More than five connections of a client to an endpoint failed within a minute, and the times between them "
-        "did not grow. libzmq waits ZMQ_RECONNECT_IVL (100 ms) each time unless ZMQ_RECONNECT_IVL_MAX is set. This "
-        "is usually a consequence: find out why the connections end. Connections on which the client sends nothing "
-        "do not count: a health check connects at regular intervals, too.",
+        "did not grow; the server is named if it ended each of them. libzmq waits ZMQ_RECONNECT_IVL (100 ms) each time "
+        "unless ZMQ_RECONNECT_IVL_MAX is set. This is usually a consequence: find out why the connections end. "
+        "Connections on which the client sends nothing do not count: a health check connects at regular intervals.",
         "The waits between attempts grow, or the client sends nothing on its connections (a health check).",
         _reconnect_storm,
+        ("peer-departed",),
     ),
     Rule(
         "violating-frame",

@@ -44,6 +44,11 @@ DROPPING = (
     "thread), raise ZMQ_RCVHWM there and ZMQ_SNDHWM here, or set ZMQ_CONFLATE if only the last value matters; check "
     "--why TOPIC@PEER explains every message"
 )
+TOO_MUCH = (
+    "its receive window stayed open, so it reads what arrives: raise the ZMQ_SNDHWM of the publisher above its bursts, "
+    "or publish less than the path to this subscriber carries (a slow or lossy link); check --why TOPIC@PEER explains "
+    "every message"
+)
 WAITING = (
     "messages to it wait, and beyond ZMQ_SNDHWM the sender blocks (a ROUTER drops): make the receiver read faster "
     "(in its own thread), or share the work among more receivers"
@@ -195,7 +200,7 @@ def _dropped(connection: ObservedConnection, sender: int, own: Sequence[Delivery
         _subject(connection, receiver),
         f"{name_of(connection, sender)} dropped {counted(most.messages, 'message')} of "
         f"{topic_name(delivery.key.topic)} at least for {name}: it was subscribed, and {sibling} got them",
-        DROPPING,
+        TOO_MUCH,
         evidence=(Evidence(first, f"the first message of {topic_name(delivery.key.topic)} to {sibling}"),),
         about=(connection,),
         count=most.messages,
@@ -220,7 +225,8 @@ TABLE = (
         "or is busy. A warning if that lasted for a second at a time, if siblings of the same publisher received "
         "more, or if sequence numbers have gaps since; otherwise a note. If no window was closed, but a sibling "
         "received messages that this subscriber subscribed to and did not receive, it is likely that the publisher "
-        "exceeded its ZMQ_SNDHWM for this subscriber. A capture does not show the queues of libzmq.",
+        "exceeded its ZMQ_SNDHWM for this subscriber, although it reads: the path is too slow, or a burst too long. A "
+        "capture does not show the queues of libzmq.",
         "Its receive window was closed for less than 100 ms, and no sibling got more messages.",
         _of_rule(SLOW_RECEIVER),
         ("sequence-gap",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 
 from zmtpscope.diagnosis.across.hanging import (
@@ -22,7 +23,7 @@ from zmtpscope.diagnosis.across.hanging import (
 from zmtpscope.diagnosis.across.hops import Asked, answered_later, asked_again
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import duration, listed, name_of
-from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import LIKELY, MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import Endpoint
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
@@ -32,6 +33,10 @@ UNANSWERED = "request-unanswered"
 
 LONG_OPEN_NS = 5 * SECOND
 """A request that waits for less time (ns) may just take long: a warning instead of an error."""
+
+MIN_CLIENTS, MIN_REPLIES, MIN_SILENT_NS, FAR_LONGER = 2, 8, SECOND // 30, 10
+"""A REP that leaves this many clients without a reply at the end, after this many replies, for this time (ns) and this
+many times as long as the slowest reply took, has a note: the rest of the wait was not captured."""
 
 MAX_NAMED = 3
 
@@ -61,6 +66,22 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for client in given_up(knowledge):
         if not any(each.conn_id in told for each in client.requests):
             yield _too_short(client)
+    for endpoint, waiting in _at_reps(knowledge).items():
+        if told.isdisjoint(each.conn_id for each in waiting) and _stopped_at_the_end(endpoint, waiting, knowledge):
+            yield replace(_no_reply(sorted(waiting, key=asked_at), [], knowledge), severity="note", certainty=LIKELY)
+
+
+def _stopped_at_the_end(endpoint: Endpoint, waiting: Sequence[Hanging], knowledge: Knowledge) -> bool:
+    """Whether a REP that used to reply at once has replied to none of several clients when the capture ends.
+
+    Many captures end with their last packet, and clients that wait send none.
+    """
+    usual, oldest = latencies(knowledge)[endpoint], min(waiting, key=asked_at)
+    if len(waiting) < MIN_CLIENTS or usual.most is None or usual.count < MIN_REPLIES or oldest.requests.is_guessed:
+        return False
+    is_open = all(each.ending is None for each in waiting)
+    enough = max(MIN_SILENT_NS, FAR_LONGER * usual.most)
+    return is_open and _last_reply(oldest, knowledge) < oldest.oldest.ns and oldest.waited >= enough
 
 
 def _hangs(waiting: Hanging, knowledge: Knowledge) -> bool:
@@ -322,7 +343,8 @@ TABLE = (
         "three times after the same time (the last time may be shorter), and at most a tenth of its requests "
         "received replies: its timeout is too short, or the server hangs; if a REP replied to none of them, after "
         "any times that add up to 3 s. A capture does not show what the program does with the request, or whether "
-        "the reply would have come later. A REQ that waits for work of its broker is not a pending request.",
+        "the reply would have come later. A REQ that waits for work of its broker is not a pending request. A "
+        "note if two or more clients of a REP wait when the capture ends, ten times as long as any reply took.",
         "The request has a reply, or the same request has one on another connection; a REQ may wait for work; or the "
         "server left soon.",
         _unanswered,
