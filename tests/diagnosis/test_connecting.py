@@ -108,6 +108,15 @@ def test_clients_that_end_soon_after_their_server_do_not_miss_it() -> None:
     assert consequences_of("peer-departed", *talks) == {"connection-refused"}
 
 
+@pytest.mark.parametrize(("times", "severity"), [(8, "note"), (150, "error")])
+def test_a_request_that_is_pending_when_server_and_client_end_is_a_note(times: int, severity: str) -> None:
+    asked = Talk(0, at=0).handshake("REQ", "REP").multipart(CLIENT, b"", b"next").wait(0.5).close(SERVER)
+    other = Talk(60, at=0, client=9, port=5559).handshake("REQ", "REP").wait(25).command(CLIENT, "PING")
+    diagnosis = told_of(asked, *_refused(100, times, 0.7), other)["request-lost"]
+    assert diagnosis.severity == severity
+    assert ("the client ended soon after" in diagnosis.text) is (severity == "note")
+
+
 def _unanswered(at: float) -> Talk:
     return Talk(50, at=at, client=4).unanswered(7)
 

@@ -84,6 +84,12 @@ def disconnects(knowledge: Knowledge) -> Sequence[Disconnect]:
 
 
 @once
+def gave_up_ns(knowledge: Knowledge) -> dict[str, int]:
+    """Return when clients that lost a connection made their last attempt to reconnect, if they ceased, by conn_id."""
+    return {each.connection.conn_id: each.gave_up_ns for each in disconnects(knowledge) if each.gave_up_ns is not None}
+
+
+@once
 def of_listeners(knowledge: Knowledge) -> dict[tuple[Ends, str | None], list[Disconnect]]:
     """Return the connections that the listener ended, by their ends and the identity of the client."""
     return grouped(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
+from zmtpscope.diagnosis.across.disconnects import gave_up_ns
 from zmtpscope.diagnosis.across.hanging import (
     GONE_HINT,
     GivenUp,
@@ -231,6 +232,8 @@ LOST = "request-lost"
 
 OFTEN = 3
 """A server that leaves this often after the same request fails on it."""
+SOON_NS = 3 * SECOND
+"""A client that tries to reconnect for less time (ns), and then no more, ended with its server."""
 LOST_HINT = "a request is lost with its connection: " + STUCK
 
 
@@ -267,13 +270,16 @@ def _lost_for_ever(same: Sequence[Hanging], behind: Mapping[str, Sequence[Hangin
     count = sum(each.requests.waiting_count for each in same)
     clients = [client for each in same for client in behind.get(each.conn_id, ())]
     stuck = ": its REQ waits forever unless it has a timeout" if first.requests.is_lock_step else ""
+    are_done = all(_ended_too(each, knowledge) for each in same)
+    if are_done:
+        stuck = "; the client ended soon after"
     more = f" (and {count - 1} more requests)" if count > 1 else ""
     before = asked_again(first.oldest, 0, knowledge).times
     again = f"as on {counted(before, 'connection')} before, and not again" if before else "and nobody asked again"
     is_certain = first.is_owed
     return Diagnosis.of(
         LOST,
-        "error" if is_certain else "warn",
+        "note" if are_done else "error" if is_certain else "warn",
         first.asked,
         f"{_left(first, clients)}{more}, {again}: the reply will not come{stuck}",
         LOST_HINT,
@@ -287,6 +293,12 @@ def _lost_for_ever(same: Sequence[Hanging], behind: Mapping[str, Sequence[Hangin
         last_ns=max(each.until for each in same),
         proven=is_certain,
     )
+
+
+def _ended_too(waiting: Hanging, knowledge: Knowledge) -> bool:
+    """Whether the client tried to reconnect for a moment only: in an orderly shutdown, the clients end, too."""
+    gave_up = gave_up_ns(knowledge).get(waiting.conn_id)
+    return gave_up is not None and gave_up - waiting.until <= SOON_NS
 
 
 def _lost_for_a_while(same: Sequence[tuple[Hanging, Asked]], behind: Mapping[str, Sequence[Hanging]]) -> Diagnosis:
@@ -356,9 +368,10 @@ TABLE = (
         "A server leaves with a pending request",
         "The server closed the connection first, before it replied, and the client did not send the same request "
         "again on a new connection. libzmq does not repeat requests: a REQ without ZMQ_REQ_RELAXED waits forever. A "
-        "note if a REQ of the same address received a reply to any request at the endpoint on a later connection. If "
-        "a broker forwarded the request, the waiting client is named. A server that had not replied for long before "
-        "it left probably hung: see request-unanswered.",
+        "note if a REQ of the same address received a reply to any request at the endpoint on a later connection, or "
+        "the client stopped reconnecting within 3 s, as in an orderly shutdown. If a broker forwarded the request, the "
+        "waiting client is named. A server that had not replied for long before it left probably hung: see "
+        "request-unanswered.",
         "The client sends the same request again, or had waited for long before the server left.",
         _lost,
     ),
