@@ -10,6 +10,7 @@ from zmtpscope.diagnosis.diagnosis import FAILING, LIKELY, Diagnosis, Explained,
 from zmtpscope.diagnosis.rules.catalogue import RULES
 from zmtpscope.diagnosis.rules.unexplained import unexplained
 from zmtpscope.findings import SEVERITIES
+from zmtpscope.grouping import grouped
 
 
 def diagnose(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> list[Explained]:
@@ -57,10 +58,7 @@ def _explained(found: Sequence[Diagnosis]) -> list[Explained]:
 
     A diagnosis that is worse than its cause stays separate: an error below a note would be missed.
     """
-    about: dict[tuple[str, str], list[int]] = {}
-    for place, diagnosis in enumerate(found):
-        for conn_id in diagnosis.conn_ids:
-            about.setdefault((diagnosis.rule, conn_id), []).append(place)
+    about = grouped(((each.rule, conn_id), place) for place, each in enumerate(found) for conn_id in each.conn_ids)
     causes: dict[int, list[Diagnosis]] = {}
     beneath: set[int] = set()
     for place, diagnosis in enumerate(found):

@@ -12,8 +12,9 @@ from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.durations import Trend
-from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRequests
+from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND
 from zmtpscope.words import counted
 
@@ -90,14 +91,16 @@ def _overloaded(knowledge: Knowledge) -> Iterator[Diagnosis]:
 # -- the clients give up ---------------------------------------------------------------------------------------------
 
 
+def _gave_up_on_rep(waiting: Hanging) -> bool:
+    """Whether a client closed its connection to a listening REP while it waited."""
+    is_own = waiting.ending is not None and not waiting.was_left and not waiting.is_unacknowledged
+    return is_own and waiting.asks_rep and waiting.requests.asker != waiting.connection.listener
+
+
 def _giving_up(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield REPs if the clients wait for less time than the simultaneous requests need one after the other."""
-    given_up: dict[Endpoint, list[Hanging]] = {}
-    for each in hanging(knowledge):
-        is_own = each.ending is not None and not each.was_left and not each.is_unacknowledged
-        if is_own and each.asks_rep and each.requests.asker != each.connection.listener:
-            given_up.setdefault(each.connection.endpoint, []).append(each)
-    for endpoint, same in given_up.items():
+    given_up = (each for each in hanging(knowledge) if _gave_up_on_rep(each))
+    for endpoint, same in grouped((each.connection.endpoint, each) for each in given_up).items():
         quickest = latencies(knowledge)[endpoint].least
         at_once, patience = _most_at_once(same), round(median(each.waited for each in same))
         if quickest is None or quickest < MIN_LATENCY or at_once < MIN_WAITING or at_once * quickest <= patience:
@@ -134,13 +137,13 @@ def _most_at_once(same: Sequence[Hanging]) -> int:
 
 def _growing(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield servers with a client whose requests wait longer and longer, and still do."""
-    found: dict[tuple[Endpoint, str], list[Queue]] = {}
-    for connection in knowledge.connections:
-        if connection.is_open and connection.is_whole:
-            for queue in _queues(connection):
-                if queue.grows(knowledge.last_ns):
-                    server = name_of(connection, 1 - queue.asker)
-                    found.setdefault((connection.endpoint, server), []).append(queue)
+    found = grouped(
+        ((connection.endpoint, name_of(connection, 1 - queue.asker)), queue)
+        for connection in knowledge.connections
+        if connection.is_open and connection.is_whole
+        for queue in _queues(connection)
+        if queue.grows(knowledge.last_ns)
+    )
     for (_, server), same in found.items():
         yield _growing_at(server, same)
 
@@ -190,11 +193,11 @@ def _time(moment: Moment) -> int:
 
 def _waiting_in_turn(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield servers that reply to one REQ at a time, while several wait most of the time."""
-    found: dict[Endpoint, list[tuple[ObservedConnection, ObservedRequests]]] = {}
-    for connection in knowledge.connections:
-        requests = connection.requests
-        if requests is not None and requests.latency.count and _is_asked_by_req(connection, requests):
-            found.setdefault(connection.endpoint, []).append((connection, requests))
+    found = grouped(
+        (each.endpoint, (each, requests))
+        for each in knowledge.connections
+        if (requests := each.requests) is not None and requests.latency.count and _is_asked_by_req(each, requests)
+    )
     for endpoint, same in found.items():
         usual = latencies(knowledge)[endpoint]
         if len(same) <= MIN_PENDING or usual.median is None or usual.least is None or usual.count < MIN_REPLIES:
