@@ -25,7 +25,8 @@ def served(asked: Iterable[float], took: float, *, until: float, types: tuple[st
         method = {"method": "resize"} if side == CLIENT else {"result": 1}
         made.wait(at - now).multipart(side, b"", orjson.dumps({"jsonrpc": "2.0", "id": number} | method))
         now = at
-    return made.wait(until - now).message(CLIENT, b"")
+    made.wait(until - now).conversation.acknowledge(CLIENT)
+    return made
 
 
 def every(seconds: float, count: int) -> list[float]:
@@ -145,3 +146,14 @@ def test_a_rep_that_leaves_all_its_clients_without_a_reply_at_the_end_is_a_note(
 def test_a_request_under_way_when_the_capture_ends_is_nothing() -> None:
     assert told_of(*waiting_at_the_end(2, 0.01)) == {}
     assert told_of(*waiting_at_the_end(1, 0.1)) == {}
+
+
+def test_a_batch_that_a_rep_works_off_does_not_hang() -> None:
+    talk = served([0.001 * number for number in range(100)], 0.05, until=3)
+    assert {each.diagnosis.rule for each in diagnose(knowledge_of(talk))} <= {"clear-text"}
+
+
+def test_a_rep_that_stops_within_a_batch_hangs() -> None:
+    talk = served([0.001 * number for number in range(20)], 0.05, until=0.6).wait(8)
+    talk.conversation.acknowledge(CLIENT)
+    assert "request-unanswered" in told_of(talk)

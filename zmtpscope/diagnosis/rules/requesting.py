@@ -9,6 +9,8 @@ from operator import attrgetter
 from zmtpscope.diagnosis.across.disconnects import gave_up_ns
 from zmtpscope.diagnosis.across.hanging import (
     GONE_HINT,
+    LONG_NS,
+    MANY_TIMES,
     GivenUp,
     Hanging,
     asked_at,
@@ -94,7 +96,18 @@ def _hangs(waiting: Hanging, knowledge: Knowledge) -> bool:
         and not is_lost(waiting, knowledge)
         and not _was_asked_again(waiting, knowledge)
         and not may_be_worker(waiting, knowledge)
+        and not _is_queued(waiting)
     )
+
+
+def _is_queued(waiting: Hanging) -> bool:
+    """Whether a REP goes on to reply to a DEALER, so that the request waits behind others."""
+    requests = waiting.requests
+    if not waiting.asks_rep or requests.is_lock_step or requests.last_reply is None or requests.first is None:
+        return False
+    last, count = requests.last_reply.ns, requests.latency.count
+    usual = (last - requests.first.moment.ns) // max(1, count)
+    return last > waiting.oldest.ns and waiting.until - last <= max(LONG_NS, MANY_TIMES * usual)
 
 
 def _line_of(waiting: Hanging, knowledge: Knowledge) -> list[Hanging]:
@@ -357,8 +370,8 @@ TABLE = (
         "any times that add up to 3 s. A capture does not show what the program does with the request, or whether "
         "the reply would have come later. A REQ that waits for work of its broker is not a pending request. A "
         "note if two or more clients of a REP wait when the capture ends, ten times as long as any reply took.",
-        "The request has a reply, or the same request has one on another connection; a REQ may wait for work; or the "
-        "server left soon.",
+        "The request has a reply, or the same request has one on another connection; a REQ may wait for work; the "
+        "server left soon, or a REP goes on to reply to a DEALER whose requests queue.",
         _unanswered,
         consequences=("request-lost", "fell-silent", "half-closed"),
     ),
