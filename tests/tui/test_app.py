@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from zmtpscope.tui.view_pane import without_hasty_words
 from zmtpscope.tui.widgets.row_list import RowList
 from zmtpscope.tui.widgets.table_view import TableView
 from zmtpscope.tui.worker.counted import view_titles
+from zmtpscope.tui.worker.search import Search
 
 PATIENCE = 60.0
 PUBSUB = "patterns/pubsub.pcap"
@@ -404,6 +406,19 @@ def test_a_note_is_no_problem_to_open_on() -> None:
         assert not app.query_one(CausesBar).display
         await pilot.press("c")
         await until(pilot, lambda: any("no errors or warnings" in each.message for each in app._notifications))
+
+    used(use)
+
+
+def test_a_search_shows_its_progress_and_escape_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Search, "step", lambda search: time.sleep(0.01))
+
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        await pilot.press("F", *"nothing", "enter")
+        await until(pilot, lambda: "searching 0 %: esc cancels" in str(app.query_one(TitleBar).content))
+        await pilot.press("escape")
+        await until(pilot, lambda: any("search was cancelled" in each.message for each in app._notifications))
+        await until(pilot, lambda: "searching" not in str(app.query_one(TitleBar).content))
 
     used(use)
 

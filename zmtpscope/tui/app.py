@@ -36,7 +36,7 @@ from zmtpscope.tui.profiles import Profile, ProfileError
 from zmtpscope.tui.prompt import Prompt
 from zmtpscope.tui.records_pane import RecordsPane
 from zmtpscope.tui.requests import (
-    CancelSaving,
+    Cancel,
     ListChanged,
     ListSpec,
     ListState,
@@ -194,8 +194,8 @@ class Inspector(App[None]):
             await self.client.ask(replace(asked, force=True))
 
     async def do_cancel(self, argument: str) -> None:
-        """Cancel the file that is being written."""
-        await self.client.ask(CancelSaving())
+        """Cancel the search, or the file that is being written."""
+        await self.client.ask(Cancel())
 
     # -- reading the capture again -------------------------------------------------------------------------------------
 

@@ -83,7 +83,7 @@ COMMANDS = (
     Command("colour", "", "A colour rule", "STYLE FILTER, such as red severity==error", group="List"),
     Command("copy", "y", "Copy", "FORM", is_optional=True, rank=7, group="Take away"),
     Command("export", "e", "Export", "FILE.txt, .jsonl, .csv, .parquet or .pcapng", rank=8, group="Take away"),
-    Command("cancel", "", "Cancel the file that is being written", group="Take away"),
+    Command("cancel", "", "Cancel the search, or the file that is being written", group="Take away"),
     Command("screenshot", "", "Screenshot", "FILE.svg", group="Take away"),
     Command("decode", "d", "Read again with a rule", "RULE, as of -d, or none", group="Capture"),
     Command("keys", "K", "Read again with keys", "FILE of CURVE keys", is_optional=True, group="Capture"),

@@ -17,6 +17,7 @@ from zmtpscope.tui.pane import Pane
 from zmtpscope.tui.profiles import Profile
 from zmtpscope.tui.requests import (
     Apart,
+    Cancel,
     CellFilter,
     CheckFilter,
     CompleteFilter,
@@ -86,6 +87,7 @@ class RecordsPane(Pane):
         """Number of the record whose details are shown or requested."""
         self._settling: Timer | None = None
         self._sought = ""
+        self._is_searching = False
         self._share = SHARE
         self._nothing = ""
         self.filter_bar = FilterBar(self._check, self._complete)
@@ -265,8 +267,10 @@ class RecordsPane(Pane):
             self.post_message(self.Asked(filter.strip()))
 
     async def do_clear(self, argument: str) -> None:
-        """Focus the list, or clear the filter if it is focused."""
-        if not self.rows.has_focus:
+        """Cancel a search; or focus the list; or clear the filter if the list is focused."""
+        if self._is_searching:
+            await self.client.ask(Cancel())
+        elif not self.rows.has_focus:
             self.rows.focus()
         elif self.spec.filter or self.spec.only is not None:
             self.leave()
@@ -325,7 +329,11 @@ class RecordsPane(Pane):
     async def _find(self, *, forward: bool) -> None:
         if not self._sought:
             raise CommandError("nothing was sought yet: F finds")
-        place = await self.client.ask(Find(self.list_name, self._sought, self.rows.cursor, forward))
+        self._is_searching = True
+        try:
+            place = await self.client.ask(Find(self.list_name, self._sought, self.rows.cursor, forward))
+        finally:
+            self._is_searching = False
         if place is None:
             nearer, other = ("later", "N looks back") if forward else ("earlier", "n looks on")
             raise CommandError(f'no {nearer} row has "{self._sought}": {other}')

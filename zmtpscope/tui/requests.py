@@ -358,10 +358,7 @@ class SaveRows(Request[bool], frozen=True):
 
 
 class SaveTable(Request[bool], frozen=True):
-    """Write the rows of a view to a file, as .jsonl or .csv, with unscaled numbers; times are nanoseconds.
-
-    Reply and progress are those of `SaveRows`.
-    """
+    """Write the rows of a view, like `SaveRows`, as .jsonl or .csv, with unscaled numbers; times are nanoseconds."""
 
     reply: ClassVar[object] = bool
     path: str
@@ -392,8 +389,8 @@ class SaveCapture(Request[bool], frozen=True):
     force: bool = False
 
 
-class CancelSaving(Request[None], frozen=True):
-    """Cancel writing and remove the incomplete file."""
+class Cancel(Request[None], frozen=True):
+    """Cancel the search, or else the file that is written, which is removed."""
 
 
 class CopyTextOf(Request[str], frozen=True):
@@ -469,8 +466,10 @@ class Progress(Struct, frozen=True, array_like=True, tag=True):
     nothing: str = ""
     """Why there is no ZMTP, or not yet; "" if there is."""
     diagnoses: str | None = None
-    """Number of diagnoses by severity, in words, from the first `diagnosed` records; None if not known yet."""
+    """Number of diagnoses by severity, in words, from the first `diagnosed` records; or None."""
     diagnosed: int = 0
+    searched: int | None = None
+    """Percentage of the rows that a search has looked at; None without a search."""
     causes: tuple[TableRow, ...] = ()
     """The first rows of the view of problems that are errors or warnings, worst first."""
     epoch: int = 0

@@ -113,6 +113,8 @@ def _words(progress: Progress, key: str) -> list[str]:
     words += _diagnoses(progress, key)
     if progress.is_live:
         words.append(_counted(progress.packets, "packet"))
+    if progress.searched is not None:
+        words.append(f"searching {progress.searched} %: esc cancels")
     if progress.dropped:
         words.append(f"{progress.dropped:,} packets dropped")
     if progress.is_live:

@@ -19,7 +19,7 @@ from tests.readings import CAPTURES
 from tests.tui.workers import Asker, worker_of
 from zmtpscope.tui.choices import EVERYTHING
 from zmtpscope.tui.client import RequestFailed
-from zmtpscope.tui.requests import CancelSaving, ListSpec, OpenList, Rows, SaveRows, SavingState
+from zmtpscope.tui.requests import Cancel, ListSpec, OpenList, Rows, SaveRows, SavingState
 from zmtpscope.tui.worker import saved_rows
 
 PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
@@ -142,7 +142,7 @@ def test_nothing_is_left_of_what_was_cancelled_or_had_no_rows(worker: Asker, tmp
     assert state.has_failed
     assert state.text.endswith("there are no rows to save")
     assert worker.ask(SaveRows(str(tmp_path / "out.jsonl"), "messages"))
-    worker.ask(CancelSaving())
+    worker.ask(Cancel())
     worker.wait_for(SavingState, lambda state: state.is_done)
     assert all(not path.name.startswith(".") for path in tmp_path.iterdir())
 

@@ -17,7 +17,7 @@ from zmtpscope.filter.errors import FilterError
 from zmtpscope.store.packed import Int64
 from zmtpscope.tui.requests import (
     Apart,
-    CancelSaving,
+    Cancel,
     CellFilter,
     CheckFilter,
     CloseList,
@@ -117,7 +117,7 @@ class Worker:
             SaveCapture: self._save_capture,
             RowJson: self._row_json,
             StopCapture: lambda request: self._loading.stop(),
-            CancelSaving: lambda request: self._cancel_saving(),
+            Cancel: lambda request: self._cancel(),
             CopyTextOf: self._text_of,
         }
 
@@ -196,6 +196,7 @@ class Worker:
             epoch=self._epoch,
             diagnoses=self._views.diagnoses,
             diagnosed=self._views.diagnosed,
+            searched=None if self._search is None else self._search[1].percent,
             causes=self._views.causes,
         )
         if progress != self._said:
@@ -235,7 +236,7 @@ class Worker:
     def _read_again(self, request: ReadAgain) -> int:
         from zmtpscope.tui.worker.reading_again import loading_again  # keys and CURVE are slow to import
 
-        self._give_up_search()
+        self._give_up_search("the capture is read again")
         self._loading = loading_again(request, self._opened, self._options)
         self._views = self._new_views()
         self._epoch += 1
@@ -254,7 +255,7 @@ class Worker:
 
     def _begin_search(self, number: int, request: Find) -> None:
         """Start a search, answered when done. A new request cancels the previous one."""
-        self._give_up_search()
+        self._give_up_search("the search was given up for another one")
         shown = self._lists.get(request.list)
         if shown is None:
             self._channel.reply(number, None)
@@ -267,10 +268,16 @@ class Worker:
             return
         self._search = number, search
 
-    def _give_up_search(self) -> None:
+    def _give_up_search(self, why: str) -> None:
         if self._search is not None:
-            self._channel.reply(self._search[0], Failure("the search was given up for another one"))
+            self._channel.reply(self._search[0], Failure(why))
             self._search = None
+
+    def _cancel(self) -> None:
+        if self._search is not None:
+            self._give_up_search("the search was cancelled")
+        else:
+            self._cancel_saving()
 
     def _search_on(self, number: int, search: Search) -> None:
         if not search.is_done:

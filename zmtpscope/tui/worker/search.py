@@ -56,6 +56,11 @@ class Search:
         """Whether a row was found, or all were searched."""
         return self.found is not None or self._looked_at == len(self._rows)
 
+    @property
+    def percent(self) -> int:
+        """The searched part of the rows, in percent."""
+        return 100 * self._looked_at // max(1, len(self._rows))
+
     def step(self) -> None:
         """Search for one step."""
         rows = self._rows[self._looked_at : self._looked_at + self._step]
