@@ -85,6 +85,7 @@ def take(picture: Picture, size: tuple[int, int]) -> str:
 def main() -> None:
     with tempfile.TemporaryDirectory() as nobody:
         os.environ["XDG_CONFIG_HOME"] = nobody  # no profile of whoever takes them
+        os.environ["TEXTUAL_COLOR_SYSTEM"] = "truecolor"
         for picture in PICTURES:
             if picture.name in sys.argv[1:] or not sys.argv[1:]:
                 for columns, lines in SIZES:

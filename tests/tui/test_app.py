@@ -25,6 +25,7 @@ from zmtpscope.tui.screen import first_word
 from zmtpscope.tui.title_bar import TitleBar
 from zmtpscope.tui.view_bar import MESSAGES, titles
 from zmtpscope.tui.view_pane import without_hasty_words
+from zmtpscope.tui.widgets.columns import GAP
 from zmtpscope.tui.widgets.row_list import RowList
 from zmtpscope.tui.widgets.table_view import TableView
 from zmtpscope.tui.worker.counted import view_titles
@@ -408,6 +409,15 @@ def test_a_note_is_no_problem_to_open_on() -> None:
         await until(pilot, lambda: any("no errors or warnings" in each.message for each in app._notifications))
 
     used(use)
+
+
+def test_columns_without_texts_are_not_shown_and_others_are_as_wide_as_their_texts() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        heading = app.records.rows.draw_heading(0, 140).text
+        assert "TOPIC" not in heading
+        assert heading.index("TO ") - heading.index("FROM") == len("REP :5555") + GAP
+
+    used(use, "patterns/reqrep.pcap")
 
 
 def test_a_search_shows_its_progress_and_escape_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:

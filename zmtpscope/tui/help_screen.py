@@ -18,7 +18,7 @@ from zmtpscope.tui.commands import Command, keys_text
 from zmtpscope.tui.requests import ViewTitle
 from zmtpscope.tui.widgets.line_view import LineView
 
-KEY_WIDTH = 22
+KEY_WIDTH = 14
 
 
 class HelpEntry(NamedTuple):
@@ -37,7 +37,8 @@ class HelpScreen(ModalScreen[str]):
     HelpScreen { align: center middle; background: $background 50%; }
     HelpScreen Vertical { width: 90%; max-width: 100; height: 90%; background: $surface; padding: 0 1; }
     HelpScreen Input { margin-bottom: 1; }
-    HelpScreen OptionList { height: 1fr; border: none; background: $surface; }
+    HelpScreen OptionList, HelpScreen OptionList:focus { height: 1fr; border: none; background: $surface; }
+    HelpScreen OptionList { text-wrap: nowrap; text-overflow: ellipsis; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Back"),

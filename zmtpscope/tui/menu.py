@@ -22,7 +22,8 @@ class _Choice(ModalScreen[str]):
     _Choice Vertical { width: auto; min-width: 40; max-width: 90%; height: auto; max-height: 80%; }
     _Choice Vertical { background: $surface; }
     _Choice Static { padding: 0 1; background: $panel; width: 100%; }
-    _Choice OptionList { width: auto; min-width: 40; height: auto; max-height: 20; border: none; background: $surface; }
+    _Choice OptionList { width: auto; min-width: 40; height: auto; max-height: 20; background: $surface; }
+    _Choice OptionList, _Choice OptionList:focus { border: none; }
     _Choice DirectoryTree { width: 72; height: 20; background: $surface; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

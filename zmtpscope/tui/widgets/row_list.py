@@ -15,6 +15,7 @@ from zmtpscope.tui.requests import Page, Row, Sort, TableColumn
 from zmtpscope.tui.widgets.columns import (
     GAP,
     MIN_TEXT,
+    SORTED,
     Cell,
     Slot,
     column_at,
@@ -92,6 +93,8 @@ class RowList(LineView):
         super().__init__(name=name, id=id, classes=classes)
         self._fetch = fetch
         self._columns: tuple[TableColumn, ...] = ()
+        self._seen: list[int] = []
+        """Widest text of each column so far, in cells."""
         self._slots: tuple[Slot, ...] = ()
         self._sort: Sort | None = None
         self._marked: AbstractSet[int] = frozenset()
@@ -114,6 +117,7 @@ class RowList(LineView):
     def set_columns(self, columns: Sequence[TableColumn], sort: Sort | None = None) -> None:
         """Show these columns, with cells of rows in this order; `sort` marks a heading."""
         self._columns = tuple(columns)
+        self._seen = [0] * len(self._columns)
         self._sort = sort
         self._lay_out()
 
@@ -205,6 +209,7 @@ class RowList(LineView):
                 if generation == self._generation:
                     if self._pages.put(page, count):
                         self._lines.clear()
+                    self._learn_widths(page.rows)
                     self._refresh_rows(*missing)
                     self._post_selected()
 
@@ -310,11 +315,39 @@ class RowList(LineView):
         self._look.set()
 
     def _lay_out(self) -> None:
-        widths = _widths(self._columns, self.width - MARK_WIDTH)
-        self._slots = lay_out(self._columns, widths, self.width, MARK_WIDTH)
+        widths = self._widths(self.width - MARK_WIDTH)
+        there = [index for index, width in enumerate(widths) if width or not self._columns[index].width]
+        columns, widths = [self._columns[index] for index in there], [widths[index] for index in there]
+        slots = lay_out(columns, widths, self.width, MARK_WIDTH) if columns else ()
+        self._slots = tuple(slot._replace(column=there[slot.column]) for slot in slots)
         if self._slots and self._column not in [slot.column for slot in self._slots]:
             self._column = self._slots[0].column
         self.forget_lines()
+
+    def _widths(self, width: int) -> list[int]:
+        """Return the widths of columns: of their contents, at most the maximum of each, and of their headings.
+
+        One without a maximum before the last takes a share of the remaining cells.
+        """
+        is_empty = not any(self._seen)
+        widths = [
+            min(max(seen, width_of(column.heading) + len(SORTED[True])), column.width) if seen or is_empty else 0
+            for column, seen in zip(self._columns, self._seen, strict=True)
+        ]
+        share = max(MIN_TEXT, (width - sum(widths) - GAP * len(widths)) // INDENT_SHARE)
+        last = len(widths) - 1
+        return [
+            each if column.width or place == last else share
+            for place, (column, each) in enumerate(zip(self._columns, widths, strict=True))
+        ]
+
+    def _learn_widths(self, rows: Sequence[Row]) -> None:
+        """Widen columns for these rows. They never shrink, and those without any text are not shown."""
+        before = list(self._seen)
+        for row in rows:
+            self._seen = [max(seen, width_of(cell)) for seen, cell in zip(self._seen, row.cells, strict=False)]
+        if self._seen != before:
+            self._lay_out()
 
     def draw_heading(self, line: int, width: int) -> Strip:
         return heading_line(self._columns, self._slots, self._sort, self.palette.style("heading", "headings"), width)
@@ -341,13 +374,6 @@ class RowList(LineView):
             look = style(column.style if column.style and has_own else row.style, below)
             cells.append(Cell(slot.start, stop, fitted(text, stop - slot.start, column.is_number, skip), look))
         return line_of(cells, style(row.style, ground), width)
-
-
-def _widths(columns: Sequence[TableColumn], width: int) -> list[int]:
-    """Return the widths of columns. One without a width before the last takes a share of the remaining cells."""
-    taken = sum(column.width for column in columns) + GAP * len(columns)
-    share = max(MIN_TEXT, (width - taken) // INDENT_SHARE)
-    return [column.width or (0 if column is columns[-1] else share) for column in columns]
 
 
 def _text(row: Row, column: int) -> str:
