@@ -14,8 +14,10 @@ from zmtpscope.tui.worker.channel import CannotAnswer
 
 MAX_MARKS = 10_000
 
-Mark = tuple[int, int]
-"""Number and time of a record. The time shows whether it is still the same one, for example with another `-d`."""
+IDENTITY = ("ts_ns", "conn_id", "side", "source", "offset", "record")
+"""Fields that show whether a number is still the one of the same record, for example with another `-d`."""
+Mark = tuple[int, tuple[int | str | None, ...]]
+"""Number of a record, and its `IDENTITY`."""
 
 _marks = msgspec.json.Decoder(tuple[Mark, ...])
 
@@ -26,12 +28,13 @@ def load_marks(paths: Sequence[str], store: Store) -> tuple[int, ...]:
         marks = _marks.decode(_path(paths).read_bytes())
     except (OSError, msgspec.DecodeError):
         return ()
-    return tuple(number for number, time in marks if 0 <= number < len(store) and store.row(number)["ts_ns"] == time)
+    there = (each for each in marks if 0 <= each[0] < len(store))
+    return tuple(number for number, identity in there if _identity(store, number) == identity)
 
 
 def save_marks(paths: Sequence[str], store: Store, numbers: Iterable[int]) -> tuple[int, ...]:
     """Save and return marked records; forget them if there are none. Raises `CannotAnswer`."""
-    marks: tuple[Mark, ...] = tuple((number, store.row(number)["ts_ns"]) for number in sorted(numbers)[:MAX_MARKS])
+    marks: tuple[Mark, ...] = tuple((number, _identity(store, number)) for number in sorted(numbers)[:MAX_MARKS])
     path = _path(paths)
     try:
         if marks:
@@ -41,6 +44,11 @@ def save_marks(paths: Sequence[str], store: Store, numbers: Iterable[int]) -> tu
     except OSError as error:
         raise CannotAnswer(f"{path}: {error.strerror}") from None
     return tuple(number for number, _ in marks)
+
+
+def _identity(store: Store, number: int) -> tuple[int | str | None, ...]:
+    values = store.row(number)
+    return tuple(values.get(name) for name in IDENTITY)
 
 
 def _path(paths: Sequence[str]) -> Path:
