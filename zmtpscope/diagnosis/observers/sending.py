@@ -5,7 +5,8 @@ Also which side begins an exchange of messages, and which one answers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -51,19 +52,34 @@ class Turns:
             self._last_ns = last_ns
 
 
-def _turns(rows: Rows) -> Sequence[tuple[int, int, int]]:
-    """Return the turns of a batch in order: the side, and the times of the first and the last message."""
+def _turns(rows: Rows) -> Iterator[tuple[int, int, int]]:
+    """Yield the turns of a batch in order: the side, and the times of the first and the last message."""
     for side in (0, 1):
         if not rows.sides[1 - side]:
             summaries = sorted(rows.summaries[side], key=attrgetter("last_order"))
-            return [(side, summaries[0].first_end_ns, summaries[-1].last_end_ns)] if summaries else []
-    runs = [(side, run) for side in (0, 1) for run in rows.sides[side]]
-    order = np.argsort(np.concatenate([run.orders for _, run in runs]), kind="stable")
-    ends = np.concatenate([run.time_ends for _, run in runs])[order]
-    sides = np.repeat([side for side, _ in runs], [len(run.orders) for _, run in runs])[order]
-    starts = np.concatenate(([0], np.flatnonzero(np.diff(sides)) + 1))
-    stops = np.append(starts[1:], len(sides)) - 1
-    return list(zip(sides[starts].tolist(), ends[starts].tolist(), ends[stops].tolist(), strict=True))
+            if summaries:
+                yield side, summaries[0].first_end_ns, summaries[-1].last_end_ns
+            return
+    orders, ends = zip(*[_orders_and_ends(runs) for runs in rows.sides], strict=True)
+    at, side = [0, 0], 0 if orders[0][0] <= orders[1][0] else 1
+    while at[side] < len(orders[side]):
+        begin, other = at[side], 1 - side
+        if at[other] < len(orders[other]):
+            cut = bisect_left if side else bisect_right  # side 0 precedes side 1 in the same segment
+            at[side] = cut(orders[side], orders[other][at[other]], begin)
+        else:
+            at[side] = len(orders[side])
+        yield side, ends[side][begin], ends[side][at[side] - 1]
+        side = other
+
+
+def _orders_and_ends(runs: Sequence[MessageRun]) -> tuple[list[int], list[int]]:
+    """Return the ordinals of the messages of a side in order, and the times of their last octets."""
+    if len(runs) == 1:
+        return runs[0].orders.tolist(), runs[0].time_ends.tolist()
+    orders, ends = (np.concatenate([getattr(run, name) for run in runs]) for name in ("orders", "time_ends"))
+    order = np.argsort(orders, kind="stable")
+    return orders[order].tolist(), ends[order].tolist()
 
 
 COLUMNS_COST = 24

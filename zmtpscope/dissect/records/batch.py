@@ -370,17 +370,28 @@ class MessageRun(Run):
     def _of(
         self, rows: slice | Int64, frames: slice | Int64, first: Int64, last: Int64, senders: Senders
     ) -> MessageRun:
-        columns: dict[str, Any] = {name: getattr(self, name)[frames] for name in FRAME_COLUMNS}
-        for name in ("complete", "orders", "packets", "times", "packet_ends", "time_ends"):
-            columns[name] = getattr(self, name)[rows]
-        for name in ("texts", "json", "topics"):
-            if (column := getattr(self, name)) is not None:
-                columns[name] = column[rows]
-        if self.payloads is not None:
-            columns["payloads"] = (
-                self.payloads[rows] if isinstance(rows, slice) else [self.payloads[row] for row in rows.tolist()]
-            )
-        return MessageRun(**senders, first=first, last=last, **columns)
+        payloads = self.payloads
+        if payloads is not None:
+            payloads = payloads[rows] if isinstance(rows, slice) else [payloads[row] for row in rows.tolist()]
+        return MessageRun(  # field by field: a loop over names takes twice as long
+            **senders,
+            offsets=self.offsets[frames],
+            bodies=self.bodies[frames],
+            sizes=self.sizes[frames],
+            flags=self.flags[frames],
+            first=first,
+            last=last,
+            complete=self.complete[rows],
+            orders=self.orders[rows],
+            packets=self.packets[rows],
+            times=self.times[rows],
+            packet_ends=self.packet_ends[rows],
+            time_ends=self.time_ends[rows],
+            payloads=payloads,
+            texts=None if self.texts is None else self.texts[rows],
+            json=None if self.json is None else self.json[rows],
+            topics=None if self.topics is None else self.topics[rows],
+        )
 
     def made(self, row: int) -> Dissected | None:
         """Return the dissector result of a message, parsing JSON if necessary. None for plain text, or without a
