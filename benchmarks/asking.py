@@ -95,7 +95,7 @@ def conditions(setting: Setting, captures: list[Capture]) -> Iterator[str]:
 def _costs_of_conditions(path: str) -> Iterator[float]:
     options = Options()
     batches = list(Analyser(options).run(open_captures([path])))
-    rows = sum(len(run.orders) for batch in batches for run in batch.runs)
+    rows = sum(len(run.orders) for batch in batches for run in batch.messages)
     for condition in CONDITIONS:
         filter = Filter(condition)
         costs = []

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.payloads.reading import dissected
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
-from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
+from zmtpscope.dissect import Batch, FrameTable, MessageTable, Options, Record
 from zmtpscope.dissect.records import batch as batches
 from zmtpscope.export.values import record_values
 from zmtpscope.payloads.json import JsonPayload
@@ -29,9 +29,11 @@ def values_of(batch: Batch, options: Options) -> list[dict[str, Any]]:
     ]
 
 
-def row_values(run: MessageRun | FrameRun, index: int, files: Sequence[str | None], options: Options) -> dict[str, Any]:
+def row_values(
+    run: MessageTable | FrameTable, index: int, files: Sequence[str | None], options: Options
+) -> dict[str, Any]:
     """Every field of one row."""
-    if is_message := isinstance(run, MessageRun):
+    if is_message := isinstance(run, MessageTable):
         run, index = run.part(index, index + 1), 0
     first, last = (int(run.first[index]), int(run.last[index])) if is_message else (index, index)
     body, packet, stream = int(run.bodies[last]), int(run.packets[index]), run.stream
@@ -56,7 +58,7 @@ def row_values(run: MessageRun | FrameRun, index: int, files: Sequence[str | Non
     }
 
 
-def message_values(run: MessageRun, index: int, options: Options) -> dict[str, Any]:
+def message_values(run: MessageTable, index: int, options: Options) -> dict[str, Any]:
     """The own fields of a message."""
     first, last = int(run.first[index]), int(run.last[index])
     kind = KINDS[int(run.flags[first]) & SPECIAL]
@@ -83,7 +85,7 @@ def message_values(run: MessageRun, index: int, options: Options) -> dict[str, A
     }
 
 
-def frame_values(run: FrameRun, index: int) -> dict[str, Any]:
+def frame_values(run: FrameTable, index: int) -> dict[str, Any]:
     """The own fields of a frame."""
     flags = int(run.flags[index]) % 256
     return {
@@ -95,7 +97,7 @@ def frame_values(run: FrameRun, index: int) -> dict[str, Any]:
     }
 
 
-def body_of(run: MessageRun, frame: int) -> bytes | None:
+def body_of(run: MessageTable, frame: int) -> bytes | None:
     """What was kept of the body of a frame; None where its first octet was not."""
     start, size = int(run.bodies[frame]) - run.base, int(run.sizes[frame])
     if start < 0 or (size > 0 and start >= len(run.data)):
@@ -103,7 +105,7 @@ def body_of(run: MessageRun, frame: int) -> bytes | None:
     return run.data[start : start + size]
 
 
-def bodies_of(run: MessageRun, first: int, last: int, options: Options) -> tuple[list[bytes] | None, str]:
+def bodies_of(run: MessageTable, first: int, last: int, options: Options) -> tuple[list[bytes] | None, str]:
     if options.bodies == "none":
         return None, "none"
     sizes = [int(size) for size in run.sizes[first : last + 1]]
@@ -117,7 +119,7 @@ def bodies_of(run: MessageRun, first: int, last: int, options: Options) -> tuple
     return ([body or b"" for body in shown], "head") if any(shown) else (None, "none")
 
 
-def envelope_of(run: MessageRun, first: int, last: int) -> list[str] | None:
+def envelope_of(run: MessageTable, first: int, last: int) -> list[str] | None:
     if run.socket_type not in ("REQ", "REP") and run.peer_socket_type not in ("REQ", "REP"):
         return None
     addresses: list[str] = []
@@ -131,7 +133,7 @@ def envelope_of(run: MessageRun, first: int, last: int) -> list[str] | None:
     return None
 
 
-def topic_of(run: MessageRun, index: int, kind: str) -> str | None:
+def topic_of(run: MessageTable, index: int, kind: str) -> str | None:
     size = -1 if run.topics is None else int(run.topics[index])
     if size < 0:
         return None
@@ -139,7 +141,7 @@ def topic_of(run: MessageRun, index: int, kind: str) -> str | None:
     return to_text(run.data[start : start + size])
 
 
-def content_of(run: MessageRun, index: int) -> int:
+def content_of(run: MessageTable, index: int) -> int:
     """The first frame of a message that is no address, delimiter, topic or group."""
     first, last = int(run.first[index]), int(run.last[index])
     if "REQ" in (run.socket_type, run.peer_socket_type) or "REP" in (run.socket_type, run.peer_socket_type):
@@ -149,7 +151,7 @@ def content_of(run: MessageRun, index: int) -> int:
     return first + 1 if first < last and (is_published or run.sizes[first] == 0) else first
 
 
-def payload_of(run: MessageRun, index: int) -> dict[str, Any] | None:
+def payload_of(run: MessageTable, index: int) -> dict[str, Any] | None:
     made = None if run.payloads is None else run.payloads[index]
     if made is not None:
         return {"protocol": made.protocol, "summary": made.summary, "fields": made.fields} if made.protocol else None

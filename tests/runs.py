@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from zmtpscope.dissect import Batch, FrameRun, MessageRun
+from zmtpscope.dissect import Batch, FrameTable, MessageTable
 from zmtpscope.dissect.records.message_columns import NO_TOPIC
 
 OF_A_FRAME = ("offsets", "bodies", "sizes", "flags")
@@ -15,7 +15,7 @@ OF_A_MESSAGE = ("first", "last", "complete", "orders", "packets", "times", "pack
 OF_A_FRAME_ROW = ("messages", "orders", "packets", "times")
 
 
-def assert_columns_agree(run: MessageRun | FrameRun) -> None:
+def assert_columns_agree(run: MessageTable | FrameTable) -> None:
     """The columns of a run all mean the same rows: those of its messages, and the frames of these and no others."""
     count = len(run.offsets)
     assert count > 0
@@ -23,7 +23,7 @@ def assert_columns_agree(run: MessageRun | FrameRun) -> None:
     assert (run.bodies > run.offsets).all()
     assert (run.offsets[1:] - run.bodies[:-1] >= run.sizes[:-1]).all()  # frames follow one another
     assert (np.diff(run.orders) >= 0).all()
-    if isinstance(run, FrameRun):
+    if isinstance(run, FrameTable):
         assert [len(getattr(run, name)) for name in OF_A_FRAME_ROW] == [count] * len(OF_A_FRAME_ROW)
         return
     rows = len(run.first)
@@ -39,7 +39,7 @@ def assert_columns_agree(run: MessageRun | FrameRun) -> None:
     assert (run.first <= run.last).all()
 
 
-def joined(runs: Sequence[MessageRun]) -> MessageRun:
+def joined(runs: Sequence[MessageTable]) -> MessageTable:
     """The messages of several senders as one table."""
     counts, frames = [len(run) for run in runs], np.cumsum([0, *(len(run.offsets) for run in runs[:-1])])
     columns = {name: np.concatenate([getattr(run, name) for run in runs]) for name in (*OF_A_FRAME, *OF_A_MESSAGE)}
@@ -52,18 +52,18 @@ def joined(runs: Sequence[MessageRun]) -> MessageRun:
     columns["texts"], columns["json"] = columns["texts"] != 0, columns["json"] != 0
     payloads = [made for run in runs for made in run.payloads or [None] * len(run)]
     senders, sender_of = [run.sender for run in runs], np.arange(len(runs)).repeat(counts)
-    return MessageRun(senders=senders, sender_of=sender_of, payloads=payloads, **columns)
+    return MessageTable(senders=senders, sender_of=sender_of, payloads=payloads, **columns)
 
 
 def assert_runs_agree(batch: Batch) -> None:
     """The columns of each table of a batch agree, and the rows of a stream follow one another."""
-    for table in batch.runs:
+    for table in batch.messages:
         if table.sender_of is not None:
             assert len(table.sender_of) == len(table)
             assert np.unique(table.sender_of).tolist() == [*range(len(table.senders))]
         assert sum(len(run) for run in table.by_sender()) == len(table)
         assert sum(len(run.offsets) for run in table.by_sender()) == len(table.offsets)
-    for run in (*batch.by_sender(), *batch.frame_runs):
+    for run in (*batch.by_sender(), *batch.frames):
         assert_columns_agree(run)
     for one, other in pairwise(batch.by_sender()):
         if (one.stream, one.source) == (other.stream, other.source):

@@ -15,7 +15,7 @@ from tests.runs import assert_runs_agree
 from zmtpscope.capture import CaptureProblem, CaptureStatistics, Follow, segments
 from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, PSH, RST, SYN, SegmentBlock
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.dissect.records.batch import FrameRun, MessageRun, Record
+from zmtpscope.dissect.records.batch import FrameTable, MessageTable, Record
 
 CLIENT = bytes([10, 0, 0, 2])
 SERVER = bytes([10, 0, 0, 1])
@@ -217,15 +217,15 @@ def records(capture: Any, options: Options | None = None) -> tuple[list[dict[str
     return found, analyser
 
 
-def record_of(item: Record | MessageRun | FrameRun, index: int, options: Options) -> dict[str, Any]:
+def record_of(item: Record | MessageTable | FrameTable, index: int, options: Options) -> dict[str, Any]:
     """One record as a dict: its own fields, and where it was found."""
     if isinstance(item, Record):
         return item.values
-    if isinstance(item, MessageRun):
+    if isinstance(item, MessageTable):
         item, index = item.part(index, index + 1), 0
     where: dict[str, Any] = {"conn": item.stream.conn, "side": item.stream.side, "source": item.source}
     where["packet"], where["ts_ns"] = int(item.packets[index]), int(item.times[index])
-    if isinstance(item, MessageRun):
+    if isinstance(item, MessageTable):
         where["record"] = "message"
         where["offset"] = int(item.offsets[item.first[index]])
         return where | message_values(item, index, options)

@@ -39,7 +39,7 @@ class Network:
     def hops(self, place: int) -> list[tuple[int, int, list[bytes]]]:
         """(connection, side, frames) of all hops of the request that is said at `place`, from 0."""
         found = []
-        for batch in filter(lambda batch: batch.runs, self._batches(place)):
+        for batch in filter(lambda batch: batch.messages, self._batches(place)):
             for values in MessageColumns.of(batch, OPTIONS).records():
                 found.append((values["ts_ns"], values["conn"], values["side"], values["bodies"]))
         return [(conn, side, bodies) for _, conn, side, bodies in sorted(found)]

@@ -13,7 +13,7 @@ from tests.suites import examples
 from tests.twins import twins
 from zmtpscope.diagnosis.observers.matching import OpenRequests
 from zmtpscope.diagnosis.observers.request_rows import MessageRow, by_captured
-from zmtpscope.dissect import MessageRun
+from zmtpscope.dissect import MessageTable
 
 ASKER, REPLIER = 0, 1
 MESSAGES = st.lists(
@@ -113,7 +113,7 @@ def test_a_side_that_was_read_later_is_matched_the_same_whoever_does_it(
 @examples(300, least=300)
 @given(message_runs(), st.integers(0, 5), st.booleans())
 def test_messages_with_an_envelope_are_the_same_whoever_finds_them(
-    run: MessageRun, captured: int, addressed: bool
+    run: MessageTable, captured: int, addressed: bool
 ) -> None:
     finders = twins("zmtpscope.diagnosis.observers.request_rows.enveloped")
     one, other = ([row._replace(run=None) for row in finders[n](run, 1, captured, addressed)] for n in (0, -1))

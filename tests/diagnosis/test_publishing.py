@@ -22,7 +22,7 @@ from zmtpscope.diagnosis.observers import subscriptions, topics
 from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscriptions
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey
 from zmtpscope.diagnosis.observers.topics import PublishedTopics
-from zmtpscope.dissect import Analyser, MessageRun, Options
+from zmtpscope.dissect import Analyser, MessageTable, Options
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.dissect.records.topics import LARGEST_TOPIC
 
@@ -185,7 +185,7 @@ names = st.lists(
 )
 
 
-def _run_of(messages: list[tuple[bytes, ...]]) -> MessageRun:
+def _run_of(messages: list[tuple[bytes, ...]]) -> MessageTable:
     subscriber = Subscriber(2, 0, "")
     for frames in messages:
         subscriber.publish(*frames)
@@ -212,7 +212,7 @@ def test_messages_are_grouped_by_topic_in_the_order_in_which_topics_appear(names
 
 @examples(300, least=300)
 @given(message_runs(), st.integers(0, 4))
-def test_topics_and_summaries_of_any_run_are_the_same_whoever_makes_them(run: MessageRun, latest: int) -> None:
+def test_topics_and_summaries_of_any_run_are_the_same_whoever_makes_them(run: MessageTable, latest: int) -> None:
     groups = [
         [each._replace(rows=each.rows.tolist(), times=each.times.tolist()) for each in by_topic(run, latest)]
         for by_topic in twins("zmtpscope.diagnosis.observers.topic_groups.by_topic")

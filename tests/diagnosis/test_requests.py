@@ -87,7 +87,7 @@ def test_every_request_of_a_req_and_to_a_rep_is_in_exactly_one_record(captures: 
 
     sent: list[tuple[int, int]] = []
     for batch in Analyser(Options()).run(open_captures([str(captures / name)])):
-        rows = MessageColumns.of(batch).records() if batch.runs else ()
+        rows = MessageColumns.of(batch).records() if batch.messages else ()
         sent += [(row["conn"], row["offset"]) for row in rows if asks(row) and row["envelope"] is not None]
     found = [(values["conn"], values["offset"]) for values in requests_of(captures / name) if asks(values)]
     assert sorted(found) == sorted(sent)

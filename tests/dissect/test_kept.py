@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.dissect.talks import hello, message
 from tests.suites import examples
 from tests.traffic import Capture, Conversation, Packet, records
-from zmtpscope.dissect import Analyser, FrameRun, Options
+from zmtpscope.dissect import Analyser, FrameTable, Options
 from zmtpscope.dissect.records import batch, message_columns
 from zmtpscope.dissect.records.details import details
 from zmtpscope.dissect.stream import assembly, messages, runs
@@ -129,7 +129,7 @@ def test_a_frame_is_told_with_its_message(size: int) -> None:
         each.octets[2:]
         for made in Analyser(Options(frames=True, details=True)).run(Capture(packets, size))
         for item, index in made.in_order()
-        if isinstance(item, FrameRun)
+        if isinstance(item, FrameTable)
         for each in details(item, index)
     ]
     assert shown == [b"a" * 5, b"b" * 60, b"", b"b" * 30]

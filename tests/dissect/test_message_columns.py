@@ -17,7 +17,7 @@ from tests.readings import CAPTURE_FILES
 from tests.rows_by_hand import row_values
 from tests.suites import examples
 from zmtpscope.capture import open_captures
-from zmtpscope.dissect import Analyser, Batch, FrameRun, MessageRun, Options
+from zmtpscope.dissect import Analyser, Batch, FrameTable, MessageTable, Options
 from zmtpscope.dissect.records.columns import Booleans, Column, Integers, Lists, Octets, Texts, Words
 from zmtpscope.dissect.records.message_columns import MessageColumns, Payloads, content_frames
 from zmtpscope.dissect.records.row_columns import FrameRowColumns, RowColumns
@@ -31,15 +31,15 @@ OPTIONS = [*ODD, Options(payloads=Registry(), bodies="head", head=2)]
 def columns_of(batch: Batch, options: Options) -> dict[str, RowColumns[Any]]:
     """By record type."""
     found: dict[str, RowColumns[Any]] = {}
-    if batch.runs:
+    if batch.messages:
         found["message"] = MessageColumns.of(batch, options)
-    if batch.frame_runs:
-        found["frame"] = FrameRowColumns.of(batch.frame_runs, batch.files)
+    if batch.frames:
+        found["frame"] = FrameRowColumns.of(batch.frames, batch.files)
     return found
 
 
 def assert_columns_are_the_fields(batch: Batch, options: Options) -> None:
-    kinds = {"message": MessageRun, "frame": FrameRun}
+    kinds = {"message": MessageTable, "frame": FrameTable}
     for record, columns in columns_of(batch, options).items():
         items = [(item, index) for item, index in batch.in_order() if isinstance(item, kinds[record])]
         rows = [row_values(item, index, batch.files, options) for item, index in items]  # type: ignore[arg-type]
@@ -67,12 +67,12 @@ def test_columns_of_any_runs_are_the_fields_of_their_rows(batch: Batch, options:
 
 @examples(300)
 @given(message_runs(), st.integers(0, 40), st.integers(0, 40), st.sampled_from(OPTIONS))
-def test_columns_say_of_octets_only_what_was_kept(run: MessageRun, front: int, back: int, options: Options) -> None:
+def test_columns_say_of_octets_only_what_was_kept(run: MessageTable, front: int, back: int, options: Options) -> None:
     data = run.data[front : max(front, len(run.data) - back)]
     types = {"socket_type": "ROUTER", "peer_socket_type": "REQ"}
     sender = run.sender._replace(data=data, base=run.base + front, **types)
     part = replace(run, senders=[sender], topics=None, payloads=None, texts=None, json=None)
-    assert_columns_are_the_fields(Batch(["a", None], runs=[part]), options)
+    assert_columns_are_the_fields(Batch(["a", None], messages=[part]), options)
 
 
 def name_of(options: Options) -> str:
@@ -124,7 +124,7 @@ def test_columns_go_when_nobody_holds_them(batch: Batch, options: Options) -> No
 
 
 @given(message_runs())
-def test_content_begins_at_the_same_frame_however_it_is_looked_for(run: MessageRun) -> None:
+def test_content_begins_at_the_same_frame_however_it_is_looked_for(run: MessageTable) -> None:
     """Of a run, and of all runs together."""
     frames = content_frames(run).tolist()
     assert MessageColumns.of_table(run).content.tolist() == frames

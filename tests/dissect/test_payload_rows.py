@@ -151,7 +151,7 @@ def calls(count: int) -> int:
     sys.setprofile(profile)
     try:
         for block in blocks:
-            told += sum(len(run.first) for batch in analyser.feed(block) for run in batch.runs)
+            told += sum(len(run.first) for batch in analyser.feed(block) for run in batch.messages)
     finally:
         sys.setprofile(None)
     assert told == count

@@ -11,7 +11,7 @@ import pytest
 from tests.dissect.talks import hello, message
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, FIN, SYN
-from zmtpscope.dissect import Analyser, MessageRun, Options, Record
+from zmtpscope.dissect import Analyser, MessageTable, Options, Record
 
 
 def talk(initial: tuple[int, int] = (1000, 9000)) -> Conversation:
@@ -281,7 +281,7 @@ def test_a_flood_of_connections_that_say_nothing_costs_a_bounded_number_of_them(
             found += [item for item, _ in batch.in_order()]
         assert len(analyser.flows.sides) <= 2 * 100
     found += [item for batch in analyser.finish() for item, _ in batch.in_order()]
-    assert any(isinstance(item, MessageRun) for item in found)
+    assert any(isinstance(item, MessageTable) for item in found)
     told = [item.values for item in found if isinstance(item, Record) and item.values.get("id") == "ZMTP-CONN-12"]
     assert [values["conn"] for values in told] == [*range(2, 12), 202]
     assert [values["count"] for values in told] == [1] * 10 + [201 - 10]

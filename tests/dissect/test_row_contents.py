@@ -11,7 +11,7 @@ from tests.payloads.reading import dissected
 from tests.rows_by_hand import body_of, payload_of
 from tests.suites import examples
 from tests.twins import twins
-from zmtpscope.dissect import MessageRun
+from zmtpscope.dissect import MessageTable
 from zmtpscope.dissect.records.row_contents import SEVERAL, Wanted, contents
 from zmtpscope.payloads.json import ordinary
 from zmtpscope.payloads.text import Text
@@ -21,7 +21,7 @@ WANTED = st.builds(Wanted, *[st.booleans()] * 5, limit=st.sampled_from([0, 5, 30
 
 @examples(500, least=500)
 @given(run=message_runs(), wanted=WANTED)
-def test_who_is_asked_about_messages_is_the_same_however_they_are_looked_at(run: MessageRun, wanted: Wanted) -> None:
+def test_who_is_asked_about_messages_is_the_same_however_they_are_looked_at(run: MessageTable, wanted: Wanted) -> None:
     found = [
         asked_rows(run, SHAPES, wanted) for asked_rows in twins("zmtpscope.dissect.records.row_contents.asked_rows")
     ]
@@ -32,7 +32,7 @@ def test_who_is_asked_about_messages_is_the_same_however_they_are_looked_at(run:
 
 
 @given(run=message_runs(), wanted=WANTED)
-def test_each_message_is_unknown_or_json_or_asked_about_or_of_no_interest(run: MessageRun, wanted: Wanted) -> None:
+def test_each_message_is_unknown_or_json_or_asked_about_or_of_no_interest(run: MessageTable, wanted: Wanted) -> None:
     for asked_rows in twins("zmtpscope.dissect.records.row_contents.asked_rows"):
         asked = asked_rows(run, SHAPES, wanted)
         content, last, starts, known = contents(run, wanted.limit)
@@ -55,7 +55,7 @@ def test_each_message_is_unknown_or_json_or_asked_about_or_of_no_interest(run: M
 
 
 @given(run=message_runs())
-def test_plain_text_is_printable_in_every_content_frame(run: MessageRun) -> None:
+def test_plain_text_is_printable_in_every_content_frame(run: MessageTable) -> None:
     content, last, _, known = contents(run, 1 << 20)
     plain = []
     for row in np.flatnonzero(known).tolist():

@@ -23,7 +23,7 @@ from tests.suites import examples
 from tests.traffic import Capture, Conversation, Packet, records
 from tests.zmtp.sides import MANY
 from zmtpscope.capture.segments import SYN
-from zmtpscope.dissect import Analyser, Batch, MessageRun, Options, Record
+from zmtpscope.dissect import Analyser, Batch, MessageTable, Options, Record
 from zmtpscope.dissect.records.details import details
 from zmtpscope.dissect.stream import arrivals
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT
@@ -376,13 +376,13 @@ def test_p5_and_p6_trees_of_what_opened_tile_it_and_say_what_the_records_say(
                     continue
                 regime = item.unit.regime if isinstance(item, Record) and item.unit else item.regime  # type: ignore[union-attr]
                 cut = data.draw(st.integers(0, len(detail.octets)))
-                inside = isinstance(item, MessageRun) and place > 0
+                inside = isinstance(item, MessageTable) and place > 0
                 part = field_tree(regime, detail.octets[:cut], detail.offset, inside=inside)
                 assert_tiles(part, detail.offset, detail.offset + cut)
                 leaves = {leaf.name: leaf.value for leaf in detail.tree.leaves()}
                 if isinstance(item, Record) and item.values.get("decrypted"):
                     assert_says_the_same(item.values, detail.tree)
-                elif isinstance(item, MessageRun) and item.source:
+                elif isinstance(item, MessageTable) and item.source:
                     number = int(item.first[index]) + place
                     assert leaves["curve.message.flags"] == int(item.flags[number]) & 0xFF
                     body = item.head(number) or b""
@@ -657,7 +657,7 @@ def test_p13_no_octet_of_a_box_is_lost_and_none_named_twice(capture: tuple[Talk,
     boxes = 0
     for batch in analyser.run(Capture(packets, size)):
         for item, index in batch.in_order():
-            if isinstance(item, MessageRun):
+            if isinstance(item, MessageTable):
                 side = (item.stream.conn, item.stream.side)
                 for number in range(int(item.first[index]), int(item.last[index]) + 1):
                     stop = int(item.bodies[number] + item.sizes[number])

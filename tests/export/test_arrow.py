@@ -17,7 +17,7 @@ from tests.readings import CAPTURE_FILES
 from tests.rows_by_hand import values_of
 from tests.suites import examples
 from zmtpscope.capture import open_captures
-from zmtpscope.dissect import Analyser, Batch, MessageRun, Options
+from zmtpscope.dissect import Analyser, Batch, MessageTable, Options
 from zmtpscope.export.arrow import arrow_batch, arrow_column, arrow_type, held_schema
 from zmtpscope.export.arrow_rows import as_text
 from zmtpscope.export.tables import by_type
@@ -62,14 +62,14 @@ def test_rows_of_captures_are_those_of_the_careful_way(options: Options) -> None
 @st.composite
 def batches(draw: st.DrawFn) -> Batch:
     """Runs of several sides, whose messages were decided in any order."""
-    runs: list[MessageRun] = []
+    runs: list[MessageTable] = []
     for place, run in enumerate(draw(st.lists(message_runs(), min_size=1, max_size=4))):
         conn, side = divmod(place, 2)
         orders = sorted(draw(st.lists(st.integers(0, 4), min_size=len(run.first), max_size=len(run.first))))
         stream = run.stream._replace(conn=conn + 1, side=side)
         run.change(stream=stream)
         runs.append(replace(run, orders=np.array(orders, np.int64)))
-    return Batch(['odd "%" name \udcff', None], runs=draw(st.permutations(runs)))
+    return Batch(['odd "%" name \udcff', None], messages=draw(st.permutations(runs)))
 
 
 @examples(300, least=300)
@@ -80,8 +80,8 @@ def test_rows_of_any_messages_are_those_of_the_careful_way(batch: Batch, options
 
 @given(batches())
 def test_a_part_of_a_run_has_the_rows_of_that_part(batch: Batch) -> None:
-    parts = [run.part(low, low + 1) for run in batch.runs for low in range(len(run.first))]
-    assert table(Batch(batch.files, runs=parts), "message", Options()) == careful(batch, Options())
+    parts = [run.part(low, low + 1) for run in batch.messages for low in range(len(run.first))]
+    assert table(Batch(batch.files, messages=parts), "message", Options()) == careful(batch, Options())
 
 
 @given(st.lists(st.binary(max_size=6) | st.text().map(str.encode) | st.sampled_from([b"\\", b"\xff", b"a"])))

@@ -7,7 +7,7 @@ import pytest
 
 from tests.dissect.talks import hello, message
 from tests.traffic import Capture, Conversation
-from zmtpscope.dissect import Analyser, MessageRun, Options
+from zmtpscope.dissect import Analyser, MessageTable, Options
 from zmtpscope.dissect.records.message_columns import columns_of_table
 from zmtpscope.export.describe import describe_command, describe_finding, describe_greeting, describe_leftover
 from zmtpscope.export.rows import RowWords
@@ -80,8 +80,8 @@ def test_an_envelope_of_a_thousand_addresses_is_counted() -> None:
     talk = Conversation()
     talk.send(0, hello("REQ") + message(*([b"address"] * 1000), b"", b"question"))
     talk.send(1, hello("ROUTER"))
-    (run,) = [run for batch in Analyser(Options()).run(Capture(talk.packets)) for run in batch.runs]
-    assert isinstance(run, MessageRun)
+    (run,) = [run for batch in Analyser(Options()).run(Capture(talk.packets)) for run in batch.messages]
+    assert isinstance(run, MessageTable)
     assert np.count_nonzero(run.sizes == 0) == 1
     said = RowWords(columns_of_table(run), Options(), None).describe(0, 0)
     assert 'via "address"' in said

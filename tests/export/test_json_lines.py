@@ -20,7 +20,7 @@ from tests.suites import examples
 from tests.traffic import Capture, Conversation
 from tests.twins import twins
 from zmtpscope.capture import open_captures
-from zmtpscope.dissect import Analyser, Batch, FrameRun, MessageRun, Options, Record
+from zmtpscope.dissect import Analyser, Batch, FrameTable, MessageTable, Options, Record
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records import topics
 from zmtpscope.dissect.records.batch import RANKS, Sender
@@ -98,7 +98,9 @@ def batches_of_json() -> list[Batch]:
     conversation.send(1, hello("PULL"))
     conversation.send(0, b"".join(map(message, JSON)))
     found = list(Analyser(Options(payloads=Registry())).run(Capture(conversation.packets)))
-    assert sum(int(run.json.sum()) for batch in found for run in batch.runs if run.json is not None) == len(JSON) - 2
+    assert (
+        sum(int(run.json.sum()) for batch in found for run in batch.messages if run.json is not None) == len(JSON) - 2
+    )
     return found
 
 
@@ -113,7 +115,7 @@ def test_json_is_written_as_if_its_values_were_made() -> None:
 
 
 @st.composite
-def message_runs(draw: st.DrawFn, stream: Stream = STREAM) -> MessageRun:
+def message_runs(draw: st.DrawFn, stream: Stream = STREAM) -> MessageTable:
     """Messages in a stretch of a stream, parts of which may be missing in front and behind."""
     size = draw(st.sampled_from([0, 1, 2, 3, 12, 200, 201, 1500]))
     text = st.text(' a"\\~', min_size=size, max_size=size).map(str.encode)
@@ -154,7 +156,7 @@ def message_runs(draw: st.DrawFn, stream: Stream = STREAM) -> MessageRun:
         socket_type=draw(types),
         peer_socket_type=draw(types),
     )
-    run = MessageRun(
+    run = MessageTable(
         senders=[sender],
         offsets=as_array(offsets) + 1000,
         bodies=as_array(bodies) + 1000,
@@ -199,12 +201,12 @@ payloads = st.builds(Dissected, st.sampled_from(["", "json", "text", "zre"]), wo
 """What dissectors make of messages; those without a protocol have failed."""
 
 
-def frames_of(run: MessageRun) -> FrameRun:
+def frames_of(run: MessageTable) -> FrameTable:
     """The frames of the first messages of a run, one by one."""
     count = len(run.first)
     rows = {name: getattr(run, name) for name in ("orders", "packets", "times")}
     columns = {name: getattr(run, name)[:count] for name in ("offsets", "bodies", "sizes", "flags")}
-    return FrameRun(senders=run.senders, **columns, messages=columns["offsets"], **rows)
+    return FrameTable(senders=run.senders, **columns, messages=columns["offsets"], **rows)
 
 
 @st.composite
@@ -214,9 +216,9 @@ def mixed_batches(draw: st.DrawFn) -> Batch:
     for conn in range(1, draw(st.integers(1, 4))):
         stream = STREAM._replace(conn=conn, side=draw(st.sampled_from([0, 1])))
         run = draw(message_runs(stream))
-        batch.runs.append(run)
+        batch.messages.append(run)
         if draw(st.booleans()):
-            batch.frame_runs.append(frames_of(run))
+            batch.frames.append(frames_of(run))
     for ordinal in draw(st.lists(st.integers(0, 6), max_size=5)):
         values = empty("gap") | {"schema": 1, "record": "gap", "ts_ns": 5, "reason": 'file","file":'}
         batch.records.append(Record.of("gap", (ordinal, draw(st.integers(0, 4)), 0, 0, 0, RANKS["gap"]), values))
@@ -313,7 +315,7 @@ def test_a_number_that_no_signed_64_bits_hold_is_null() -> None:
 
 
 @given(message_runs())
-def test_no_row_has_a_number_that_is_negative_or_too_large(run: MessageRun) -> None:
-    for line in lines(Batch(["a", "b"], runs=[run]), DEFAULT):
+def test_no_row_has_a_number_that_is_negative_or_too_large(run: MessageTable) -> None:
+    for line in lines(Batch(["a", "b"], messages=[run]), DEFAULT):
         row = json.loads(line)
         assert row["length"] is None or 0 < row["length"] < 2**63

@@ -83,9 +83,9 @@ def odd(batch: Batch) -> Batch:
     types = ['","bodies_kept":"none', "PUB", "@a", ',"version":"\\', None]
     runs = [
         replace(run, senders=[run.sender._replace(version=types[-place], peer_socket_type=types[place % len(types)])])
-        for place, run in enumerate(batch.runs)
+        for place, run in enumerate(batch.messages)
     ]
-    return Batch([names[len(runs)], names[-len(runs)]], runs=runs)
+    return Batch([names[len(runs)], names[-len(runs)]], messages=runs)
 
 
 @given(batches().map(odd), st.sampled_from(OPTIONS))

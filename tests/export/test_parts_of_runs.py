@@ -14,7 +14,7 @@ from tests.readings import CAPTURE_FILES
 from tests.runs import assert_columns_agree, assert_runs_agree, joined
 from tests.suites import examples
 from zmtpscope.capture import open_captures
-from zmtpscope.dissect import Analyser, Batch, MessageRun, Options
+from zmtpscope.dissect import Analyser, Batch, MessageTable, Options
 from zmtpscope.dissect.findings.row_rules import broken_rows
 from zmtpscope.dissect.records.row_contents import contents, plain_texts
 from zmtpscope.export.clock import Clock
@@ -26,7 +26,7 @@ from zmtpscope.payloads.registry import Registry
 FILES = ["a", None]
 
 
-def parts(run: MessageRun, cuts: set[int]) -> list[MessageRun]:
+def parts(run: MessageTable, cuts: set[int]) -> list[MessageTable]:
     """The run cut in front of the messages `cuts`, as far as there are so many."""
     count = len(run.first)
     bounds = [0, *sorted(cut for cut in cuts if 0 < cut < count), count]
@@ -51,29 +51,29 @@ CUTS = st.sets(st.integers(1, 4))
 
 @examples(200)
 @given(message_runs(), CUTS, st.sampled_from(OPTIONS))
-def test_any_parts_of_a_run_say_what_the_whole_does(run: MessageRun, cuts: set[int], options: Options) -> None:
+def test_any_parts_of_a_run_say_what_the_whole_does(run: MessageTable, cuts: set[int], options: Options) -> None:
     made = parts(run, cuts)
     for part in made:
         assert_columns_agree(part)
-    assert_says_the_same(Batch(FILES, runs=made), Batch(FILES, runs=[run]), options)
+    assert_says_the_same(Batch(FILES, messages=made), Batch(FILES, messages=[run]), options)
 
 
 @examples(200)
 @given(batches(), st.sampled_from(OPTIONS))
 def test_messages_of_several_sides_say_the_same_as_one_table(batch: Batch, options: Options) -> None:
-    table = Batch(batch.files, runs=[joined(batch.runs)])
+    table = Batch(batch.files, messages=[joined(batch.messages)])
     assert_runs_agree(table)
     assert_says_the_same(table, batch, options)
 
 
 @given(message_runs(), CUTS, CUTS)
-def test_parts_of_parts_are_parts(run: MessageRun, cuts: set[int], more: set[int]) -> None:
+def test_parts_of_parts_are_parts(run: MessageTable, cuts: set[int], more: set[int]) -> None:
     made = [inner for part in parts(run, cuts) for inner in parts(part, more)]
-    assert_says_the_same(Batch(FILES, runs=made), Batch(FILES, runs=[run]), Options())
+    assert_says_the_same(Batch(FILES, messages=made), Batch(FILES, messages=[run]), Options())
 
 
 @given(message_runs(), CUTS, st.integers(0, 40))
-def test_what_is_inside_a_message_does_not_depend_on_its_run(run: MessageRun, cuts: set[int], limit: int) -> None:
+def test_what_is_inside_a_message_does_not_depend_on_its_run(run: MessageTable, cuts: set[int], limit: int) -> None:
     _, _, _, known = contents(run, limit)
     texts = plain_texts(run, *contents(run, limit)).tolist()
     broken = {name: rows.tolist() for name, rows in broken_rows(run)}
@@ -88,8 +88,8 @@ def test_what_is_inside_a_message_does_not_depend_on_its_run(run: MessageRun, cu
 
 
 @given(message_runs(), st.booleans(), st.sampled_from(OPTIONS))
-def test_a_batch_of_one_type_says_what_the_whole_batch_does(run: MessageRun, first: bool, options: Options) -> None:
-    batch = Batch(FILES, runs=[run], frame_runs=[frames_of(run)])
+def test_a_batch_of_one_type_says_what_the_whole_batch_does(run: MessageTable, first: bool, options: Options) -> None:
+    batch = Batch(FILES, messages=[run], frames=[frames_of(run)])
     apart = dict(by_type(batch))
     for record in ("message", "frame"):
         wanted = [line for line in lines(batch, options) if b'"record":"%b"' % record.encode() in line]
@@ -103,7 +103,9 @@ def test_parts_of_the_runs_of_captures_say_what_the_whole_does(options: Options)
         if path.suffix == ".json" or path.stat().st_size > 100_000:
             continue
         for batch in Analyser(options).run(open_captures([str(path)])):
-            if not batch.runs:
+            if not batch.messages:
                 continue
             parted = [part for run in batch.by_sender() for part in parts(run, set(range(1, 4)) | {len(run.first) - 1})]
-            assert_says_the_same(Batch(batch.files, runs=parted), Batch(batch.files, runs=batch.runs), options)
+            assert_says_the_same(
+                Batch(batch.files, messages=parted), Batch(batch.files, messages=batch.messages), options
+            )

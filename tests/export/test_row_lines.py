@@ -16,7 +16,7 @@ from tests.readings import CAPTURE_FILES
 from tests.runs import joined
 from tests.suites import examples
 from tests.twins import twins
-from zmtpscope.dissect import Batch, MessageRun, Options
+from zmtpscope.dissect import Batch, MessageTable, Options
 from zmtpscope.dissect.records.message_columns import MessageColumns, columns_of_table
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.export import sides_column
@@ -60,8 +60,8 @@ def assert_alike(columns: Columns, options: Options, clock: str = "r", paint: Pa
 def test_lines_of_captures_are_alike(options: Options) -> None:
     for path in CAPTURE_FILES:
         for batch in batches(path, options):
-            columns: list[Columns] = [FrameRowColumns.of_table(run, batch.files) for run in batch.frame_runs]
-            if batch.runs:
+            columns: list[Columns] = [FrameRowColumns.of_table(run, batch.files) for run in batch.frames]
+            if batch.messages:
                 columns.append(MessageColumns.of(batch))
             for each in columns:
                 assert_alike(each, options)
@@ -69,7 +69,7 @@ def test_lines_of_captures_are_alike(options: Options) -> None:
 
 def test_lines_of_json_are_alike() -> None:
     for batch in batches_of_json():
-        if batch.runs:
+        if batch.messages:
             assert_alike(MessageColumns.of(batch), Options(payloads=Registry()))
 
 
@@ -83,7 +83,7 @@ def test_lines_of_json_are_alike() -> None:
     st.sampled_from([FILES[:1], FILES[:1], FILES]),
 )
 def test_any_lines_are_alike(
-    runs: list[MessageRun], random: Random, options: Options, clock: str, paint: Paint, files: Sequence[str]
+    runs: list[MessageTable], random: Random, options: Options, clock: str, paint: Paint, files: Sequence[str]
 ) -> None:
     places = [*range(sum(map(len, runs)))]
     random.shuffle(places)
@@ -105,7 +105,7 @@ def test_lines_name_sides_as_they_are_known_there(data: st.DataObject, most: int
         run.times, run.packets = run.orders, run.orders + 1
         if most == 2:  # nothing is learned of those who were forgotten
             run.change(socket_type=None, peer_socket_type=None)
-        batch.runs.append(run)
+        batch.messages.append(run)
     together, apart = (TextLines(Look(Clock("r", lambda: 0)), Options()) for _ in range(2))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sides_column, "MAX_CONNECTIONS", most)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.invariants import in_blocks, lines_of, packets_of_capture
 from tests.readings import CAPTURE_FILES, EVERY_CAPTURE
 from zmtpscope.capture import open_captures
-from zmtpscope.dissect import Analyser, Batch, FrameRun, Options, Record
+from zmtpscope.dissect import Analyser, Batch, FrameTable, Options, Record
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.front import Files
 from zmtpscope.export.text import Look, TextLines
@@ -132,9 +132,9 @@ def test_a_source_is_asked_for_once_for_all_rows_of_an_item() -> None:
     order = TimeOrder(source_of)
     given = [stretch for batch in batches for stretch in order.feed(batch)] + order.finish()
     assert sorted(map(id, asked)) == sorted({id(item) for item, _ in given})
-    frames = [(item, row) for item, rows in given if isinstance(item, FrameRun) for row in rows]
-    assert len(frames) == sum(len(run.sizes) for batch in batches for run in batch.frame_runs)
-    assert len(frames) > sum(len(batch.frame_runs) for batch in batches)
+    frames = [(item, row) for item, rows in given if isinstance(item, FrameTable) for row in rows]
+    assert len(frames) == sum(len(run.sizes) for batch in batches for run in batch.frames)
+    assert len(frames) > sum(len(batch.frames) for batch in batches)
 
 
 @given(st.lists(st.sampled_from([-(1 << 63), 0, (1 << 63) - 1]), max_size=5), NUMBERS)

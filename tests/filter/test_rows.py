@@ -126,7 +126,7 @@ def test_a_filter_over_the_columns_of_a_capture_is_that_of_each_record(path: Any
 
 
 @examples(50)
-@given(mixed_batches().filter(lambda batch: bool(batch.runs)), st.sampled_from(ODD), st.data())
+@given(mixed_batches().filter(lambda batch: bool(batch.messages)), st.sampled_from(ODD), st.data())
 def test_every_field_of_rows_compares_with_what_rows_have_as_in_records(
     batch: Batch, options: Options, data: st.DataObject
 ) -> None:

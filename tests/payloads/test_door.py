@@ -419,7 +419,7 @@ def test_a_name_may_be_a_member_of_an_enum(
         ("other", "said")
     }
     assert "other said" in told.text
-    made = [each for batch in told.batches for run in batch.runs for each in run.payloads or ()]
+    made = [each for batch in told.batches for run in batch.messages for each in run.payloads or ()]
     assert {type(each.protocol) for each in made if each is not None} == {str}
 
 

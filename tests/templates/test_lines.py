@@ -96,7 +96,7 @@ def published(*topics: bytes) -> Batch:
     for topic in topics:
         talk.send(1, message(topic, b"body"))
     batches = list(Analyser(Options()).run(Capture(talk.packets)))
-    return Batch(batches[0].files, runs=[run for batch in batches for run in batch.runs])
+    return Batch(batches[0].files, messages=[run for batch in batches for run in batch.messages])
 
 
 @given(st.lists(st.binary(max_size=20), min_size=1, max_size=5), st.sampled_from(SEPARATORS[:2]))

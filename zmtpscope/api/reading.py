@@ -13,7 +13,7 @@ from zmtpscope.api.settings import PathLike, Settings, analyser_options, names, 
 from zmtpscope.api.tables import Tabular
 from zmtpscope.capture import Captures, open_captures
 from zmtpscope.diagnosis.deriving import with_derived
-from zmtpscope.dissect import Analyser, Batch, FrameRun, Options
+from zmtpscope.dissect import Analyser, Batch, FrameTable, Options
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.export.summary import dropped
@@ -170,15 +170,15 @@ def rows_of(batch: Batch, options: Options) -> Iterator[Record]:
     """Yield the records of a batch as objects, in order."""
     order = batch.arranged()
     messages = Values(MessageColumns.of_arrangement(order, batch.files, options))
-    if batch.frame_runs:
-        frames = Values(FrameRowColumns.of(batch.frame_runs, batch.files))
+    if batch.frames:
+        frames = Values(FrameRowColumns.of(batch.frames, batch.files))
         at_frame = 0
     at = 0
     for place, item, _ in order.between:
         for row in range(at, place):
             yield Message(messages, row)
         at = place
-        if isinstance(item, FrameRun):
+        if isinstance(item, FrameTable):
             yield Frame(frames, at_frame)
             at_frame += 1
         else:

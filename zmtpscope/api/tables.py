@@ -71,6 +71,6 @@ def table_of(batches: Iterable[Batch], record: type[Record], options: Options) -
     parts = [
         pa.Table.from_batches([arrow_batch(batch, name, held, options)]).cast(schema)
         for batch in batches
-        if batch.runs or batch.frame_runs or batch.records
+        if batch.messages or batch.frames or batch.records
     ]
     return pa.concat_tables(parts) if parts else schema.empty_table()

@@ -77,8 +77,8 @@ class Filtered:
 
         found = Selection(self.filter, batch, self.options, self.first_time()).as_batch()
         self.records.update(record.type for record in found.records)
-        self.records["message"] += sum(len(run.orders) for run in found.runs)
-        self.records["frame"] += sum(len(run.orders) for run in found.frame_runs)
+        self.records["message"] += sum(len(run.orders) for run in found.messages)
+        self.records["frame"] += sum(len(run.orders) for run in found.frames)
         return found
 
     def summary(self) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from zmtpscope.conversations.following import MAX_CONNECTIONS
-from zmtpscope.dissect import Batch, MessageRun, Options, Record
+from zmtpscope.dissect import Batch, MessageTable, Options, Record
 from zmtpscope.filter import Filter
 from zmtpscope.filter.selection import Selection
 
@@ -74,7 +74,7 @@ class Choosing:
         runs = [part for run in batch.by_sender() if (part := self._behind(run)) is not None]
         return Batch(batch.files, runs, [], [each for each in batch.records if self._is_behind(self._of_peer, each)])
 
-    def _behind(self, run: MessageRun) -> MessageRun | None:
+    def _behind(self, run: MessageTable) -> MessageTable | None:
         """Return the messages of a run after the record with the identity, or None."""
         since = None if run.stream.conn is None else self._of_peer.get(run.stream.conn)
         if since is None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.conversations.choosing import PLACES
-from zmtpscope.dissect import Batch, MessageRun, Options, Record
+from zmtpscope.dissect import Batch, MessageTable, Options, Record
 from zmtpscope.dissect.records.message_columns import MessageColumns
 
 MAX_REPLIES = 10_000
@@ -31,7 +31,7 @@ Frames = list[bytes]
 class _Message(NamedTuple):
     """A message as a table of its own, with its frames."""
 
-    alone: MessageRun
+    alone: MessageTable
     frames: Frames
 
     @property

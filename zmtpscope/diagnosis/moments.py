@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
-from zmtpscope.dissect.records.batch import MessageRun
+from zmtpscope.dissect.records.batch import MessageTable
 
 
 class Moment(NamedTuple):
@@ -22,7 +22,7 @@ class Moment(NamedTuple):
         return cls(values["ts_ns"], values["file"], values["packet"])
 
     @classmethod
-    def of_row(cls, run: MessageRun, row: int, files: Sequence[str | None]) -> Moment:
+    def of_row(cls, run: MessageTable, row: int, files: Sequence[str | None]) -> Moment:
         """Return the moment of the first octet of a message in a run."""
         return cls.of_packet(int(run.times[row]), int(run.packets[row]), files)
 

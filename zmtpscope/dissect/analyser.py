@@ -141,7 +141,7 @@ class Analyser:
         if self.options.keys is not None:
             self.options.keys.refresh()
         touched = self._take(block, before)
-        if touched or self.sink.batch.records or self.sink.batch.facts or self.sink.batch.runs:
+        if touched or self.sink.batch.records or self.sink.batch.facts or self.sink.batch.messages:
             self._advance(touched, block if self.options.index else None)
             yield from self._flush()
 
@@ -303,7 +303,10 @@ class Analyser:
 
     def _read_behind_topics(self) -> None:
         """Dissect the content of one-frame messages that begin with a topic."""
-        tables, payloads = [table for table in self.sink.batch.runs if has_topic_in_front(table)], self.options.payloads
+        tables, payloads = (
+            [table for table in self.sink.batch.messages if has_topic_in_front(table)],
+            self.options.payloads,
+        )
         if not tables or payloads is None:
             return
         if self.behind_topics is None:
@@ -318,7 +321,7 @@ class Analyser:
         self._read_behind_topics()
         batch = self.sink.flush()
         batch.records.sort(key=order_of_record)
-        if batch.records or batch.runs or batch.frame_runs or batch.facts or batch.segments or batch.until:
+        if batch.records or batch.messages or batch.frames or batch.facts or batch.segments or batch.until:
             yield batch
 
 

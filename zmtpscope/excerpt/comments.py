@@ -3,7 +3,7 @@ the excerpt may be shared."""
 
 from __future__ import annotations
 
-from zmtpscope.dissect import FrameRun, MessageRun, Options, Record
+from zmtpscope.dissect import FrameTable, MessageTable, Options, Record
 from zmtpscope.export.describe import DESCRIBE
 from zmtpscope.export.rows import RowWords, doubt, noun
 from zmtpscope.export.safe_text import safe_text
@@ -29,7 +29,7 @@ class Comments:
         self._lines: dict[int, list[str]] = {}
         self._left_out: dict[int, int] = {}
 
-    def add(self, reference: int, item: Record | MessageRun | FrameRun, index: int, words: RowWords | None) -> None:
+    def add(self, reference: int, item: Record | MessageTable | FrameTable, index: int, words: RowWords | None) -> None:
         """Add a record to the comment of a packet. For a row of a table, `index` is its row and `words` formats it."""
         lines = self._lines.get(reference)
         if self.is_full:
@@ -51,7 +51,7 @@ class Comments:
         more = self._left_out.get(reference)
         return "\n".join([*lines, f"and {counted(more, 'more record')}"] if more else lines)
 
-    def _line(self, item: Record | MessageRun | FrameRun, index: int, words: RowWords | None) -> str:
+    def _line(self, item: Record | MessageTable | FrameTable, index: int, words: RowWords | None) -> str:
         if words is None:
             assert isinstance(item, Record)
             values = record_values(item, self.options)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope.capture.segments import FILE_SHIFT
-from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
+from zmtpscope.dissect import Batch, FrameTable, MessageTable, Options, Record
 from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.message_columns import columns_of_table
 from zmtpscope.excerpt.comments import Comments
@@ -85,7 +85,7 @@ class WantedPackets:
             if run.stream.conn_id in wanted:
                 front = f"{run.stream.conn_id}/{run.stream.side}/{run.source}"
                 frames = np.flatnonzero([f"{front}/{at}/frame" in self.references for at in run.offsets.tolist()])
-                if isinstance(run, MessageRun):
+                if isinstance(run, MessageTable):
                     begins = run.offsets[run.first].tolist()
                     messages = np.flatnonzero([f"{front}/{at}/message" in self.references for at in begins])
                     frames = np.union1d(np.searchsorted(run.last, frames), messages)
@@ -128,13 +128,13 @@ class WantedPackets:
             key = _key(values["ip_0"], values["port_0"], values["ip_1"], values["port_1"])
             self.lifetimes[key].append(Lifetime(values["start_ns"], values["end_ns"]))
 
-    def _add_run(self, run: MessageRun | FrameRun, rows: Int64) -> None:
+    def _add_run(self, run: MessageTable | FrameTable, rows: Int64) -> None:
         """Add the packets of some rows. Most rows have one packet."""
         if len(self._packets) > self._most:
             self._packets = array("q", self.packets.tobytes())
             self._most = max(MIN_PACKETS, 2 * len(self._packets))
         self._packets.frombytes(run.packets[rows].tobytes())
-        if isinstance(run, MessageRun):
+        if isinstance(run, MessageTable):
             first, last = run.first, run.last
             rows = rows[run.packets[rows] != run.packet_ends[rows]]
         else:
@@ -145,7 +145,7 @@ class WantedPackets:
             slices = [] if run.pieces is None else run.pieces.slices(start, stop)
             self._packets.extend(each.packet for each in slices)
             covered = sum(each.stop - each.start for each in slices)
-            if isinstance(run, MessageRun):
+            if isinstance(run, MessageTable):
                 self._packets.append(int(run.packet_ends[row]))
                 if covered < stop - start:
                     stream = run.stream
@@ -153,8 +153,8 @@ class WantedPackets:
                     self.stretches[key].append(Stretch(int(run.packets[row]), int(run.packet_ends[row])))
 
 
-def _runs(batch: Batch) -> list[MessageRun | FrameRun]:
-    return [*batch.by_sender(), *batch.frame_runs]
+def _runs(batch: Batch) -> list[MessageTable | FrameTable]:
+    return [*batch.by_sender(), *batch.frames]
 
 
 def _key(ip: str, port: int, other_ip: str, other_port: int) -> bytes:

@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from zmtpscope.dissect import Batch, FrameRun, Options, Record
+from zmtpscope.dissect import Batch, FrameTable, Options, Record
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns, file_name
 from zmtpscope.export.clock import rfc_3339
@@ -61,10 +61,10 @@ def _texts(batch: Batch, options: Options) -> Iterator[tuple[int, bytes]]:
     order = batch.arranged()
     between, at = order.between, 0
     frames: Iterator[dict[str, Any]] = iter(())
-    if batch.frame_runs:
-        frames = FrameRowColumns.of(batch.frame_runs, batch.files).records()
+    if batch.frames:
+        frames = FrameRowColumns.of(batch.frames, batch.files).records()
 
-    def line(item: Record | FrameRun) -> bytes:
+    def line(item: Record | FrameTable) -> bytes:
         return line_of_record(item, options) if isinstance(item, Record) else line_of(next(frames))
 
     if len(order.places):

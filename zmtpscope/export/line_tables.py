@@ -47,7 +47,7 @@ class JsonLinesTable:
         """Write the records of a batch."""
         for text in text_of(batch, self._options):
             self._file.write(text if self._is_whole else b"".join(map(self._part, text.splitlines())))
-        rows = sum(len(run.orders) for run in batch.runs) + sum(len(run.orders) for run in batch.frame_runs)
+        rows = sum(len(run.orders) for run in batch.messages) + sum(len(run.orders) for run in batch.frames)
         self.rows += rows + len(batch.records)
 
     def close(self) -> None:
@@ -87,10 +87,10 @@ class CsvTable:
 
     def _column_of(self, batch: Batch) -> Callable[[str], Column | list[Any]]:
         """Return a function that returns the values of a field of the batch."""
-        if batch.runs:
+        if batch.messages:
             return MessageColumns.of(batch, self._options).__getitem__
-        if batch.frame_runs:
-            return FrameRowColumns.of(batch.frame_runs, batch.files).__getitem__
+        if batch.frames:
+            return FrameRowColumns.of(batch.frames, batch.files).__getitem__
         records = [record_values(record, self._options) for record in batch.records]
         return lambda name: [values[name] for values in records]
 

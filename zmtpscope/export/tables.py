@@ -131,10 +131,10 @@ class Tables:
 
 def by_type(batch: Batch) -> Iterator[tuple[str, Batch]]:
     """Yield the records of a batch as one batch per type."""
-    if batch.runs:
-        yield "message", Batch(batch.files, runs=batch.runs)
-    if batch.frame_runs:
-        yield "frame", Batch(batch.files, frame_runs=batch.frame_runs)
+    if batch.messages:
+        yield "message", Batch(batch.files, messages=batch.messages)
+    if batch.frames:
+        yield "frame", Batch(batch.files, frames=batch.frames)
     records: defaultdict[str, list[Record]] = defaultdict(list)
     for record in batch.records:
         records[record.type].append(record)

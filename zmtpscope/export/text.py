@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zmtpscope.capture.segments import FILE_SHIFT
-from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
+from zmtpscope.dissect import Batch, FrameTable, MessageTable, Options, Record
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.batch import Sender
 from zmtpscope.dissect.records.message_columns import MessageColumns, columns_of_table
@@ -139,7 +139,7 @@ class TextLines:
     def _source_of(self, item: Item, files: Files) -> Source:
         return item if isinstance(item, Record) else self._words_of(item, files), files
 
-    def _words_of(self, item: MessageColumns | MessageRun | FrameRun, files: Files) -> RowWords:
+    def _words_of(self, item: MessageColumns | MessageTable | FrameTable, files: Files) -> RowWords:
         columns = item if isinstance(item, MessageColumns) else columns_of_table(item, files)
         return RowWords(columns, self.options, self.look.width)
 
@@ -258,12 +258,12 @@ class TextLines:
 
         return self._wrapped(prefix, used, words.describe(row, INDENT))
 
-    def _pass_rows(self, run: MessageRun | FrameRun, low: int, high: int, files: Files) -> None:
+    def _pass_rows(self, run: MessageTable | FrameTable, low: int, high: int, files: Files) -> None:
         """Update the state as if the lines of rows had been formatted."""
-        for part in run.part(low, high).by_sender() if isinstance(run, MessageRun) else (run,):
+        for part in run.part(low, high).by_sender() if isinstance(run, MessageTable) else (run,):
             is_new = self.sides.is_new(part.stream)
             self.sides.names(part.stream)
-            if is_new and isinstance(part, MessageRun):
+            if is_new and isinstance(part, MessageTable):
                 self._introduce(part.sender)
             if is_new and min(len(part), high - low) > 1:
                 self.sides.names(part.stream)
@@ -304,7 +304,7 @@ def _hint(record: Record) -> str | None:
     return hint
 
 
-def detail_lines(item: Record | MessageRun | FrameRun, index: int, look: Look, options: Options) -> Iterator[str]:
+def detail_lines(item: Record | MessageTable | FrameTable, index: int, look: Look, options: Options) -> Iterator[str]:
     """Yield the lines below a record with its fields or octets, as in `look`, with newlines."""
     from zmtpscope.dissect.records.details import details  # lines alone need none of it
     from zmtpscope.export.details import hex_lines, tree_lines

@@ -18,7 +18,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from zmtpscope.capture.segments import PACKET_MASK
-from zmtpscope.dissect import Batch, FrameRun, Record
+from zmtpscope.dissect import Batch, FrameTable, Record
 from zmtpscope.dissect.records.batch import Int64
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.export.front import Files
@@ -36,7 +36,7 @@ SORTED_AT_ONCE = 62
 LATE = 1 << 62
 """Replaces the packet number of late records: after all packets."""
 
-Item = Record | MessageColumns | FrameRun
+Item = Record | MessageColumns | FrameTable
 """A record; the messages of a batch, which are rows; a run of frames, which are rows, too."""
 
 T = TypeVar("T")
@@ -172,9 +172,9 @@ def _order_of(keys: Int64, packets: Int64) -> Int64 | None:
     return np.argsort(both, kind="stable") if np.any(both[1:] < both[:-1]) else None
 
 
-def _of_one(item: Record | FrameRun, index: int) -> tuple[int, int, int, int]:
+def _of_one(item: Record | FrameTable, index: int) -> tuple[int, int, int, int]:
     """Return time, packet, ordinal and octets of a record or frame; octets of a frame count in its message."""
-    if isinstance(item, FrameRun):
+    if isinstance(item, FrameTable):
         return int(item.times[index]), int(item.packets[index]) & PACKET_MASK, int(item.orders[index]), 0
     if item.type == "connection":
         return item.own["end_ns"], LATE, item.order[0], 0

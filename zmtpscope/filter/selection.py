@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
+from zmtpscope.dissect import Batch, FrameTable, MessageTable, Options, Record
 from zmtpscope.dissect.records.columns import Bool
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns, RowColumns
@@ -18,7 +18,7 @@ from zmtpscope.filter.filter import Filter
 from zmtpscope.filter.rows import Rows
 from zmtpscope.zmtp.events import MARKED
 
-R = TypeVar("R", MessageRun, FrameRun)
+R = TypeVar("R", MessageTable, FrameTable)
 
 
 class Selection:
@@ -29,10 +29,10 @@ class Selection:
         self.batch = batch
         self._records = set(map(id, records_that_fulfil(filter, batch, options, start)))
         self._rows = _messages_that_fulfil(filter, batch, options, start)
-        if batch.frame_runs:
-            self._rows |= _rows_that_fulfil(filter, FrameRowColumns.of(batch.frame_runs, batch.files), start)
+        if batch.frames:
+            self._rows |= _rows_that_fulfil(filter, FrameRowColumns.of(batch.frames, batch.files), start)
 
-    def has(self, item: Record | MessageRun | FrameRun, index: int) -> bool:
+    def has(self, item: Record | MessageTable | FrameTable, index: int) -> bool:
         """Whether a record or row of the batch is selected."""
         return id(item) in self._records if isinstance(item, Record) else bool(self._rows[id(item)][index])
 
@@ -41,8 +41,8 @@ class Selection:
         return replace(
             self.batch,
             records=[record for record in self.batch.records if id(record) in self._records],
-            runs=_taken(self.batch.runs, self._rows),
-            frame_runs=_taken(self.batch.frame_runs, self._rows),
+            messages=_taken(self.batch.messages, self._rows),
+            frames=_taken(self.batch.frames, self._rows),
         )
 
 
@@ -56,14 +56,14 @@ def with_messages(filter: Filter, batch: Batch, options: Options, start: int | N
     """Return the batch with only the messages that match `filter`, for counting. Other records and subscription
     messages remain, because they identify the receivers."""
     rows = _messages_that_fulfil(filter, batch, options, start)
-    for run in batch.runs:
+    for run in batch.messages:
         rows[id(run)] |= (run.flags[run.first] & MARKED) != 0
-    return replace(batch, runs=_taken(batch.runs, rows))
+    return replace(batch, messages=_taken(batch.messages, rows))
 
 
 def _messages_that_fulfil(filter: Filter, batch: Batch, options: Options, start: int | None) -> dict[int, Bool]:
     """Return a mask of the matching messages of each table, by the id of the table."""
-    return _rows_that_fulfil(filter, MessageColumns.of(batch, options), start) if batch.runs else {}
+    return _rows_that_fulfil(filter, MessageColumns.of(batch, options), start) if batch.messages else {}
 
 
 def _rows_that_fulfil(filter: Filter, columns: RowColumns[Any], start: int | None) -> dict[int, Bool]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options
+from zmtpscope.dissect import Batch, FrameTable, MessageTable, Options
 from zmtpscope.export.arrow import arrow_batch, held_schema
 from zmtpscope.spark.arrow_types import arrow_schema
 from zmtpscope.spark.folders import Value
@@ -54,11 +54,11 @@ class RowBatches:
         if self._waiting is None:
             self._waiting = part
         else:
-            self._waiting.runs += part.runs
-            self._waiting.frame_runs += part.frame_runs
+            self._waiting.messages += part.messages
+            self._waiting.frames += part.frames
             self._waiting.records += part.records
         self._rows += len(part.records)
-        tables: list[MessageRun | FrameRun] = [*part.runs, *part.frame_runs]
+        tables: list[MessageTable | FrameTable] = [*part.messages, *part.frames]
         for table in tables:
             self._rows += len(table)
             self._octets += sum(len(sender.data) for sender in table.senders)

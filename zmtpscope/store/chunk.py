@@ -90,9 +90,9 @@ class Chunk:
             if isinstance(table, PackedRecords):
                 batch.records += [table.record(place, stream_of, source.rest) for place in places.tolist()]
             elif kind == MESSAGE:
-                batch.runs = message_runs(table, places, stream_of, source)
+                batch.messages = message_runs(table, places, stream_of, source)
             else:
-                batch.frame_runs = frame_runs(table, places, stream_of, source)
+                batch.frames = frame_runs(table, places, stream_of, source)
         return batch
 
 
@@ -119,8 +119,8 @@ def pack(batch: Batch, options: Options, keeps: Keeps) -> Chunk:
         codes = [code_of(sender.stream) for sender in columns.senders]
         places = [keeps.octets(sender) for sender in columns.senders]
         tables[MESSAGE] = pack_messages(columns, codes, places, keeps.made)
-    if batch.frame_runs:
-        frames = FrameRowColumns.of(batch.frame_runs, batch.files)
+    if batch.frames:
+        frames = FrameRowColumns.of(batch.frames, batch.files)
         codes = [code_of(sender.stream) for sender in frames.senders]
         tables[FRAME] = pack_frames(frames, codes, [keeps.octets(sender) for sender in frames.senders])
     for type_, each in records.items():

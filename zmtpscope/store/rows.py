@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from zmtpscope.dissect import FrameRun, MessageRun
+from zmtpscope.dissect import FrameTable, MessageTable
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.batch import FRAME_COLUMNS, Pieces, Sender
 from zmtpscope.dissect.records.columns import numbers
@@ -297,7 +297,7 @@ class Unpacked:
 
 def message_runs(
     packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Source
-) -> list[MessageRun]:
+) -> list[MessageTable]:
     """Return the messages at `places` (ascending) as runs."""
     rows = Unpacked(packed, places)
     assert packed.topics is not None
@@ -321,7 +321,7 @@ def message_runs(
                 for place, is_there in zip(which[some].tolist(), others[some].tolist(), strict=True)
             ]
         has_topics = bool((topics[some] >= 0).any())
-        run = MessageRun(
+        run = MessageTable(
             **rows.fields(sender, frames),
             **{name: column[some] for name, column in columns.items()},
             first=first[some] - frames.start,
@@ -338,7 +338,7 @@ def message_runs(
     return runs
 
 
-def _with_topics(run: MessageRun, texts: Sequence[bytes | None]) -> Iterator[MessageRun]:
+def _with_topics(run: MessageTable, texts: Sequence[bytes | None]) -> Iterator[MessageTable]:
     """Yield the messages of a run whose octets are gone, one by one, with only their topics."""
     for row, text in enumerate(texts):
         part = run.part(row, row + 1)
@@ -349,13 +349,15 @@ def _with_topics(run: MessageRun, texts: Sequence[bytes | None]) -> Iterator[Mes
         yield part
 
 
-def frame_runs(packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Source) -> list[FrameRun]:
+def frame_runs(
+    packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Source
+) -> list[FrameTable]:
     """Return the frame rows at `places` (ascending) as runs."""
     rows = Unpacked(packed, places)
     columns: dict[str, Any] = {name: rows.row(name) for name in ("orders", "packets", "times")}
     columns["messages"] = rows.offsets - rows.row("messages")
     return [
-        FrameRun(
+        FrameTable(
             **rows.fields(sender, frames),
             **{name: column[some] for name, column in columns.items()},
         )

@@ -122,6 +122,6 @@ def _maker(kind: int, chunk: Chunk, batch_of: MakeBatch, options: Options) -> Ca
         batch = batch_of(some if chunk.kinds.more is None else chunk.rows_of(kind)[some])
         if kind == MESSAGE:
             return MessageColumns.of(batch, options)
-        return FrameRowColumns.of(batch.frame_runs, batch.files)
+        return FrameRowColumns.of(batch.frames, batch.files)
 
     return again

@@ -120,10 +120,10 @@ class SortKeys:
     def _values(self, batch: Batch) -> list[Any]:
         """Return the first value of each record of a batch of one type, None for a record without a value."""
         columns: RowColumns[Any]
-        if batch.runs:
+        if batch.messages:
             columns = MessageColumns.of(batch, self.options)
-        elif batch.frame_runs:
-            columns = FrameRowColumns.of(batch.frame_runs, batch.files)
+        elif batch.frames:
+            columns = FrameRowColumns.of(batch.frames, batch.files)
         else:
             return [self._value(record_values(record, self.options)) for record in batch.records]
         names = ["record", *(name for name in self.operand.reads if name in columns.derive)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from zmtpscope.dissect import Batch, FrameRun, MessageRun, Options, Record
+from zmtpscope.dissect import Batch, FrameTable, MessageTable, Options, Record
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.batch import LATER
 from zmtpscope.dissect.records.details import Detail, details
@@ -102,7 +102,7 @@ class Store:
         earlier records stay, and no more may be appended."""
         self.files = batch.files
         self.index.append(batch.segments, batch.files, self._count)
-        if not (batch.runs or batch.frame_runs or batch.records):
+        if not (batch.messages or batch.frames or batch.records):
             return self._count
         keeping = Keeping(self.spool, self._kept_once, is_indexed=self.options.index)
         chunk = pack(batch, self.options, keeping)
@@ -136,8 +136,8 @@ class Store:
         whole = Batch(self.files)
         for chunk, begin, some in self._by_chunk(numbers):
             part = chunk.batch(some, self.files, self._kept(chunk, begin, octets=octets, details=details))
-            whole.runs += part.runs
-            whole.frame_runs += part.frame_runs
+            whole.messages += part.messages
+            whole.frames += part.frames
             whole.records += part.records
             if details:
                 self._find_packets(part.records, begin + len(chunk) - 1)
@@ -191,10 +191,10 @@ class Store:
         """Return all fields of a record by the names of `zmtpscope.records`, with octets as bytes and masked
         secrets."""
         batch = self.batch([number if number >= 0 else self._count + number])
-        if batch.runs:
+        if batch.messages:
             return MessageColumns.of(batch, self.options).values(0)
-        if batch.frame_runs:
-            return FrameRowColumns.of(batch.frame_runs, self.files).values(0)
+        if batch.frames:
+            return FrameRowColumns.of(batch.frames, self.files).values(0)
         return record_values(batch.records[0], self.options)
 
     def line(self, number: int) -> str | None:
@@ -235,16 +235,16 @@ class Store:
         they are missing."""
         return b"".join([each.octets for each in self.details(number) if each.source <= OPENED])
 
-    def _item(self, number: int) -> tuple[Record | MessageRun | FrameRun, int]:
+    def _item(self, number: int) -> tuple[Record | MessageTable | FrameTable, int]:
         """Return a record or run with its octets, packets and payload trees, and the row in the run."""
         self.problem = None
         batch = self.batch([number if number >= 0 else self._count + number], details=True)
         if self.problem is not None:
             raise OctetsError(self.problem)
-        for run in batch.runs:
+        for run in batch.messages:
             with_trees(run, 0, self.options)
             return run, 0
-        for frames in batch.frame_runs:
+        for frames in batch.frames:
             return frames, 0
         return batch.records[0], -1
 

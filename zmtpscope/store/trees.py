@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zmtpscope.dissect import MessageRun, Options
+from zmtpscope.dissect import MessageTable, Options
 from zmtpscope.dissect.records.details import Detail
 from zmtpscope.dissect.records.payload_rows import SideFacts, about_side
 from zmtpscope.dissect.records.row_contents import RowMessages, contents
@@ -15,7 +15,7 @@ from zmtpscope.payloads.side import Named, SidePayloads
 from zmtpscope.records import MASK
 
 
-def with_trees(run: MessageRun, row: int, options: Options) -> Dissected | None:
+def with_trees(run: MessageTable, row: int, options: Options) -> Dissected | None:
     """Return the dissected payload of a message with its field trees. Everything else stays as first dissected, because
     it may depend on earlier messages."""
     made = run.made(row)

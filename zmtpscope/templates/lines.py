@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import Any
 
-from zmtpscope.dissect import Batch, FrameRun, Options, Record
+from zmtpscope.dissect import Batch, FrameTable, Options, Record
 from zmtpscope.dissect.records.batch import Arrangement
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
@@ -42,10 +42,10 @@ class TemplateLines:
         start, order = self.first_time(), batch.arranged()
         between, at = order.between, 0
         frames: Iterator[dict[str, Any]] = iter(())
-        if batch.frame_runs and "frame" in self.records:
-            frames = FrameRowColumns.of(batch.frame_runs, batch.files).records()
+        if batch.frames and "frame" in self.records:
+            frames = FrameRowColumns.of(batch.frames, batch.files).records()
 
-        def line(item: Record | FrameRun) -> str:
+        def line(item: Record | FrameTable) -> str:
             if (item.type if isinstance(item, Record) else "frame") not in self.records:
                 return ""
             record = record_values(item, self.options) if isinstance(item, Record) else next(frames)

@@ -28,7 +28,7 @@ def fed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     whole = Derivation.feed
 
     def feed(self: Derivation, batch: Batch) -> list[DerivedTable]:
-        counts.append(len(batch.records) + sum(len(run.first) for run in batch.runs))
+        counts.append(len(batch.records) + sum(len(run.first) for run in batch.messages))
         return whole(self, batch)
 
     monkeypatch.setattr(Derivation, "feed", feed)

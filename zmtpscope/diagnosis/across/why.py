@@ -28,7 +28,7 @@ from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedFinding, ObservedOutage
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey
 from zmtpscope.dissect import Batch
-from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.batch import Int64, MessageTable
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
@@ -92,7 +92,7 @@ class TopicSearch:
         """Return the moment of a message."""
         return Moment.of_packet(time, packet, self._files)
 
-    def _matching(self, run: MessageRun) -> Int64:
+    def _matching(self, run: MessageTable) -> Int64:
         frames = run.first
         starts, size = run.bodies[frames] - run.base, len(self.topic)
         is_there = (starts >= 0) & (starts + size <= len(run.data)) & (run.sizes[frames] >= size)
@@ -104,7 +104,7 @@ class TopicSearch:
             rows = rows[octets[starts[rows] + place] == octet]
         return rows
 
-    def _remember(self, run: MessageRun, rows: Int64) -> None:
+    def _remember(self, run: MessageTable, rows: Int64) -> None:
         room = MAX_MESSAGES - self._count
         self.left_out += max(0, len(rows) - room)
         rows = rows[:room]
@@ -122,7 +122,7 @@ class TopicSearch:
         found.marks.extend(marks)
         self._keep_beginnings(run, rows, marks)
 
-    def _keep_beginnings(self, run: MessageRun, rows: Int64, marks: list[int]) -> None:
+    def _keep_beginnings(self, run: MessageTable, rows: Int64, marks: list[int]) -> None:
         frames = run.first[rows]
         starts = run.bodies[frames] - run.base
         ends = np.minimum(starts + np.minimum(run.sizes[frames], LONGEST_BEGINNING), len(run.data))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed_facts import MAX_CALLS, ObservedCalls
 from zmtpscope.diagnosis.observers.observer import Observer, Rows
-from zmtpscope.dissect.records.batch import MessageRun
+from zmtpscope.dissect.records.batch import MessageTable
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.records import to_text
 
@@ -77,7 +77,7 @@ class CallObserver(Observer):
             calls.is_incomplete = True
 
 
-def _calls(run: MessageRun) -> Iterator[tuple[int, Call]]:
+def _calls(run: MessageTable) -> Iterator[tuple[int, Call]]:
     """Yield the calls and replies in a run, with their rows."""
     rows = range(len(run.first))
     if b"MDPC0" in run.data or b"MDPW0" in run.data:
@@ -128,7 +128,7 @@ def _of_json_rpc(fields: Any) -> Call | None:
     return Call(repr(id_)[:LONGEST_ID], "", True, None if error is None else shown_error(texts))
 
 
-def _of_mdp(run: MessageRun, row: int) -> Call | None:
+def _of_mdp(run: MessageTable, row: int) -> Call | None:
     """Return a request or final reply of a broker's client or worker. A partial reply precedes the final one."""
     frames = [run.head(frame) or b"" for frame in range(int(run.first[row]), int(run.last[row]) + 1)]
     header, *rest = frames[1:] if not frames[0] and len(frames) > 1 else frames

@@ -12,7 +12,7 @@ from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.run_summaries import RunSummary
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import RANKS, MessageRun
+from zmtpscope.dissect.records.batch import RANKS, MessageTable
 from zmtpscope.dissect.records.record_writer import NEITHER
 from zmtpscope.records import SCHEMA, empty
 
@@ -34,12 +34,12 @@ class DerivedTable(ABC):
 class Rows(NamedTuple):
     """The messages of one connection in one batch, by side; their packets refer to `files`."""
 
-    sides: tuple[list[MessageRun], list[MessageRun]]
+    sides: tuple[list[MessageTable], list[MessageTable]]
     summaries: tuple[list[RunSummary], list[RunSummary]]
     files: Sequence[str | None]
 
 
-def first_order(run: MessageRun) -> int:
+def first_order(run: MessageTable) -> int:
     """Return the order of the first message of a run, as a sort key for runs of one side."""
     return int(run.orders[0])
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from zmtpscope import compiled
 from zmtpscope.dissect.findings.envelopes import LARGEST_ENVELOPE
-from zmtpscope.dissect.records.batch import MessageRun
+from zmtpscope.dissect.records.batch import MessageTable
 from zmtpscope.zmtp.events import SPECIAL
 
 Envelope = tuple[bytes, ...]
@@ -36,7 +36,7 @@ class MessageRow(NamedTuple):
     """The addresses in its envelope, as far as kept."""
     is_nested: bool
     """Whether another envelope follows the delimiter."""
-    run: MessageRun | None
+    run: MessageTable | None
     """The run that contains the message as row `row`, while its batch is processed."""
     row: int
     content: int = 0
@@ -49,7 +49,7 @@ by_time = attrgetter("time")
 
 
 @compiled.where_possible
-def enveloped(run: MessageRun, side: int, captured: int, addressed: bool) -> list[MessageRow]:
+def enveloped(run: MessageTable, side: int, captured: int, addressed: bool) -> list[MessageRow]:
     """Return the messages of a run that have an empty frame followed by further frames.
 
     `addressed`: only messages with an address before the empty frame. Earlier messages of the side were captured by the
@@ -98,7 +98,7 @@ def _next_empty(sizes: list[int], first: int, last: int) -> int:
     return frame
 
 
-def content_of(run: MessageRun, row: int, is_work: bool = False) -> int:
+def content_of(run: MessageTable, row: int, is_work: bool = False) -> int:
     """Return a checksum of a message after its delimiter, as far as kept, and of the sizes; never 0.
 
     For work of a REQ, the client's envelope in it is skipped too.
@@ -111,13 +111,13 @@ def content_of(run: MessageRun, row: int, is_work: bool = False) -> int:
     return int.from_bytes(blake2b(b"".join(pieces), digest_size=8).digest(), signed=True) or 1
 
 
-def only_frame(run: MessageRun, row: int) -> bytes | None:
+def only_frame(run: MessageTable, row: int) -> bytes | None:
     """Return everything after the delimiter if it is a single kept frame, otherwise None."""
     frame, sizes = _content(run, row)
     return run.head(frame) if len(sizes) == 1 else None
 
 
-def _content(run: MessageRun, row: int) -> tuple[int, list[int]]:
+def _content(run: MessageTable, row: int) -> tuple[int, list[int]]:
     """Return the first frame after the delimiter of a message, and the sizes of all frames from there on."""
     first, last = int(run.first[row]), int(run.last[row])
     sizes = run.sizes[first : last + 1].tolist()

@@ -10,7 +10,7 @@ from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import MAX_ARRIVALS, ObservedRound
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, first_order
 from zmtpscope.diagnosis.observers.room import Room
-from zmtpscope.dissect.records.batch import MessageRun
+from zmtpscope.dissect.records.batch import MessageTable
 
 MAX_MESSAGES = 256
 """Maximum number of messages of a side to remember until they come again."""
@@ -36,7 +36,7 @@ class RoundObserver(Observer):
             for run in sorted(rows.sides[sender], key=first_order):
                 self._take(self.observed.sides[sender].rounds, run, rows.files)
 
-    def _take(self, rounds: dict[int, ObservedRound], run: MessageRun, files: Sequence[str | None]) -> None:
+    def _take(self, rounds: dict[int, ObservedRound], run: MessageTable, files: Sequence[str | None]) -> None:
         recent, times, packets = self._recent, run.times.tolist(), run.packets.tolist()
         for row in run.complete.nonzero()[0].tolist():
             content, ns = _content(run, row), times[row]
@@ -68,7 +68,7 @@ class RoundObserver(Observer):
         return []
 
 
-def _content(run: MessageRun, row: int) -> int:
+def _content(run: MessageTable, row: int) -> int:
     """Return a checksum of a message, as far as kept, and of the sizes of its frames."""
     number = 0
     for frame in range(int(run.first[row]), int(run.last[row]) + 1):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope import compiled
-from zmtpscope.dissect.records.batch import MessageRun
+from zmtpscope.dissect.records.batch import MessageTable
 
 MAX_RECENT = 8
 """Maximum number of recent times to remember."""
@@ -47,7 +47,7 @@ class RunSummary(NamedTuple):
 
 
 @compiled.where_possible
-def summary_of(run: MessageRun) -> RunSummary:
+def summary_of(run: MessageTable) -> RunSummary:
     """Return the summary of a run."""
     ends, begin = run.time_ends, int(run.first[-1])
     frames = run.last[-MAX_LAST:]

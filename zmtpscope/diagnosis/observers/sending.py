@@ -18,7 +18,7 @@ from zmtpscope.diagnosis.observers.observed_facts import ObservedMessages, Obser
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, first_order
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.run_summaries import MAX_LAST, MAX_RECENT, RunSummary
-from zmtpscope.dissect.records.batch import MessageRun
+from zmtpscope.dissect.records.batch import MessageTable
 from zmtpscope.records import from_text
 
 MAX_TURNS = 64
@@ -73,7 +73,7 @@ def _turns(rows: Rows) -> Iterator[tuple[int, int, int]]:
         side = other
 
 
-def _orders_and_ends(runs: Sequence[MessageRun]) -> tuple[list[int], list[int]]:
+def _orders_and_ends(runs: Sequence[MessageTable]) -> tuple[list[int], list[int]]:
     """Return the ordinals of the messages of a side in order, and the times of their last octets."""
     if len(runs) == 1:
         return runs[0].orders.tolist(), runs[0].time_ends.tolist()
@@ -90,7 +90,7 @@ class Came(NamedTuple):
     """Times of messages of a side: the last times `before` the current block, and the `runs` of the block."""
 
     before: tuple[int, ...]
-    runs: Sequence[MessageRun]
+    runs: Sequence[MessageTable]
 
     def between(self, start: int, stop: int) -> int:
         """Return the number of messages between two times."""
@@ -129,7 +129,7 @@ class SendingObserver(Observer):
         return []
 
 
-def _first_order(pair: tuple[MessageRun, RunSummary]) -> int:
+def _first_order(pair: tuple[MessageTable, RunSummary]) -> int:
     return first_order(pair[0])
 
 
@@ -140,7 +140,7 @@ def _note_sizes(side: ObservedSide, summary: RunSummary, files: Sequence[str | N
 
 
 def _note_rhythm(
-    side: ObservedSide, run: MessageRun, summary: RunSummary, other: Came, files: Sequence[str | None]
+    side: ObservedSide, run: MessageTable, summary: RunSummary, other: Came, files: Sequence[str | None]
 ) -> None:
     rhythm = side.rhythm
     if rhythm is None:
@@ -167,7 +167,7 @@ def _note_pause(rhythm: ObservedRhythm, pause: int, since: Moment, other: Came) 
         rhythm.second_ns = max(rhythm.second_ns, pause)
 
 
-def _is_identity(run: MessageRun, identity: str | None) -> bool:
+def _is_identity(run: MessageTable, identity: str | None) -> bool:
     """Whether the first message of a run is one frame that equals the identity."""
     octets = from_text(identity or "")
     is_one = run.last[0] == run.first[0] and run.sizes[0] == len(octets)

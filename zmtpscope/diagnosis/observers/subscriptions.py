@@ -19,7 +19,7 @@ from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows,
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.topics import PublishedTopics
 from zmtpscope.dissect import Record
-from zmtpscope.dissect.records.batch import MessageRun
+from zmtpscope.dissect.records.batch import MessageTable
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.dissect.records.topics import COMMANDS, ENTERING, GROUP_COMMANDS, first_frames
 from zmtpscope.records import from_text, to_text
@@ -89,7 +89,7 @@ class Subscriptions:
                     is_new = bool(kinds[row] == SUBSCRIBE)
                     self._changes.append(Change(*place, topic[:LONGEST_TOPIC], is_new, "message", moment))
 
-    def stretches(self, run: MessageRun) -> Iterator[MessageRun]:
+    def stretches(self, run: MessageTable) -> Iterator[MessageTable]:
         """Yield parts of a run of the other side. Before each part, the subscriptions that precede it become active."""
         self._changes.sort()
         orders = run.orders
@@ -255,7 +255,7 @@ class PublishingObserver(Observer):
             if runs and (published := [run for run in runs if run.socket_type in PUBLISHERS_AND_RADIO]):
                 self._count(side, sorted(published, key=first_order), rows)
 
-    def _count(self, side: int, runs: list[MessageRun], rows: Rows) -> None:
+    def _count(self, side: int, runs: list[MessageTable], rows: Rows) -> None:
         own, to = self.observed.sides[side], self.subscriptions[1 - side]
         if own.published is None:
             own.published = PublishedTopics()

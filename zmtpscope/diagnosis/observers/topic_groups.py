@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope import compiled
-from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.batch import Int64, MessageTable
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 
 
@@ -41,7 +41,7 @@ class TopicRows(NamedTuple):
 
 
 @compiled.where_possible
-def by_topic(run: MessageRun, latest_ns: int) -> list[TopicRows]:
+def by_topic(run: MessageTable, latest_ns: int) -> list[TopicRows]:
     """Return the messages of a publisher's run by topic, in order of appearance. `latest_ns` is the latest time of
     earlier messages."""
     rows_of: dict[TopicKey, list[int]] = {}

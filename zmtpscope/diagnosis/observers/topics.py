@@ -12,7 +12,7 @@ from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
 from zmtpscope.diagnosis.observers.room import Remembering, Room
 from zmtpscope.diagnosis.observers.timeline import Timeline
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey, by_topic
-from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.batch import Int64, MessageTable
 
 MAX_TOPICS = 4096
 """Maximum number of topics of one side. Messages of further topics are only counted."""
@@ -64,7 +64,7 @@ class PublishedTopic:
     is_text: bool = True
     """Whether, in each single-frame message, a name or a separator follows the topic."""
 
-    def look_behind(self, run: MessageRun, rows: Int64, files: Sequence[str | None]) -> None:
+    def look_behind(self, run: MessageTable, rows: Int64, files: Sequence[str | None]) -> None:
         """Check the octet after the topic in messages of one frame."""
         size, first = len(self.key.topic or b""), run.first[rows]
         places = run.bodies[first] - run.base + size
@@ -98,7 +98,7 @@ class PublishedTopics:
 
     def feed(
         self,
-        run: MessageRun,
+        run: MessageTable,
         files: Sequence[str | None],
         of: Remembering,
         matching_of: Matching | None,
@@ -131,7 +131,7 @@ class PublishedTopics:
                 topic.unmatched += complete  # the topic of a truncated message is unknown
 
     def _begin(
-        self, key: TopicKey, run: MessageRun, row: int, files: Sequence[str | None], of: Remembering, room: Room
+        self, key: TopicKey, run: MessageTable, row: int, files: Sequence[str | None], of: Remembering, room: Room
     ) -> PublishedTopic | None:
         if len(self.by_key) >= MAX_TOPICS or not room.take(of, TOPIC_COST + len(key.topic or b"")):
             return None

@@ -11,7 +11,7 @@ from zmtpscope.dissect.findings.row_rules import broken_rows, note_on
 from zmtpscope.dissect.findings.unsubscribed import Unsubscribed
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.findings.zap import ZapMessage, ZapRequests
-from zmtpscope.dissect.records.batch import FrameRun, Int64, MessageRun
+from zmtpscope.dissect.records.batch import FrameTable, Int64, MessageTable
 from zmtpscope.dissect.records.facts import ZreClose, ZreCommand, ZreSide
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts, side_payloads
@@ -26,7 +26,7 @@ from zmtpscope.payloads.zre.identity import uuid_of
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import Command
 
-Made = tuple[Assembly, list[MessageRun], list[FrameRun]]
+Made = tuple[Assembly, list[MessageTable], list[FrameTable]]
 """The rows that an assembly has made in a block."""
 
 FOLLOWED = frozenset({ZAP, ZRE})
@@ -63,7 +63,7 @@ class MessageRows:
     def write(self, *, is_looked_into: bool = False) -> None:
         """Write the rows made since the last call. `is_looked_into`: their payloads are already dissected."""
         batch = self.sink.batch
-        written: tuple[list[MessageRun], list[MessageRun]] = ([], [])
+        written: tuple[list[MessageTable], list[MessageTable]] = ([], [])
         made = [[(each, *each.drain()) for each in stream.messages.assemblies()] for stream in self.view.streams]
         if self.inference is not None or any(stream.is_midstream for stream in self.view.streams):
             made = self._infer_types(made)
@@ -81,7 +81,7 @@ class MessageRows:
                 for frames in frame_runs:
                     data = starred(frames.data, frames.base, secrets)
                     frames.change(data=data, has_stars=data is not frames.data)
-                batch.frame_runs += frame_runs
+                batch.frames += frame_runs
             stream.messages.forget_holes()
         for to, steps in self.topics.assign(written, wants_topics=self.options.records):
             if to not in self.unsubscribed:
@@ -89,7 +89,7 @@ class MessageRows:
             for note in self.unsubscribed[to].feed(steps):
                 self.writer.note(note)
         if self.options.records:
-            batch.runs += written[0] + written[1]
+            batch.messages += written[0] + written[1]
         for note in self.requests.evaluate(written):
             self.writer.note(note)
         self.zap.evaluate()
@@ -153,7 +153,7 @@ class MessageRows:
 
     # -- payloads ------------------------------------------------------------------------------------------------------
 
-    def _look_inside(self, stream: SideStream, assembly: Assembly, run: MessageRun) -> list[range]:
+    def _look_inside(self, stream: SideStream, assembly: Assembly, run: MessageTable) -> list[range]:
         """Dissect the payloads of a run, and write their findings. Returns the stream offsets of frames with
         passwords."""
         tcp = self.view.tcp
@@ -209,7 +209,7 @@ class MessageRows:
 
     # -- findings ----------------------------------------------------------------------------------------------------
 
-    def _note_rows(self, side: int, finding_id: str, run: MessageRun, rows: Int64) -> None:
+    def _note_rows(self, side: int, finding_id: str, run: MessageTable, rows: Int64) -> None:
         """Write the same finding on these messages of a run. Findings that are only counted are counted at once."""
         if not len(rows):
             return
@@ -219,7 +219,7 @@ class MessageRows:
         if counted > 0:
             self.writer.note_repeats(note_on(run, int(rows[-1]), side, finding_id), counted)
 
-    def _with_peer_type(self, side: int, run: MessageRun) -> list[MessageRun]:
+    def _with_peer_type(self, side: int, run: MessageTable) -> list[MessageTable]:
         """Return the run with the other side's socket type: as announced, before that as inferred, before that as
         forced. Each applies from the segment that made it known, so the run may be split."""
         peer = self.view.streams[1 - side]
@@ -232,7 +232,7 @@ class MessageRows:
         return parts
 
 
-def _with_type_from(run: MessageRun, since: int, peer_socket_type: str | None) -> list[MessageRun]:
+def _with_type_from(run: MessageTable, since: int, peer_socket_type: str | None) -> list[MessageTable]:
     """Return the run, in two parts if necessary: the peer type applies to messages decided by the segment `since` or
     later."""
     cut = int(run.orders.searchsorted(since))

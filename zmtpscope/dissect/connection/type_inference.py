@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect.findings.view import ConnectionView
-from zmtpscope.dissect.records.batch import FrameRun, MessageRun
+from zmtpscope.dissect.records.batch import FrameTable, MessageTable
 from zmtpscope.dissect.records.topics import Change
 from zmtpscope.zmtp.events import CANCEL, SPECIAL, SUBSCRIBE
 from zmtpscope.zmtp.framing import MORE
@@ -40,7 +40,7 @@ MAX_ASKED = 64
 MAX_MESSAGES = 65_536
 """Maximum number of messages to examine."""
 
-R = TypeVar("R", MessageRun, FrameRun)
+R = TypeVar("R", MessageTable, FrameTable)
 
 
 class Said(NamedTuple):
@@ -98,7 +98,7 @@ class TypeInference:
         """Add a SUBSCRIBE or CANCEL of `side`, decidable with the segment `ordinal`. Only subscribers send these."""
         self._commands.append((ordinal, side))
 
-    def evaluate(self, runs: tuple[list[MessageRun], list[MessageRun]]) -> list[tuple[int, Change]]:
+    def evaluate(self, runs: tuple[list[MessageTable], list[MessageTable]]) -> list[tuple[int, Change]]:
         """Examine the commands and messages of a block, before their other use.
 
         Returns (side, change) for earlier messages of a side now known to be a subscriber, which had subscribed.
@@ -131,7 +131,7 @@ class TypeInference:
         found = self.types[side]
         if found is not None and after.regime.socket_type is None:
             after.change(regime=_with_type(after.regime, found), socket_type=found)
-            if isinstance(after, MessageRun) and found in SUBSCRIBERS:
+            if isinstance(after, MessageTable) and found in SUBSCRIBERS:
                 _mark(after)
         return [run.take(before), after] if cut else [after]
 
@@ -170,7 +170,7 @@ class TypeInference:
         known = stream.units.type_known
         return stream.assumed_type is not None or (known is not None and known <= self.since)
 
-    def _take_at_once(self, runs: tuple[list[MessageRun], list[MessageRun]]) -> bool:
+    def _take_at_once(self, runs: tuple[list[MessageTable], list[MessageTable]]) -> bool:
         """Add the messages of a block if only one side has sent any, as publishers do, and they show nothing; return
         whether it did. This is much faster than one by one."""
         side = 0 if runs[0] else 1
@@ -243,7 +243,7 @@ def _topic_size(asked: Asked) -> int:
     return len(asked.topic)
 
 
-def _messages(runs: tuple[list[MessageRun], list[MessageRun]]) -> Iterator[Said]:
+def _messages(runs: tuple[list[MessageTable], list[MessageTable]]) -> Iterator[Said]:
     for side, own in enumerate(runs):
         for run in own:
             if run.regime.framing is not Framing.V2:
@@ -254,7 +254,7 @@ def _messages(runs: tuple[list[MessageRun], list[MessageRun]]) -> Iterator[Said]
                 yield Said(orders[row], side, int(run.offsets[frame]), packets[row], head, may_be)
 
 
-def _may_subscribe(run: MessageRun) -> NDArray[np.bool_]:
+def _may_subscribe(run: MessageTable) -> NDArray[np.bool_]:
     """Return which messages are one frame that begins with `00` or `01`."""
     frames = run.first
     may_be: NDArray[np.bool_] = (run.last == frames) & ((run.flags[frames] & SPECIAL) == 0) & (run.sizes[frames] > 0)
@@ -279,7 +279,7 @@ def _with_type(now: Regime, socket_type: str) -> Regime:
     )
 
 
-def _mark(run: MessageRun) -> None:
+def _mark(run: MessageTable) -> None:
     """Mark the subscriptions of an inferred subscriber, as its reader would have done."""
     flags = run.flags.copy()
     for frame in run.first[(flags[run.first] & (SPECIAL | MORE)) == 0].tolist():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.batch import Int64, MessageTable
 from zmtpscope.dissect.records.columns import numbers
 from zmtpscope.dissect.records.message_columns import delimiters
 
@@ -25,7 +25,7 @@ SPREAD, MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 """Multipliers that depend on the position of an octet; the constants are those of SplitMix64."""
 
 
-def envelopes(run: MessageRun, rows: Int64) -> Int64:
+def envelopes(run: MessageTable, rows: Int64) -> Int64:
     """Return a number for the envelope of each message in `rows`: equal for equal octets, almost surely different
     otherwise."""
     first, last = run.first[rows], run.last[rows]
@@ -39,7 +39,7 @@ def envelopes(run: MessageRun, rows: Int64) -> Int64:
     return found
 
 
-def _of_addresses(run: MessageRun, first: Int64, counts: Int64) -> Int64:
+def _of_addresses(run: MessageTable, first: Int64, counts: Int64) -> Int64:
     """Return the numbers of envelopes with `counts` frames before the delimiter, at least one, none empty."""
     frames = numbers(first, counts)
     sizes, starts = run.sizes[frames], run.bodies[frames] - run.base

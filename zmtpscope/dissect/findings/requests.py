@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from zmtpscope.dissect.findings.envelopes import EMPTY, NO_DELIMITER, NOT_KNOWN, envelopes
 from zmtpscope.dissect.findings.row_rules import note_on
-from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.batch import Int64, MessageTable
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.events import SPECIAL
@@ -39,7 +39,7 @@ ASKERS = frozenset({"REQ", "DEALER"})
 NEITHER = frozenset(PEERS) - ASKERS - {"REP", "ROUTER"}
 """Socket types that send neither requests nor replies."""
 
-Runs = tuple[list[MessageRun], list[MessageRun]]
+Runs = tuple[list[MessageTable], list[MessageTable]]
 """Message runs of side 0 and side 1."""
 
 
@@ -175,7 +175,7 @@ class Requests:
 
     # -- requests before a reply ---------------------------------------------------------------------------------------
 
-    def _look_for_early(self, side: int, runs: list[MessageRun], asked: Sent, answered: Sent) -> list[Note]:
+    def _look_for_early(self, side: int, runs: list[MessageTable], asked: Sent, answered: Sent) -> list[Note]:
         """Check REQREP-02. A request in the packet with the end of the previous one cannot follow its reply."""
         replies, next_reply = answered.orders.searchsorted(asked.orders), 0
         is_early = np.diff(replies, prepend=0) == 0
@@ -206,7 +206,7 @@ class Requests:
 
     # -- replies without a request -------------------------------------------------------------------------------------
 
-    def _match(self, asker: int, runs: list[MessageRun], asked: Sent, answered: Sent) -> list[Note]:
+    def _match(self, asker: int, runs: list[MessageTable], asked: Sent, answered: Sent) -> list[Note]:
         """Check REQREP-04."""
         if not self.unasked and self._match_in_order(asked, answered):
             return []
@@ -287,7 +287,7 @@ class Requests:
         return [each.note._replace(decided=order) for each in late]
 
 
-def _sent(runs: list[MessageRun]) -> tuple[Sent, int]:
+def _sent(runs: list[MessageTable]) -> tuple[Sent, int]:
     """Return the messages of a side, and the ordinal from which messages are missing: `NEVER` if none are."""
     parts: list[Sent] = []
     until = NEVER

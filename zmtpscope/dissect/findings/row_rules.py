@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.batch import Int64, MessageTable
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.framing import MORE
@@ -21,22 +21,22 @@ class RowRule(NamedTuple):
     type."""
 
     id: str
-    broken: Callable[[MessageRun], Int64]
+    broken: Callable[[MessageTable], Int64]
     peer: str | None = None
 
 
-def _plain(run: MessageRun) -> Int64:
+def _plain(run: MessageTable) -> Int64:
     """Return indices of complete messages of kind data."""
     return np.flatnonzero(((run.flags[run.first] & SPECIAL) == 0) & run.complete)
 
 
-def _multipart(run: MessageRun) -> Int64:
+def _multipart(run: MessageTable) -> Int64:
     plain = _plain(run)
     several: Int64 = plain[run.last[plain] > run.first[plain]]
     return several
 
 
-def _without_delimiter(run: MessageRun) -> Int64:
+def _without_delimiter(run: MessageTable) -> Int64:
     """Return messages without an empty frame before the last frame."""
     plain = _plain(run)
     empty = np.concatenate(([0], np.cumsum((run.sizes == 0) & ((run.flags & MORE) != 0))))
@@ -44,7 +44,7 @@ def _without_delimiter(run: MessageRun) -> Int64:
     return without
 
 
-def _does_not_begin_with_delimiter(run: MessageRun) -> Int64:
+def _does_not_begin_with_delimiter(run: MessageTable) -> Int64:
     """Return messages that start neither with an empty frame nor with a request id and an empty frame.
 
     A single empty frame is a probe.
@@ -73,7 +73,7 @@ JUDGED_TYPES = frozenset(ROW_RULES) | PUBLISHERS | SUBSCRIBERS | {"RADIO"}
 """Sender socket types with possible findings: by these rules, or by comparison with the other side."""
 
 
-def broken_rows(run: MessageRun) -> list[tuple[str, Int64]]:
+def broken_rows(run: MessageTable) -> list[tuple[str, Int64]]:
     """Return the finding id and the breaking messages for every rule of the sender's socket type.
 
     After lost octets nothing is evaluated, because the first row may be the rest of a message.
@@ -82,7 +82,7 @@ def broken_rows(run: MessageRun) -> list[tuple[str, Int64]]:
     return [(rule.id, rule.broken(run)) for rule in rules if rule.peer is None or rule.peer == run.peer_socket_type]
 
 
-def note_on(run: MessageRun, row: int, side: int, finding_id: str) -> Note:
+def note_on(run: MessageTable, row: int, side: int, finding_id: str) -> Note:
     """Return a note about a message of a run."""
     first, last = int(run.first[row]), int(run.last[row])
     start = int(run.offsets[first])

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from zmtpscope.dissect.findings.row_rules import note_on
 from zmtpscope.dissect.findings.view import ConnectionView
-from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.batch import Int64, MessageTable
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.topics import Change, Unmatched
 from zmtpscope.records import SECOND
@@ -88,7 +88,7 @@ class Unsubscribed:
             return []
         return [each.note._replace(decided=change.ordinal) for each in late]
 
-    def _take(self, run: MessageRun, rows: Int64) -> None:
+    def _take(self, run: MessageTable, rows: Int64) -> None:
         """Remember messages without a match."""
         if run.confidence != "proven" or not may_meet(run.socket_type or "", run.peer_socket_type or ""):
             return

@@ -30,7 +30,7 @@ from zmtpscope.dissect.lane.publishing import published
 from zmtpscope.dissect.lane.sessions import Sessions
 from zmtpscope.dissect.lane.sides import MAX_HELD, PlainSide
 from zmtpscope.dissect.lane.turns import Messages, Rows, Turns, go_on
-from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.batch import Int64, MessageTable
 from zmtpscope.dissect.records.columns import Bool
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.sink import Sink
@@ -471,7 +471,7 @@ class Lane:
                 if side.judge is None or side.reading is None:
                     parts = [*table.by_sender()]
                     self._ask(slots[turn], parts)
-                    self.sink.batch.runs += parts if side.is_written else []
+                    self.sink.batch.messages += parts if side.is_written else []
                 else:
                     side.reading.messages.in_clear.message_runs += table.by_sender()
                     judged[side.judge] = judged.get(side.judge, True) and is_passed_by
@@ -479,10 +479,10 @@ class Lane:
                 side.payloads.side.pass_by(int(counts[turn]))
         if plain:
             rows = rows or Rows(messages, arrived, now.texts, now.json, now.topics)
-            self.sink.batch.runs.append(rows.table_of([*plain], [*plain.values()], are_passed_by=True))
+            self.sink.batch.messages.append(rows.table_of([*plain], [*plain.values()], are_passed_by=True))
         return judged
 
-    def _ask(self, slot: int, runs: list[MessageRun]) -> None:
+    def _ask(self, slot: int, runs: list[MessageTable]) -> None:
         """Dissect the messages of a side, and write their findings."""
         payloads, facts = self.sessions.payloads_of(slot), self.sessions.facts_of(slot)
         for run in runs:

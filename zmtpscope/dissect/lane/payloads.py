@@ -12,7 +12,7 @@ from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection.message_rows import FOLLOWED
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.lane.turns import Messages, cumulated, differences
-from zmtpscope.dissect.records.batch import Int64, MessageRun, Sender
+from zmtpscope.dissect.records.batch import Int64, MessageTable, Sender
 from zmtpscope.dissect.records.columns import Bool
 from zmtpscope.dissect.records.message_columns import content_among
 from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts
@@ -43,7 +43,7 @@ class Claims:
         self,
         messages: Messages,
         turns: Bool,
-        run: MessageRun,
+        run: MessageTable,
         rows: Int64,
         frames: Int64,
         shapes: Shapes,
@@ -160,7 +160,7 @@ def _are_last(messages: Messages, chosen: Bool) -> Bool:
     return last
 
 
-def _are_json(run: MessageRun, starts: Int64, candidates: Bool) -> Bool:
+def _are_json(run: MessageTable, starts: Int64, candidates: Bool) -> Bool:
     """Return a mask of the candidates that are JSON. Each must have one content frame."""
     json, rows = np.zeros_like(candidates), candidates.nonzero()[0]
     if len(rows):
@@ -179,7 +179,7 @@ def _may_be_followed(shapes: Shapes, of_rows: Int64, claimable: Bool) -> Bool:
     return chosen
 
 
-def ask(payloads: PayloadRows, run: MessageRun, facts: SideFacts) -> Iterator[tuple[Arrival, Finding, int]]:
+def ask(payloads: PayloadRows, run: MessageTable, facts: SideFacts) -> Iterator[tuple[Arrival, Finding, int]]:
     """Dissect the messages of a run. Yield each finding with the arrival and stream offset of its message."""
     payloads.take(run, facts)
     for row, made in enumerate(run.payloads or ()):
@@ -198,10 +198,10 @@ def _content_frames(messages: Messages) -> Int64:
     return content_among(messages.sizes, messages.first, messages.last, enveloped, grouped)
 
 
-def _joined(messages: Messages) -> MessageRun:
+def _joined(messages: Messages) -> MessageTable:
     """Return the messages of all turns as one run over joined octets, as if one side had sent them."""
     (data, shift), none = messages.joined, messages.first
-    return MessageRun(
+    return MessageTable(
         senders=[Sender(NOBODY, ANY_REGIME, "proven", data, 0, len(data))],
         offsets=messages.offsets + shift,
         bodies=messages.bodies + shift,

@@ -21,8 +21,8 @@ from zmtpscope.dissect.records.topics import LARGEST_TOPIC, Names, longest_names
 def published(messages: Messages, sides: Sequence[PlainSide]) -> tuple[Int64, Int64]:
     """Match the messages of publishers with subscriptions. `sides` are the sides of the turns.
 
-    Return the topic size of each message, as in `MessageRun.topics`, and the slots with unmatched messages. All octets
-    of these messages must be available (`PlainSide.keeps`).
+    Return the topic size of each message, as in `MessageTable.topics`, and the slots with unmatched messages. All
+    octets of these messages must be available (`PlainSide.keeps`).
     """
     groups: dict[Names, list[int]] = {}
     for turn, side in enumerate(sides):

@@ -12,7 +12,7 @@ from zmtpscope.dissect.lane.arrived import Arrived, arrival_in, behind
 from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MAX_OPEN, PlainSide
 from zmtpscope.dissect.lane.slots import Slots
 from zmtpscope.dissect.lane.stretches import scan
-from zmtpscope.dissect.records.batch import Int64, MessageRun, Sender
+from zmtpscope.dissect.records.batch import Int64, MessageTable, Sender
 from zmtpscope.dissect.records.columns import Bool, numbers
 from zmtpscope.dissect.records.message_columns import NO_TOPIC
 from zmtpscope.dissect.stream import assembly
@@ -219,7 +219,7 @@ class Rows:
         self.topics = topics
         """Topic sizes of messages, if known here."""
 
-    def table_of(self, turns: Sequence[int], sides: Sequence[PlainSide], *, are_passed_by: bool) -> MessageRun:
+    def table_of(self, turns: Sequence[int], sides: Sequence[PlainSide], *, are_passed_by: bool) -> MessageTable:
         """Return the messages of some turns, each of which has some, sent by `sides`. `are_passed_by` means that they
         need no dissection."""
         messages, data, ends = self.messages, self.messages.turns.data, self.messages.ends.tolist()
@@ -253,7 +253,7 @@ class Rows:
         texts = self.texts[rows] if self.texts is not None and are_passed_by else None
         json = self.json[rows] if self.json is not None and are_passed_by else None
         topics = self.topics[rows]
-        table = MessageRun(
+        table = MessageTable(
             senders=senders,
             sender_of=None if len(senders) == 1 else np.arange(len(senders)).repeat(counts),
             offsets=messages.offsets[frames],

@@ -1,6 +1,6 @@
 """The results of the analyser: records in the order in which they become decidable, and message rows as columns.
 
-A `Batch` holds the results of one block of packets: `MessageRun`s (columns, one row per message of any side) and
+A `Batch` holds the results of one block of packets: `MessageTable`s (columns, one row per message of any side) and
 `Record`s (everything else, one small object each). `Batch.arranged()` sorts both into the order of the record schema:
 by the packet that made a record decidable, then by connection, side and stream offset. `stretches()` and `in_order()`
 iterate in this order.
@@ -220,7 +220,7 @@ def used_senders(senders: list[Sender], sender_of: Int64) -> Senders:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Run:
+class Table:
     """Rows as columns: frames of one or many sides.
 
     The header of frame j is at stream offsets `offsets[j]..bodies[j]`, its body at `bodies[j]..bodies[j] + sizes[j]`.
@@ -320,7 +320,7 @@ class Run:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class MessageRun(Run):
+class MessageTable(Table):
     """Messages. Message i has the frames `first[i]..last[i]`, both included.
 
     The messages contain every frame, in order, at least one. `packet_ends` and `time_ends` are the packets and times
@@ -342,18 +342,18 @@ class MessageRun(Run):
     """Octets of each message's topic, at the start of its first frame (after the mark of a subscription); negative
     without a topic. None: no message has one."""
 
-    def part(self, low: int, high: int) -> MessageRun:
+    def part(self, low: int, high: int) -> MessageTable:
         """Return the messages `low..high` (high excluded), at least one; they share the octets."""
         return self._part(low, high, self._senders_of(slice(low, high)))
 
-    def take(self, rows: Int64) -> MessageRun:
+    def take(self, rows: Int64) -> MessageTable:
         """Return the messages `rows` (ascending, at least one); they share the octets."""
         first = self.first[rows]
         counts = self.last[rows] - first + 1
         ends = np.cumsum(counts)
         return self._of(rows, numbers(first, counts), ends - counts, ends - 1, self._senders_of(rows))
 
-    def by_sender(self) -> Iterator[MessageRun]:
+    def by_sender(self) -> Iterator[MessageTable]:
         """Yield the messages in order, consecutive ones of one sender together."""
         if self.sender_of is None:
             yield self
@@ -362,18 +362,18 @@ class MessageRun(Run):
         for low, high in pairwise([0, *cuts.tolist(), len(self)]):
             yield self._part(low, high, {"senders": [self.sender_at(low)], "sender_of": None})
 
-    def _part(self, low: int, high: int, senders: Senders) -> MessageRun:
+    def _part(self, low: int, high: int, senders: Senders) -> MessageTable:
         rows, begin = slice(low, high), int(self.first[low])
         frames = slice(begin, int(self.last[high - 1]) + 1)
         return self._of(rows, frames, self.first[rows] - begin, self.last[rows] - begin, senders)
 
     def _of(
         self, rows: slice | Int64, frames: slice | Int64, first: Int64, last: Int64, senders: Senders
-    ) -> MessageRun:
+    ) -> MessageTable:
         payloads = self.payloads
         if payloads is not None:
             payloads = payloads[rows] if isinstance(rows, slice) else [payloads[row] for row in rows.tolist()]
-        return MessageRun(  # field by field: a loop over names takes twice as long
+        return MessageTable(  # field by field: a loop over names takes twice as long
             **senders,
             offsets=self.offsets[frames],
             bodies=self.bodies[frames],
@@ -414,18 +414,18 @@ class MessageRun(Run):
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class FrameRun(Run):
+class FrameTable(Table):
     """Single frames of one side, made if frame records are wanted. `messages` are the offsets of their messages."""
 
     messages: Int64
 
-    def take(self, rows: Int64) -> FrameRun:
-        """Return the frames `rows` (ascending, at least one) as a run that shares the octets."""
+    def take(self, rows: Int64) -> FrameTable:
+        """Return the frames `rows` (ascending, at least one); they share the octets."""
         names = (*FRAME_COLUMNS, "messages", "orders", "packets", "times")
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
 
-T = TypeVar("T", bound=Run)
+T = TypeVar("T", bound=Table)
 
 
 class Arrangement(NamedTuple):
@@ -435,49 +435,49 @@ class Arrangement(NamedTuple):
     record (index -1), or a frame row.
     """
 
-    tables: list[MessageRun]
+    tables: list[MessageTable]
     places: Int64
-    between: list[tuple[int, Record | FrameRun, int]]
+    between: list[tuple[int, Record | FrameTable, int]]
 
 
 @dataclass(slots=True, eq=False)
 class Batch:
     """The records that one block made decidable. `files` are the file names that packet references index.
 
-    The analyser adds `records`, and the rows of each run, in record order. `facts` are for callers that compare
+    The analyser adds `records`, and the rows of each sender, in record order. `facts` are for callers that compare
     connections themselves; otherwise they have been evaluated. `segments`, if an index is wanted, are of connections
     that speak ZMTP, from this and earlier blocks. `until` is the end of the capture (ns) in the last batch of a run,
     otherwise 0.
     """
 
     files: list[str | None]
-    runs: list[MessageRun] = field(default_factory=list)
-    frame_runs: list[FrameRun] = field(default_factory=list)
+    messages: list[MessageTable] = field(default_factory=list)
+    frames: list[FrameTable] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     segments: list[Segments] = field(default_factory=list)
     until: int = 0
 
-    def by_sender(self) -> Iterator[MessageRun]:
+    def by_sender(self) -> Iterator[MessageTable]:
         """Yield the messages of each sender as a table of their own."""
-        for table in self.runs:
+        for table in self.messages:
             yield from table.by_sender()
 
     def of_type(self, type_: str) -> Batch:
         """Return the records of one type, as a batch of them alone."""
         if type_ == "message":
-            return Batch(self.files, runs=[*self.runs])
+            return Batch(self.files, messages=[*self.messages])
         if type_ == "frame":
-            return Batch(self.files, frame_runs=[*self.frame_runs])
+            return Batch(self.files, frames=[*self.frames])
         return Batch(self.files, records=[each for each in self.records if each.type == type_])
 
-    def in_order(self) -> Iterator[tuple[Record | MessageRun | FrameRun, int]]:
+    def in_order(self) -> Iterator[tuple[Record | MessageTable | FrameTable, int]]:
         """Yield every record in record order: (Record, -1), or rows and the index of one of them."""
         for item, low, high in self.stretches():
             for index in range(low, high):
                 yield item, index
 
-    def stretches(self) -> Iterator[tuple[Record | MessageRun | FrameRun, int, int]]:
+    def stretches(self) -> Iterator[tuple[Record | MessageTable | FrameTable, int, int]]:
         """Yield the same, with consecutive messages of a table together: (table, low, high) for its rows `low..high`
         (high excluded), or (Record, -1, 0)."""
         tables, places, between = self.arranged()
@@ -504,7 +504,7 @@ class Batch:
 
     def arranged(self) -> Arrangement:
         """Return the batch in record order, as columns."""
-        tables: list[MessageRun | FrameRun] = [*self.runs, *self.frame_runs]
+        tables: list[MessageTable | FrameTable] = [*self.messages, *self.frames]
         places, ordinals = rows_in_order(tables)
         begins = begins_of(tables)
 
@@ -517,22 +517,22 @@ class Batch:
         for at, (record, low, high) in enumerate(zip(records, in_front, highs, strict=True)):
             if low < high:  # rows decided by the same segment
                 in_front[at] = low + bisect_left(range(low, high), record.order, key=order_at)
-        between: list[tuple[int, Record | FrameRun, int]]
+        between: list[tuple[int, Record | FrameTable, int]]
         between = [(place, record, -1) for place, record in zip(in_front, records, strict=True)]
-        if self.frame_runs:
-            is_message = places < begins[len(self.runs)]
+        if self.frames:
+            is_message = places < begins[len(self.messages)]
             for row in np.flatnonzero(~is_message).tolist():
                 frames, index = table_and_row(tables, begins, int(places[row]))
-                assert isinstance(frames, FrameRun)
+                assert isinstance(frames, FrameTable)
                 between.append((row, frames, index))
             between.sort(key=lambda each: (each[0], each[2]))
             moved = np.append(0, np.cumsum(is_message)).tolist()
             between = [(moved[place], item, index) for place, item, index in between]
             places = places[is_message]
-        return Arrangement([*self.runs], places, between)
+        return Arrangement([*self.messages], places, between)
 
 
-def rows_in_order(tables: Sequence[MessageRun | FrameRun]) -> tuple[Int64, Int64]:
+def rows_in_order(tables: Sequence[MessageTable | FrameTable]) -> tuple[Int64, Int64]:
     """Return the places of the rows of all tables together in record order, and their ordinals in this order."""
     if not tables:
         nothing = np.empty(0, np.int64)
@@ -549,7 +549,7 @@ def rows_in_order(tables: Sequence[MessageRun | FrameRun]) -> tuple[Int64, Int64
     return by_order, sorted_orders
 
 
-def senders_of_rows(tables: Sequence[MessageRun | FrameRun]) -> Int64:
+def senders_of_rows(tables: Sequence[MessageTable | FrameTable]) -> Int64:
     """Return the sender of each row of all tables together, as its index among the senders of all tables."""
     if len(tables) == 1 and tables[0].sender_of is not None:
         return tables[0].sender_of
@@ -563,12 +563,12 @@ def senders_of_rows(tables: Sequence[MessageRun | FrameRun]) -> Int64:
     return joined
 
 
-def begins_of(tables: Sequence[Run]) -> list[int]:
+def begins_of(tables: Sequence[Table]) -> list[int]:
     """Return the place of the first row of each table among the rows of all tables together, and of the end."""
     return [*accumulate(map(len, tables), initial=0)]
 
 
-def tables_and_rows(tables: Sequence[Run], places: Int64) -> tuple[Int64, Int64]:
+def tables_and_rows(tables: Sequence[Table], places: Int64) -> tuple[Int64, Int64]:
     """Return the index of the table of each of the rows `places` of all tables together, and the index of the row in
     it."""
     begins = np.array(begins_of(tables))
@@ -598,14 +598,14 @@ def order_of_record(record: Record) -> tuple[Order, str]:
     return record.order, record.own["id"] if record.type == "finding" else ""
 
 
-def _rank(table: MessageRun | FrameRun) -> int:
-    return RANKS["message" if isinstance(table, MessageRun) else "frame"]
+def _rank(table: MessageTable | FrameTable) -> int:
+    return RANKS["message" if isinstance(table, MessageTable) else "frame"]
 
 
-def _row_offsets(table: MessageRun | FrameRun) -> Int64:
-    return table.offsets[table.first] if isinstance(table, MessageRun) else table.offsets
+def _row_offsets(table: MessageTable | FrameTable) -> Int64:
+    return table.offsets[table.first] if isinstance(table, MessageTable) else table.offsets
 
 
-def _order_of_row(table: MessageRun | FrameRun, row: int, ordinal: int) -> Order:
-    frame = int(table.first[row]) if isinstance(table, MessageRun) else row
+def _order_of_row(table: MessageTable | FrameTable, row: int, ordinal: int) -> Order:
+    frame = int(table.first[row]) if isinstance(table, MessageTable) else row
     return ordinal, *table.sender_at(row).place, int(table.offsets[frame]), _rank(table)

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.batch import Int64, MessageTable
 from zmtpscope.dissect.records.topics import has_topic_in_front
 from zmtpscope.payloads.api import Payload
 from zmtpscope.payloads.dissected import Dissected
@@ -43,7 +43,7 @@ class BehindTopics:
         asked = [each for each in self.registry.asked().dissectors if each.dissects_at_once]
         return np.array([any(each.may_begin(octet) for each in asked) for octet in range(256)])
 
-    def read(self, table: MessageRun) -> None:
+    def read(self, table: MessageTable) -> None:
         """Dissect the content after topics of published messages that no dissector has claimed."""
         found: dict[int, Dissected] = {}
         begin = 0
@@ -61,7 +61,7 @@ class BehindTopics:
                 table.texts = table.texts.copy()
                 table.texts[[*found]] = False
 
-    def _read(self, run: MessageRun, topics: Int64, rows: Int64) -> Iterator[tuple[int, Dissected]]:
+    def _read(self, run: MessageTable, topics: Int64, rows: Int64) -> Iterator[tuple[int, Dissected]]:
         """Yield the rows of messages of a sender with readable content after the topic, with the result."""
         starts = run.bodies - run.base
         for row in rows.tolist():
@@ -90,7 +90,7 @@ class BehindTopics:
         return None
 
 
-def _first_octets(run: MessageRun, topics: Int64, rows: Int64) -> Int64:
+def _first_octets(run: MessageTable, topics: Int64, rows: Int64) -> Int64:
     """Return the first octet of the content of each row, or its last octet if there is no content."""
     octets, frames = np.frombuffer(run.data, np.uint8), run.first[rows]
     starts = run.bodies[frames] - run.base
@@ -101,7 +101,7 @@ def _first_octets(run: MessageRun, topics: Int64, rows: Int64) -> Int64:
     return found
 
 
-def _behind_topics(run: MessageRun, topics: Int64) -> Int64:
+def _behind_topics(run: MessageTable, topics: Int64) -> Int64:
     """Return the rows that are one complete frame with a topic and more octets, and not JSON."""
     frames = run.first
     starts, sizes = run.bodies[frames] - run.base, run.sizes[frames]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from zmtpscope.dissect.records.batch import FrameRun, MessageRun, PacketSlice, Record
+from zmtpscope.dissect.records.batch import FrameTable, MessageTable, PacketSlice, Record
 from zmtpscope.payloads.dissected import Dissected, tiled
 from zmtpscope.zmtp.details import field_tree
 from zmtpscope.zmtp.reader import FieldNode
@@ -26,7 +26,7 @@ class Detail(NamedTuple):
     """Offsets of octets to hide. They may already be replaced by stars."""
 
 
-def details(item: Record | MessageRun | FrameRun, index: int) -> Iterator[Detail]:
+def details(item: Record | MessageTable | FrameTable, index: int) -> Iterator[Detail]:
     """Yield the greeting, command or frames of a record in stream order, each made on demand.
 
     Requires `Options.details`. Skips frames whose octets were not kept, and records without octets (findings, gaps,
@@ -47,7 +47,7 @@ def details(item: Record | MessageRun | FrameRun, index: int) -> Iterator[Detail
         return
     first, last = index, index
     made: Dissected | None = None
-    if isinstance(item, MessageRun):
+    if isinstance(item, MessageTable):
         first, last = int(item.first[index]), int(item.last[index])
         made = item.made(index)
     for frame in range(first, last + 1):

@@ -20,8 +20,8 @@ from zmtpscope.dissect.records.batch import (
     HEAD_KEPT,
     Arrangement,
     Batch,
-    FrameRun,
-    MessageRun,
+    FrameTable,
+    MessageTable,
     Sender,
     rows_in_order,
     table_and_row,
@@ -68,7 +68,7 @@ UNLIMITED = 2**64 - 1
 DEFAULT = Options()
 
 
-def is_enveloped(run: MessageRun | Sender) -> bool:
+def is_enveloped(run: MessageTable | Sender) -> bool:
     """Whether the socket types imply that frames before an empty frame are an envelope (wire.md 10.1)."""
     return not REQUESTERS.isdisjoint((run.socket_type, run.peer_socket_type))
 
@@ -98,7 +98,7 @@ def after_empty(sizes: Int64, first: Int64, last: Int64) -> Int64:
     return found
 
 
-def content_frames(run: MessageRun) -> Int64:
+def content_frames(run: MessageTable) -> Int64:
     """Return the first frame of each message of a run that is not an address, delimiter, topic or group."""
     if is_enveloped(run):
         return behind_envelopes(run.sizes, run.first, run.last)
@@ -125,7 +125,7 @@ class Made(NamedTuple):
     collector runs.
     """
 
-    tables: Sequence[MessageRun]
+    tables: Sequence[MessageTable]
     begins: list[int]
     places: Int64
 
@@ -181,12 +181,12 @@ class Payloads:
         return [self[row] for row in range(len(self.inside))]
 
 
-class MessageColumns(RowColumns[MessageRun]):
+class MessageColumns(RowColumns[MessageTable]):
     """Columns of messages. `options` limit the body octets shown, and affect nothing else."""
 
     def __init__(
         self,
-        tables: Sequence[MessageRun],
+        tables: Sequence[MessageTable],
         places: Int64,
         files: Sequence[str | None] = (),
         options: Options = DEFAULT,
@@ -197,7 +197,7 @@ class MessageColumns(RowColumns[MessageRun]):
     @classmethod
     def of(cls, batch: Batch, options: Options = DEFAULT) -> Self:
         """Return the message rows of a batch, in record order."""
-        return cls(batch.runs, rows_in_order(batch.runs)[0], batch.files, options)
+        return cls(batch.messages, rows_in_order(batch.messages)[0], batch.files, options)
 
     @classmethod
     def of_arrangement(cls, order: Arrangement, files: Sequence[str | None], options: Options = DEFAULT) -> Self:
@@ -416,9 +416,9 @@ class MessageColumns(RowColumns[MessageRun]):
         return Payloads(self.inside, texts, self.last - self.content + 1, self.made)
 
 
-def columns_of_table(table: MessageRun | FrameRun, files: Sequence[str | None] = ()) -> RowColumns[Any]:
+def columns_of_table(table: MessageTable | FrameTable, files: Sequence[str | None] = ()) -> RowColumns[Any]:
     """Return the rows of one table."""
-    if isinstance(table, MessageRun):
+    if isinstance(table, MessageTable):
         return MessageColumns.of_table(table, files)
     return FrameRowColumns.of_table(table, files)
 

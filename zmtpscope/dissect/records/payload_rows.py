@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope.dissect.options import Options
-from zmtpscope.dissect.records.batch import MessageRun
+from zmtpscope.dissect.records.batch import MessageTable
 from zmtpscope.dissect.records.row_contents import AskedRows, RowMessages, Wanted, asked_rows
 from zmtpscope.dissect.records.secrets import hide, places_of_secrets, starred
 from zmtpscope.option_texts import DecodeAs
@@ -92,7 +92,7 @@ class PayloadRows:
         """Whether one of these dissectors has been asked about a message."""
         return any(name in names for name in self.side.made)
 
-    def take(self, run: MessageRun, sender: SideFacts) -> list[range]:
+    def take(self, run: MessageTable, sender: SideFacts) -> list[range]:
         """Dissect the messages of a run: set `run.payloads`, `run.json` and `run.texts`.
 
         Returns the stream offsets of frames that contain passwords, which are starred in `run`.
@@ -124,7 +124,7 @@ class PayloadRows:
         run.change(data=data, has_stars=data is not run.data)
         return secrets
 
-    def _rows_to_ask(self, run: MessageRun, sender: SideFacts) -> AskedRows:
+    def _rows_to_ask(self, run: MessageTable, sender: SideFacts) -> AskedRows:
         """Return the messages of a run to dissect.
 
         JSON is left out, unless dissection might stop before a JSON message, or a dissector must see a loss before it.
@@ -160,7 +160,7 @@ class PayloadRows:
         )
 
     def _ask(
-        self, run: MessageRun, sender: SideFacts, asked: AskedRows, found: list[Dissected | None], behind: int
+        self, run: MessageTable, sender: SideFacts, asked: AskedRows, found: list[Dissected | None], behind: int
     ) -> int:
         """Dissect the messages of a run from row `behind` on into `found`.
 
@@ -204,7 +204,7 @@ class PayloadRows:
         self._pass_by(run, asked, behind, count)
         return count
 
-    def _take_claims(self, run: MessageRun, asked: AskedRows, whole_to: int) -> bool:
+    def _take_claims(self, run: MessageTable, asked: AskedRows, whole_to: int) -> bool:
         """Claim all messages of a run if claiming them is the only effect; return whether it did."""
         if not asked.rows or asked.json or asked.unknown or self.unseen or asked.begins[-1] >= whole_to:
             return False
@@ -240,7 +240,7 @@ class PayloadRows:
         self.side.pass_by(behind)
         self.seen_to = begin
 
-    def _pass_by(self, run: MessageRun, asked: AskedRows, low: int, high: int) -> None:
+    def _pass_by(self, run: MessageTable, asked: AskedRows, low: int, high: int) -> None:
         """Skip the rows `low..high` (high excluded) of a run. Some may be JSON or unknown."""
         first, behind = bisect_left(asked.json, low), bisect_left(asked.json, high)
         if first < behind:
@@ -259,7 +259,7 @@ class PayloadRows:
         return sender.holes[place] if place < len(sender.holes) else sys.maxsize
 
 
-def about_side(sender: SideFacts, run: MessageRun) -> About:
+def about_side(sender: SideFacts, run: MessageTable) -> About:
     """Return what is known about the sender of a run."""
     ends = run.stream
     return About(

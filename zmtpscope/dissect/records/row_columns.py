@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect.records.batch import (
-    FrameRun,
-    MessageRun,
+    FrameTable,
+    MessageTable,
     Sender,
     begins_of,
     rows_in_order,
@@ -28,7 +28,7 @@ from zmtpscope.dissect.records.columns import Bool, Booleans, Column, Int64, Int
 from zmtpscope.records import SCHEMA
 from zmtpscope.zmtp.framing import MORE
 
-R = TypeVar("R", MessageRun, FrameRun)
+R = TypeVar("R", MessageTable, FrameTable)
 
 STREAM_NUMBERS = ("conn", "side", "src_port", "dst_port")
 """Fields of a stream that are numbers; all others are text."""
@@ -290,11 +290,11 @@ def common(record: str) -> dict[str, Derive]:
     }
 
 
-class FrameRowColumns(RowColumns[FrameRun]):
+class FrameRowColumns(RowColumns[FrameTable]):
     """The rows of frame runs, one per frame."""
 
     @classmethod
-    def of(cls, tables: Sequence[FrameRun], files: Sequence[str | None]) -> Self:
+    def of(cls, tables: Sequence[FrameTable], files: Sequence[str | None]) -> Self:
         """Return the rows of some tables, in record order."""
         return cls(tables, rows_in_order(tables)[0], files)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope import compiled
-from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.batch import Int64, MessageTable
 from zmtpscope.dissect.records.columns import Bool, numbers
 from zmtpscope.dissect.records.message_columns import GROUPED, LONGEST_JSON, content_frames
 from zmtpscope.payloads.message import Message
@@ -78,7 +78,7 @@ def are_json(data: bytes, starts: Int64, sizes: Int64) -> Bool:
 
 
 @compiled.where_possible
-def asked_rows(run: MessageRun, shapes: Shapes, wanted: Wanted) -> AskedRows:
+def asked_rows(run: MessageTable, shapes: Shapes, wanted: Wanted) -> AskedRows:
     """Return the messages of a run to pass to dissectors."""
     first, last, starts, known = contents(run, wanted.limit)
     texts = plain_texts(run, first, last, starts, known) if wanted.texts else np.zeros(len(first), np.bool_)
@@ -110,13 +110,13 @@ def asked_rows(run: MessageRun, shapes: Shapes, wanted: Wanted) -> AskedRows:
     )
 
 
-def contents(run: MessageRun, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
+def contents(run: MessageTable, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
     """Return for each row its first and last content frame, the position of the first in `run.data`, and whether the
     whole message was kept and has at most `limit` octets."""
     return contents_from(run, content_frames(run), limit)
 
 
-def contents_from(run: MessageRun, content: Int64, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
+def contents_from(run: MessageTable, content: Int64, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
     """Return the same for first content frames that are already known."""
     first, last = run.first, run.last
     starts = run.bodies[content] - run.base
@@ -130,7 +130,7 @@ def contents_from(run: MessageRun, content: Int64, limit: int) -> tuple[Int64, I
     return content, last, starts, known
 
 
-def plain_texts(run: MessageRun, first: Int64, last: Int64, starts: Int64, known: Bool) -> Bool:
+def plain_texts(run: MessageTable, first: Int64, last: Int64, starts: Int64, known: Bool) -> Bool:
     """Return which rows have content frames of printable ASCII, not all of them empty."""
     if not np.count_nonzero(known):
         return known
@@ -159,7 +159,7 @@ def plain_texts(run: MessageRun, first: Int64, last: Int64, starts: Int64, known
 
 
 def shapes_of_rows(
-    shapes: Shapes, first_of: int | Int64, run: MessageRun, first: Int64, last: Int64, starts: Int64
+    shapes: Shapes, first_of: int | Int64, run: MessageTable, first: Int64, last: Int64, starts: Int64
 ) -> Int64:
     """Return the shapes of the messages of a run, from the shapes of their senders and the results of `contents`."""
     octets = np.frombuffer(run.data or b"\0", np.uint8)
@@ -168,7 +168,7 @@ def shapes_of_rows(
     return shapes.columns(first_of, heads, last - first + 1, last - run.first + 1)
 
 
-def claimable_behind(shapes: Shapes, run: MessageRun, first: Int64, last: Int64) -> Bool:
+def claimable_behind(shapes: Shapes, run: MessageTable, first: Int64, last: Int64) -> Bool:
     """Return which messages a dissector may claim by a frame after the first content frame."""
     several: Bool = last > first
     if not several.any():
@@ -190,7 +190,7 @@ def _between(values: Int64, low: int, high: int) -> Int64:
 class RowMessages:
     """Selected rows of a run as messages; `content` are their first content frames."""
 
-    def __init__(self, run: MessageRun, rows: Int64, content: Int64) -> None:
+    def __init__(self, run: MessageTable, rows: Int64, content: Int64) -> None:
         first, last = run.first[rows], run.last[rows]
         counts = last - first + 1
         ends = np.cumsum(counts)

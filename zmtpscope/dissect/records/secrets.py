@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from zmtpscope.dissect.records.batch import MessageRun
+from zmtpscope.dissect.records.batch import MessageTable
 from zmtpscope.payloads.dissected import Dissected
 
 
@@ -25,7 +25,7 @@ def _start_of(secret: range) -> int:
     return secret.start
 
 
-def places_of_secrets(run: MessageRun, row: int, made: Dissected) -> list[range]:
+def places_of_secrets(run: MessageTable, row: int, made: Dissected) -> list[range]:
     """Return the stream offsets of the frames of a message that contain a password."""
     first, last = int(run.first[row]), int(run.last[row])
     frames = sorted({first + index for index in made.secrets if 0 <= index <= last - first})

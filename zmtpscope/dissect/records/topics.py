@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.records.batch import Int64, MessageRun
+from zmtpscope.dissect.records.batch import Int64, MessageTable
 from zmtpscope.dissect.records.message_columns import NO_TOPIC
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC
@@ -74,7 +74,7 @@ class Change(NamedTuple):
 class Unmatched(NamedTuple):
     """Complete messages `rows` of a run that match no current subscription."""
 
-    run: MessageRun
+    run: MessageTable
     rows: Int64
 
 
@@ -107,7 +107,7 @@ class Subscriptions:
         """Approximate memory in octets."""
         return self._open.size
 
-    def feed_rows(self, run: MessageRun) -> None:
+    def feed_rows(self, run: MessageTable) -> None:
         """Add the messages of a run that subscribe or cancel."""
         kinds = run.flags[run.first] & MARKED
         several = (kinds == 0) & (run.last > run.first)
@@ -124,7 +124,7 @@ class Subscriptions:
         """All known subscriptions after the block, the shorter ones first; empty if there are many."""
         return () if self._weight > FEW else tuple(sorted(self._open, key=len))
 
-    def assign(self, runs: Sequence[MessageRun]) -> list[Change | Unmatched]:
+    def assign(self, runs: Sequence[MessageTable]) -> list[Change | Unmatched]:
         """Set the topics of single frames in `runs`, published by the other side in this block, if topics are wanted.
 
         Returns the changes and unmatched messages in the order in which they became decidable.
@@ -170,7 +170,7 @@ class Subscriptions:
                 self._weight -= len(topic) + PER_TOPIC if count == 1 else 0
         return changes
 
-    def _match(self, run: MessageRun, rows: Int64) -> Int64:
+    def _match(self, run: MessageTable, rows: Int64) -> Int64:
         """Find the topics of the messages `rows`, and return the complete messages that match no subscription."""
         if self.whole:
             rows = rows[run.last[rows] == run.first[rows] + 1]
@@ -186,7 +186,7 @@ class Subscriptions:
         whole: Int64 = unmatched[run.complete[unmatched]]
         return whole
 
-    def _longest(self, run: MessageRun, rows: Int64) -> Int64:
+    def _longest(self, run: MessageTable, rows: Int64) -> Int64:
         """Return the octets of the longest subscription that is a prefix of each of the messages `rows`."""
         frames = run.first[rows]
         starts, sizes = run.bodies[frames] - run.base, np.minimum(run.sizes[frames], LARGEST_TOPIC)
@@ -241,13 +241,13 @@ class Topics:
         return () if subscriptions is None else subscriptions.few
 
     def assign(
-        self, runs: tuple[list[MessageRun], list[MessageRun]], *, wants_topics: bool
+        self, runs: tuple[list[MessageTable], list[MessageTable]], *, wants_topics: bool
     ) -> list[tuple[Subscribed, list[Change | Unmatched]]]:
         """Find the topics of the messages that both sides sent in this block, and set them if topics are wanted.
 
         Returns the changes and the unmatched messages of each side that subscribes or joins.
         """
-        published: dict[Subscribed, list[MessageRun]] = {}
+        published: dict[Subscribed, list[MessageTable]] = {}
         for side, own in enumerate(runs):
             for run in own:
                 if run.socket_type in SUBSCRIBERS or (wants_topics and run.socket_type in PUBLISHERS):
@@ -264,7 +264,7 @@ class Topics:
             if each.changes or to in published
         ]
 
-    def _assign(self, subscriptions: Subscriptions, published: list[MessageRun]) -> list[Change | Unmatched]:
+    def _assign(self, subscriptions: Subscriptions, published: list[MessageTable]) -> list[Change | Unmatched]:
         before = subscriptions.size
         subscriptions.limit = min(LARGEST_MEMORY, before + ALL_MEMORY - self._budget.subscriptions)
         steps = subscriptions.assign(published)
@@ -302,7 +302,7 @@ def longest_names(names: Sequence[bytes], data: bytes, starts: Int64, sizes: Int
     return found
 
 
-def first_frames(run: MessageRun) -> Int64:
+def first_frames(run: MessageTable) -> Int64:
     """Return the topic size of each message whose first frame holds only a topic or group, and `NO_TOPIC` for others.
 
     Such messages are subscriptions, and messages of several frames from a publisher or RADIO.
@@ -318,7 +318,7 @@ def first_frames(run: MessageRun) -> Int64:
     return topics
 
 
-def has_topic_in_front(table: MessageRun) -> bool:
+def has_topic_in_front(table: MessageTable) -> bool:
     """Whether a publisher has sent topic and content in one frame."""
     topics, publishes = table.topics, [sender.socket_type in PUBLISHERS for sender in table.senders]
     if topics is None or not any(publishes):
@@ -329,7 +329,7 @@ def has_topic_in_front(table: MessageRun) -> bool:
     return bool(has_topic.any())
 
 
-def may_match(run: MessageRun) -> NDArray[np.bool_]:
+def may_match(run: MessageTable) -> NDArray[np.bool_]:
     """Return which messages are data with enough octets of the first frame to match a topic. A first frame whose
     following frames are lost does not count."""
     frames = run.first
@@ -339,7 +339,7 @@ def may_match(run: MessageRun) -> NDArray[np.bool_]:
     return matching
 
 
-def _is_kept(run: MessageRun, sizes: Int64) -> NDArray[np.bool_]:
+def _is_kept(run: MessageTable, sizes: Int64) -> NDArray[np.bool_]:
     """Return whether the first `sizes` octets of the first frame of each message were kept."""
     starts = run.bodies[run.first] - run.base
     kept: NDArray[np.bool_] = (starts >= 0) & (sizes <= len(run.data) - starts)

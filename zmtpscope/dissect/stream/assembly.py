@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import HEAD_KEPT, FrameRun, Int64, MessageRun
+from zmtpscope.dissect.records.batch import HEAD_KEPT, FrameTable, Int64, MessageTable
 from zmtpscope.dissect.records.payload_rows import PayloadRows
 from zmtpscope.dissect.stream.arrivals import segments_at
 from zmtpscope.dissect.stream.plain_state import PlainState
@@ -70,8 +70,8 @@ class Assembly:
         self.stream = stream
         self.recent_sizes: list[int] = []
         """Sizes of the last `KNOWN_SIZES` frames."""
-        self.message_runs: list[MessageRun] = []
-        self.frame_runs: list[FrameRun] = []
+        self.message_runs: list[MessageTable] = []
+        self.frame_runs: list[FrameTable] = []
         self.frame_packets = array("q")
         """Packets with the first octets of the carried frames, if frame rows are wanted."""
         self.frame_times = array("q")
@@ -207,7 +207,7 @@ class Assembly:
             self.message_start = self.frame_start
         self.damage(Kept(b"", context.end, None), 0)
 
-    def drain(self) -> tuple[list[MessageRun], list[FrameRun]]:
+    def drain(self) -> tuple[list[MessageTable], list[FrameTable]]:
         """Return the message and frame rows made since the last call."""
         runs, self.message_runs = self.message_runs, []
         frame_runs, self.frame_runs = self.frame_runs, []

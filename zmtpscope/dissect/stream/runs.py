@@ -11,7 +11,7 @@ import numpy as np
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import HEAD_KEPT, FrameRun, Int64, MessageRun, Pieces, Sender, used_senders
+from zmtpscope.dissect.records.batch import HEAD_KEPT, FrameTable, Int64, MessageTable, Pieces, Sender, used_senders
 from zmtpscope.dissect.stream.arrivals import Arrivals, segments_at
 from zmtpscope.zmtp.events import FrameColumns
 from zmtpscope.zmtp.regime import Regime
@@ -67,7 +67,7 @@ class Edges(NamedTuple):
 
 def message_runs(
     stream: Stream, frames: FrameColumns, last: Int64, complete: bool, edges: Edges, context: Context
-) -> list[MessageRun]:
+) -> list[MessageTable]:
     """Return rows of the messages that end with the frames `last`; the first begins with the first frame.
 
     `complete`: all are complete, except as `edges` states.
@@ -98,7 +98,7 @@ def message_runs(
         version=context.version,
         socket_type=regime.socket_type,
     )
-    run = MessageRun(
+    run = MessageTable(
         senders=[sender],
         offsets=offsets,
         bodies=bodies,
@@ -156,9 +156,9 @@ def _row_of_one(frames: FrameColumns, last: int, edges: Edges, context: Context)
     return tuple(np.array(((0,), (order,), (start.packet,), (start.time,), (end.packet,), (end.time,)), np.int64))
 
 
-def frame_runs(runs: list[MessageRun], packets: array[int], times: array[int], context: Context) -> list[FrameRun]:
+def frame_runs(runs: list[MessageTable], packets: array[int], times: array[int], context: Context) -> list[FrameTable]:
     """Return frame rows of the messages in `runs`. `packets` and `times` are those of the frames' first octets."""
-    made: list[FrameRun] = []
+    made: list[FrameTable] = []
     done = 0
     for run in runs:
         count = len(run.offsets)
@@ -167,7 +167,7 @@ def frame_runs(runs: list[MessageRun], packets: array[int], times: array[int], c
         done += count
         if whole:
             made.append(
-                FrameRun(
+                FrameTable(
                     senders=run.senders,
                     offsets=run.offsets[:whole],
                     bodies=run.bodies[:whole],
@@ -182,7 +182,7 @@ def frame_runs(runs: list[MessageRun], packets: array[int], times: array[int], c
     return made
 
 
-def cut_large(table: MessageRun, limit: int) -> MessageRun:
+def cut_large(table: MessageTable, limit: int) -> MessageTable:
     """Return the messages with only the first octets of each one of more than `limit` octets."""
     if max([len(sender.data) for sender in table.senders]) <= limit:
         return table

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.dissect import MessageRun
+from zmtpscope.dissect import MessageTable
 from zmtpscope.dissect.records.batch import Sender
 from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.message_columns import MessageColumns
@@ -87,7 +87,7 @@ class LastMessage(NamedTuple):
 class UnreadMessage(NamedTuple):
     """A last message that is still in its table. Most are replaced by a later one before they are shown."""
 
-    table: MessageRun
+    table: MessageTable
     row: int
     time: int
 

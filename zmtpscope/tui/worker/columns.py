@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from zmtpscope.dissect import Batch, MessageRun, Options, Record
+from zmtpscope.dissect import Batch, MessageTable, Options, Record
 from zmtpscope.dissect.records.message_columns import MessageColumns, columns_of_table
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.export.clock import Clock
@@ -205,8 +205,8 @@ class RowMaker:
         return made
 
     def _lines(self, batch: Batch) -> Iterator[Line]:
-        messages = self._values_of(MessageColumns.of(batch, self._options)) if batch.runs else iter(())
-        frames = self._values_of(FrameRowColumns.of(batch.frame_runs, batch.files)) if batch.frame_runs else iter(())
+        messages = self._values_of(MessageColumns.of(batch, self._options)) if batch.messages else iter(())
+        frames = self._values_of(FrameRowColumns.of(batch.frames, batch.files)) if batch.frames else iter(())
         words_of: dict[int, RowWords] = {}
         for item, low, high in batch.stretches():
             if isinstance(item, Record):
@@ -217,7 +217,7 @@ class RowMaker:
                 words_of[id(item)] = RowWords(columns_of_table(item), self._options, CONTENT_WIDTH)
             words = words_of[id(item)]
             for row in range(low, high):
-                if isinstance(item, MessageRun):
+                if isinstance(item, MessageTable):
                     yield Line(next(messages), words.content(row), partial(_hex, item, row))
                 else:
                     yield Line(next(frames), words.describe(row, 0).strip(), str)
@@ -229,7 +229,7 @@ class RowMaker:
             yield dict(zip(names, values, strict=True))
 
 
-def _hex(run: MessageRun, row: int) -> str:
+def _hex(run: MessageTable, row: int) -> str:
     """Return the first octets of the frames of a message in hex."""
     frames = range(int(run.first[row]), int(run.last[row]) + 1)
     heads = [run.head(frame, MAX_HEX) for frame in frames[:MAX_HEX]]

@@ -69,10 +69,10 @@ def row_of(batch: Batch, options: Options) -> tuple[dict[str, Any], str]:
     if batch.records:
         values = record_values(batch.records[0], options)
         return values, DESCRIBE[values["record"]](values)
-    if batch.runs:
+    if batch.messages:
         messages = MessageColumns.of(batch, options)
         return messages.values(0), RowWords(messages, options, None).describe(0, 0)
-    frames = FrameRowColumns.of(batch.frame_runs, batch.files)
+    frames = FrameRowColumns.of(batch.frames, batch.files)
     return frames.values(0), RowWords(frames, options, None).describe(0, 0).strip()
 
 

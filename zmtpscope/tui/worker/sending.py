@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from zmtpscope.dissect import MessageRun
+from zmtpscope.dissect import MessageTable
 from zmtpscope.export.side_names import OPENER
 from zmtpscope.records import from_text
 from zmtpscope.store import Store
@@ -55,8 +55,8 @@ def sending_of(store: Store, sides: Sides, number: int) -> Sending:
     values = store.row(number)
     if store.problem is not None:
         raise CannotAnswer(store.problem)
-    if batch.runs:
-        return _of_message(batch.runs[0], values, sides)
+    if batch.messages:
+        return _of_message(batch.messages[0], values, sides)
     if batch.records and values.get("name") in SUBSCRIPTIONS:
         field, usual = SUBSCRIPTIONS[values["name"]]
         said = _said(values, sides)[0]
@@ -68,7 +68,7 @@ def sending_of(store: Store, sides: Sides, number: int) -> Sending:
     raise CannotAnswer("only messages and subscriptions can be sent")
 
 
-def _of_message(run: MessageRun, values: dict[str, Any], sides: Sides) -> Sending:
+def _of_message(run: MessageTable, values: dict[str, Any], sides: Sides) -> Sending:
     if run.regime.framing is Framing.ZWS:
         raise CannotAnswer("it came over WebSocket, which zmtpscope cat does not speak")
     if values["kind"] == "encrypted":

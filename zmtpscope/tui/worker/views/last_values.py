@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
-from zmtpscope.dissect import MessageRun
+from zmtpscope.dissect import MessageTable
 from zmtpscope.dissect.records.message_columns import MessageColumns, content_frames
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.top.columns import UnreadMessage
@@ -60,7 +60,7 @@ class LastValues:
         """Return the value of a pair that was read."""
         return self._read[pair]
 
-    def _runs(self, numbers: set[int]) -> dict[int, MessageRun]:
+    def _runs(self, numbers: set[int]) -> dict[int, MessageTable]:
         """Return each message as a run of its own."""
         if not numbers:
             return {}
@@ -68,18 +68,18 @@ class LastValues:
         return {number: columns.alone(row) for row, number in enumerate(sorted(numbers))}
 
 
-def _text(run: MessageRun) -> str:
+def _text(run: MessageTable) -> str:
     return value_text(UnreadMessage(run, 0, 0).read(), LONGEST_VALUE)
 
 
-def _content(run: MessageRun) -> list[bytes | None]:
+def _content(run: MessageTable) -> list[bytes | None]:
     """Return the frames after addresses and topic; None for frames with missing octets."""
     first, last = int(content_frames(run)[0]), int(run.last[0])
     heads = [(run.head(frame), int(run.sizes[frame])) for frame in range(first, last + 1)]
     return [octets if octets is not None and len(octets) == size else None for octets, size in heads]
 
 
-def _change(before: MessageRun, last: MessageRun) -> str | None:
+def _change(before: MessageTable, last: MessageTable) -> str | None:
     old, new = _content(before), _content(last)
     if None in old or None in new:
         return None
@@ -91,7 +91,7 @@ def _change(before: MessageRun, last: MessageRun) -> str | None:
     return members_changed(_members(before), _members(last)) or CHANGED
 
 
-def _members(run: MessageRun) -> dict[str, Any]:
+def _members(run: MessageTable) -> dict[str, Any]:
     """Return the members that a dissector found in a message, by name."""
     made = run.made(0)
     return made.fields if made is not None and isinstance(made.fields, dict) else {}
