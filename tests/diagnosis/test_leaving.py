@@ -219,3 +219,14 @@ def test_a_publisher_that_crashes_again_and_again_is_named_and_no_subscriber() -
         "PUB 10.0.0.1:5556 ends each connection of SUB 10.0.0.2 and 1 other client, which connects again"
     )
     assert found.keys() == {"reconnect-storm"}
+
+
+def test_a_server_that_restarts_at_intervals_ends_the_connections_of_all_clients() -> None:
+    talks = [
+        Talk(10 * client + number, at=4 * number, client=client).handshake("DEALER", "ROUTER").wait(3).reset(SERVER)
+        for client in (2, 3)
+        for number in range(4)
+    ]
+    diagnosis = told_of(*talks)["periodic-disconnect"]
+    assert "each connection of DEALER 10.0.0.2 and 1 other client together" in diagnosis.text
+    assert "restarts" in diagnosis.hint

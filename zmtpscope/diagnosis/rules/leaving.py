@@ -60,6 +60,11 @@ LIFE_HINT = (
     "balancer, firewall, a program that restarts; ZMQ_HEARTBEAT_IVL avoids idle timeouts"
 )
 
+TOGETHER_HINT = (
+    "the connections of several clients end at the same moments: find out why that program restarts or closes its "
+    "socket, and see its log"
+)
+
 
 class Period(NamedTuple):
     """Connections of two peers that each end after `ns`, of life or of silence; `times` is how often."""
@@ -96,30 +101,38 @@ def _moments(times: Sequence[int], pause: float) -> list[int]:
 
 
 def _periodic_disconnect(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client at an endpoint."""
-    for departures in of_listeners(knowledge).values():
-        period = _period(departures)
-        if period is None:
-            continue
-        connection = departures[0].connection
+    """Yield one diagnosis for each client at an endpoint, or for several whose connections end together."""
+    found = ((departures, _period(departures)) for departures in of_listeners(knowledge).values())
+    periodic = [(departures, period) for departures, period in found if period is not None]
+    for same in grouped(
+        (_moments_of_end(departures), (departures, period)) for departures, period in periodic
+    ).values():
+        departures, period = same[0]
+        connection, others = departures[0].connection, len(same) - 1
         after = f"after {duration(period.ns)} of silence" if period.is_idle else f"after {duration(period.ns)}"
-        text = (
-            f"{server_name(connection)} {how_they_end(departures)} each connection of {client_name(connection)} "
-            f"{after}, {period.times} times"
-        )
+        clients = client_name(connection) + (f" and {counted(others, 'other client')} together" if others else "")
+        hint = TOGETHER_HINT if others else IDLE_HINT if period.is_idle else LIFE_HINT
+        every = [each for own, _ in same for each in own]
         yield Diagnosis.of(
             "periodic-disconnect",
             "warn",
             f"{client_name(connection)} at {address(connection.endpoint)}",
-            text,
-            IDLE_HINT if period.is_idle else LIFE_HINT,
+            f"{server_name(connection)} {how_they_end(departures)} each connection of {clients} {after}, "
+            f"{period.times} times",
+            hint,
             evidence=ends_of(departures),
-            about=departures,
+            about=every,
             beside=relayed_by(knowledge, departures),
             explains=CUT_OFF,
             count=period.times,
             last_ns=departures[-1].ending.moment.ns,
         )
+
+
+def _moments_of_end(departures: Sequence[Disconnect]) -> tuple[Endpoint, tuple[int, ...]]:
+    """Return the endpoint, and the seconds in which its listener ended the connections of a client."""
+    seconds = dict.fromkeys(each.ending.moment.ns // SECOND for each in departures)
+    return departures[0].connection.endpoint, tuple(seconds)
 
 
 RELAYED = SECOND // 20
