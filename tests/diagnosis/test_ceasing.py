@@ -313,6 +313,15 @@ def test_a_side_that_sends_unasked_and_ceases_is_a_note(types: tuple[str, str], 
     assert told(sender(types, side, idles=5000)) == []
 
 
+def test_a_program_that_waits_for_a_reply_sends_nothing_else() -> None:
+    asker = Asker(at=50, port=5559)
+    asker.pause(4000)
+    asker.ask(b"work")
+    asker.pause(6000)
+    asker.acknowledge(0)
+    assert told(sender(("SUB", "PUB"), 1), asker) == []
+
+
 def test_a_worker_that_gets_no_more_tasks_sends_no_more_results() -> None:
     """Only the PUSH that began is reported: the other one answers it."""
     tasks, results = sender(("PULL", "PUSH"), 1), sender(("PUSH", "PULL"), 0, at=100, port=5556)

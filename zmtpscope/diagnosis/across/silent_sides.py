@@ -13,6 +13,7 @@ from statistics import median
 from typing import NamedTuple, TypeVar
 
 from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
+from zmtpscope.diagnosis.across.hanging import hanging
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import name_of
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection, ObservedSide
@@ -287,9 +288,25 @@ def _steady(connection: ObservedConnection, side: int, knowledge: Knowledge) -> 
     turns, silent = own.lasted_ns / max(own.longest_ns, 1), until - last
     if turns < MIN_MESSAGES or silent < max(MANY_TURNS * own.longest_ns, STEADY_SILENCE):
         return None
+    if _may_wait(connection.sides[side].ip, last, max(SECOND, own.longest_ns), knowledge):
+        return None
     return Silence(
         connection, side, until, "note", "to any of its peers" if side == connection.listener else "to its peer"
     )
+
+
+def _may_wait(host: str, last_ns: int, near: int, knowledge: Knowledge) -> bool:
+    """Whether a request of the host, or to it, has had no reply since about `last_ns`: its programs may wait for it."""
+    asked = _hanging_since(knowledge).get(host, ())
+    place = bisect_left(asked, last_ns - near)
+    return place < len(asked) and asked[place] <= last_ns + near
+
+
+@once
+def _hanging_since(knowledge: Knowledge) -> dict[str, list[int]]:
+    """Return when the requests without a reply were sent, by the hosts of both sides, in order."""
+    found = ((side.ip, each.oldest.ns) for each in hanging(knowledge) for side in each.connection.sides)
+    return {host: sorted(times) for host, times in grouped(found).items()}
 
 
 def _is_unasked(connection: ObservedConnection, number: int, knowledge: Knowledge) -> bool:

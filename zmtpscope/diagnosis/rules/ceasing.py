@@ -226,7 +226,8 @@ TABLE = (
         "looks the same, as does a broker without work.",
         "The peer closes its connection itself, cannot send because its receiver does not read, TCP retransmits "
         "without an acknowledgment, the peer starts the exchanges, its subscriber cancelled a subscription, or no "
-        "other peer continues. A broker waits for a worker that fell silent or left at the same time.",
+        "other peer continues. A broker waits for a worker that fell silent or left at the same time, or a request of "
+        "the host has had no reply since.",
         _fell_silent,
         ("half-closed",),
     ),
