@@ -53,7 +53,7 @@ class KeyBar(Static):
         self.screen.bindings_updated_signal.subscribe(self, self._learn)
 
     def _learn(self, screen: Screen[object]) -> None:
-        if screen is not self.screen or not screen.app.app_focus:
+        if screen is not self.screen or screen.app.screen is not screen or not screen.app.app_focus:
             return
         entries: dict[str, Entry] = {}
         for active in screen.active_bindings.values():
