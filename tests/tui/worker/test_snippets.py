@@ -22,7 +22,7 @@ from tests.libzmq import Libzmq
 from tests.readings import CAPTURES
 from tests.tui.workers import Asker, worker_of
 from tests.waiting import PATIENCE
-from zmtpscope.live.cat.message_input import Notation, meant
+from zmtpscope.live.cat.message_input import Notation, typed_octets
 from zmtpscope.tui.choices import COPY_FORMS
 from zmtpscope.tui.client import RequestFailed
 from zmtpscope.tui.requests import CopyTextOf, ListSpec, OpenList, Rows
@@ -216,9 +216,9 @@ def test_no_octets_break_out_of_a_command(sending: Sending) -> None:
         notation = Notation("--hex" in words, None, sending.socket_type == "RADIO")
         assert notation.given(parts) == list(sending.parts)
     if sending.topics:
-        assert meant(dict(options)["--subscribe"].encode()) == sending.topics[0]
+        assert typed_octets(dict(options)["--subscribe"].encode()) == sending.topics[0]
     elif sending.identity:
-        assert meant(dict(options)["--identity"].encode()) == sending.identity
+        assert typed_octets(dict(options)["--identity"].encode()) == sending.identity
 
 
 class Recorder:
