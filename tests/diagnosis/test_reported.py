@@ -286,6 +286,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "error 10.71.0.1:5555 refuses connections, although it serves 3 connections of 10.71.0.2 meanwhile: 10.71.0.2 "
         "tried 121 times in 6.0 s to reach 10.71.0.1:5555",
     ),
+    "server-killed-at-work": (
+        "error REP 10.71.0.1:5555 left 405 ms after REQ 10.71.0.2 had asked it in packet 28, and nobody asked again: "
+        "the reply will not come: its REQ waits forever unless it has a timeout",
+    ),
     "szrpc-healthy": (),
     "szrpc-workers-missing": (
         'note likely: ROUTER 10.88.0.1:9990 sent nothing to any client: DEALER "localhost-30101c1a" 10.88.0.2 has been '

@@ -309,9 +309,9 @@ def _lost_for_ever(same: Sequence[Hanging], behind: Mapping[str, Sequence[Hangin
 
 
 def _ended_too(waiting: Hanging, knowledge: Knowledge) -> bool:
-    """Whether the client tried to reconnect for a moment only: in an orderly shutdown, the clients end, too."""
-    gave_up = gave_up_ns(knowledge).get(waiting.conn_id)
-    return gave_up is not None and gave_up - waiting.until <= SOON_NS
+    """Whether the client tried to reconnect for a moment, in vain: in an orderly shutdown, the clients end, too."""
+    gave_up, last = gave_up_ns(knowledge).get(waiting.conn_id), knowledge.by_ends[waiting.connection.ends][-1]
+    return gave_up is not None and gave_up - waiting.until <= SOON_NS and last.start.ns <= waiting.until
 
 
 def _lost_for_a_while(same: Sequence[tuple[Hanging, Asked]], behind: Mapping[str, Sequence[Hanging]]) -> Diagnosis:
