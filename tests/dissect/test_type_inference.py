@@ -239,6 +239,7 @@ class Cut:
         self.files = self.captures.files
         self.statistics = CaptureStatistics()
         self.problems: list[CaptureProblem] = []
+        self.follow = None
 
     def __iter__(self) -> Iterator[SegmentBlock]:
         seen = Counter[bytes]()
