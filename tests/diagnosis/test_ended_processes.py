@@ -79,7 +79,7 @@ def test_requests_that_are_left_open_are_counted() -> None:
         again.pause(100)
         talks += [talk, again]
     (text,) = texts(*talks)
-    assert "; 2 connections ended, with 2 requests open; they were connected again " in text
+    assert "; 2 connections ended, with 2 requests open; they reconnected " in text
 
 
 def _passing(number: int, at: float, port: int, seconds: float = 0.8) -> Talk:

@@ -122,7 +122,7 @@ def test_a_router_that_answers_no_client_at_all_is_a_note() -> None:
     diagnosis = told_of(*[talk.command(CLIENT, "PING") for talk in waiting])[UNANSWERED]
     assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
     assert diagnosis.text.startswith('ROUTER 10.0.0.1:5555 sent nothing to any client: DEALER "panel-2" 10.0.0.2 has')
-    assert diagnosis.text.endswith(" after 2 messages; the same of 1 other connection")
+    assert diagnosis.text.endswith(" after 2 messages; the same on 1 other connection")
 
 
 @pytest.mark.parametrize(

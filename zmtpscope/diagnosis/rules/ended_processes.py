@@ -49,11 +49,11 @@ def aftermath(departures: Sequence[Disconnect], now: int) -> Aftermath:
         if gave_up is not None:
             tried = duration(max(PRECISION, round((gave_up - last.ending.moment.ns) / PRECISION) * PRECISION))
             return Aftermath(f"; they retried without success for about {tried}, then no more", is_outage)
-        return Aftermath("; they retried without success until the capture ended", is_outage)
+        return Aftermath("; no reconnection succeeded until the capture ended", is_outage)
     if back:
         usual = steady(back)
         later = duration(usual) if usual is not None else f"{duration(min(back))} to {duration(max(back))}"
-        return Aftermath(f"; they were connected again {later} later", False)
+        return Aftermath(f"; they reconnected {later} later", False)
     return Aftermath("; no client reconnected" if is_abandoned(last, now) else "", False)
 
 

@@ -165,7 +165,7 @@ def _growing_at(server: str, same: Sequence[Queue]) -> Diagnosis:
     worst = max(same, key=_waiting_count)
     first, *_, last = worst.quarters
     client = name_of(worst.connection, worst.asker)
-    more = f"; the same of {counted(len(same) - 1, 'other client')}" if same[1:] else ""
+    more = f"; the same on {counted(len(same) - 1, 'other client')}" if same[1:] else ""
     return Diagnosis.of(
         OVERLOADED,
         "warn",

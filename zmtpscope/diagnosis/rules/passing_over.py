@@ -78,7 +78,7 @@ def _diagnosis(met: list[tuple[Subscriber, ObservedRhythm, int, Subscriber]], no
     connection = subscriber.connection
     who, favoured = names_of(subscriber.end, other.end)
     publisher = name_of(connection, 1 - subscriber.side)
-    more = f"; the same of {counted(len(met) - 1, 'other subscriber')}" if len(met) > 1 else ""
+    more = f"; the same on {counted(len(met) - 1, 'other subscriber')}" if len(met) > 1 else ""
     return Diagnosis.of(
         PASSED_OVER,
         "warn",

@@ -170,7 +170,7 @@ def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
             what = f", although it answers each message of {client_name(served[0])}"
         else:
             what = ", as if it still had the earlier connection of that identity and had missed its end"
-        more = f"; the same of {counted(len(left_out) - 1, 'other connection')}" if left_out[1:] else ""
+        more = f"; the same on {counted(len(left_out) - 1, 'other connection')}" if left_out[1:] else ""
         yield Diagnosis.of(
             CLIENT_UNANSWERED,
             "warn"
@@ -197,7 +197,7 @@ def _nobody_answered(knowledge: Knowledge) -> Iterator[Diagnosis]:
         name, client = server_name(first), client_name(first)
         rhythm = first.client.rhythm
         assert rhythm is not None
-        more = f"; the same of {counted(len(waited) - 1, 'other connection')}" if waited[1:] else ""
+        more = f"; the same on {counted(len(waited) - 1, 'other connection')}" if waited[1:] else ""
         yield Diagnosis.of(
             CLIENT_UNANSWERED,
             "note",
