@@ -65,7 +65,7 @@ def test_a_client_that_started_first_still_misses_a_server_that_goes_away() -> N
     talks = [*_refused(0, 5, 0), _connected(10, 0.6, 3), *_refused(20, 50, 3.8)]
     found = told_of(*talks)
     assert list(found) == ["peer-departed"]
-    assert "without success until the capture ended" in found["peer-departed"].text
+    assert "no reconnection succeeded until the capture ended" in found["peer-departed"].text
     assert consequences_of("peer-departed", *talks) == {"connection-refused"}
 
 

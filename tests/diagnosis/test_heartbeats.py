@@ -157,7 +157,7 @@ def test_a_time_out_below_the_round_trip_time_is_the_mistake() -> None:
     (told,) = diagnosed(far_away(500), rule=RULE)
     assert (told.severity, told.certainty, told.hint) == ("warn", "likely", SHORT_HINT)
     assert told.text == (
-        "ROUTER 10.0.0.1:5555 does not answer as fast as DEALER 10.0.0.2 expects, which closed 300 ms after its "
+        "ROUTER 10.0.0.1:5555 cannot answer as fast as DEALER 10.0.0.2 expects, which closed 300 ms after its "
         "PING in packet 12: in the handshake an answer took 501 ms"
     )
 

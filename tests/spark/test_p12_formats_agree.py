@@ -153,8 +153,8 @@ VALUES = {
     for record in RECORDS.values()
     for type_ in {field.type for field in record.fields}
 }
-COUNTED = {field: INSIDE["int"] for field in COMMON if field.type == "int"}
-"""The common numbers are counted here; no peer sends them."""
+COUNTED = {field: st.none() | st.integers(0, 2**63 - 1) for field in COMMON if field.type == "int"}
+"""The common numbers are counted here, from 0 on; no peer sends them."""
 TOLD = [record for record in RECORDS if record not in ("message", "frame")]
 
 
