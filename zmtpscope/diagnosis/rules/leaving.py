@@ -377,9 +377,7 @@ def _reconnect_storm(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if storm.is_ended_by_server:
             ended.setdefault(ends.endpoint, []).append(storm)
         else:
-            text = (
-                f"{client_name(own[0])} connects to {server_name(own[0])} repeatedly without increasing its delay, "
-            )
+            text = f"{client_name(own[0])} connects to {server_name(own[0])} repeatedly without increasing its delay, "
             yield _storm([storm], ends.name, text, "find out why the connections end; ")
     for endpoint, storms in ended.items():
         first = storms[0].connections[0]
