@@ -16,7 +16,7 @@ from tests.scripted import message
 from tests.traffic import Capture
 from tests.zmtp.sides import command
 from zmtpscope.capture.segments import ACK, FIN, PSH
-from zmtpscope.diagnosis.rules.heartbeating import SHORT_HINT, TRANSFER_HINT
+from zmtpscope.diagnosis.rules.heartbeats import SHORT_HINT, TRANSFER_HINT
 from zmtpscope.diagnosis.watch import Watch
 from zmtpscope.dissect import Analyser, Options
 

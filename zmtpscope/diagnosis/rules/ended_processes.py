@@ -11,7 +11,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import client_name, duration, listed, steady
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence
 from zmtpscope.diagnosis.observers.observed import Endpoint
-from zmtpscope.diagnosis.rules.connecting import MIN_OUTAGE
+from zmtpscope.diagnosis.rules.connection_attempts import MIN_OUTAGE
 from zmtpscope.grouping import divided_at_pauses, grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted

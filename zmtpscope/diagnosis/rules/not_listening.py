@@ -11,7 +11,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, client_name, server_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.rules.connecting import InVain, Words, in_vain
+from zmtpscope.diagnosis.rules.connection_attempts import InVain, Words, in_vain
 from zmtpscope.findings.capturing import REFUSED
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND

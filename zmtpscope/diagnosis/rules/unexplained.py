@@ -11,7 +11,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, client_name, duration, name_of, repeated, server_name
 from zmtpscope.diagnosis.diagnosis import FAILING, MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.rules.of_findings import Met
+from zmtpscope.diagnosis.rules.from_findings import Met
 from zmtpscope.findings import FINDINGS
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND

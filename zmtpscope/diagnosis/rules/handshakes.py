@@ -18,7 +18,7 @@ from zmtpscope.diagnosis.across.words import (
 )
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
-from zmtpscope.diagnosis.rules.of_findings import Met, with_finding
+from zmtpscope.diagnosis.rules.from_findings import Met, with_finding
 from zmtpscope.grouping import grouped
 from zmtpscope.words import counted
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE

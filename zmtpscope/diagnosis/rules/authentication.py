@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
-from zmtpscope.diagnosis.rules.handshaking import unanswered_logins
-from zmtpscope.diagnosis.rules.of_findings import OfFindings, closed_at_once, diagnoses_of
+from zmtpscope.diagnosis.rules.from_findings import OfFindings, closed_at_once, diagnoses_of
+from zmtpscope.diagnosis.rules.handshakes import unanswered_logins
 
 NOT_JUDGED = ("300", "500")
 """ZAP statuses for credentials that were not evaluated at all (27/ZAP, Reply)."""

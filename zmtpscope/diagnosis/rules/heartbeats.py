@@ -13,7 +13,7 @@ from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.heartbeats import SHORTEST_NS, is_past_ttl, open_pings, waits_in_vain
 from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection, ObservedSide
 from zmtpscope.diagnosis.observers.observed_facts import ObservedHeartbeats, ObservedPing
-from zmtpscope.diagnosis.rules.promising import broken_promises
+from zmtpscope.diagnosis.rules.heartbeat_ttl import broken_promises
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND

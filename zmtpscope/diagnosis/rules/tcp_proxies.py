@@ -8,7 +8,7 @@ from zmtpscope.diagnosis.across.endings import is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import repeated, server_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.rules.of_findings import with_finding
+from zmtpscope.diagnosis.rules.from_findings import with_finding
 from zmtpscope.grouping import grouped
 
 HEADER, REFUSED = "ZMTP-CONN-17", "ZMTP-CONN-19"

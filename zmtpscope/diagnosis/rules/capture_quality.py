@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.rules.of_findings import Met
+from zmtpscope.diagnosis.rules.from_findings import Met
 from zmtpscope.words import counted
 
 ONE_SIDE, GAP = "ZMTP-CONN-02", "ZMTP-CONN-05"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.diagnosis.requesting_traffic import Asker, derived_from, diagnosed
-from tests.diagnosis.test_acknowledging import resent
+from tests.diagnosis.test_acknowledgments import resent
 from tests.scripted import message, ready
 from tests.zmtp.sides import command
 from zmtpscope.capture.segments import ACK

@@ -25,7 +25,7 @@ from zmtpscope.diagnosis.across.words import (
 from zmtpscope.diagnosis.across.zre import said_farewell
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection, ObservedFinding
-from zmtpscope.diagnosis.rules import handshaking, pairing, refusing
+from zmtpscope.diagnosis.rules import authentication, handshakes, socket_types
 from zmtpscope.diagnosis.rules.ended_processes import (
     MIN_GONE,
     aftermath,
@@ -36,8 +36,8 @@ from zmtpscope.diagnosis.rules.ended_processes import (
     process_ended,
     served_until,
 )
-from zmtpscope.diagnosis.rules.of_findings import with_finding
-from zmtpscope.diagnosis.rules.strangers import said_nothing
+from zmtpscope.diagnosis.rules.from_findings import with_finding
+from zmtpscope.diagnosis.rules.other_clients import said_nothing
 from zmtpscope.grouping import divided_at_pauses, grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
@@ -403,7 +403,7 @@ def _storm(storms: Sequence[Storm], subject: str, text: str, hint: str) -> Diagn
 
 VIOLATION = "ZMTP-CONN-08"
 
-OTHER_CAUSES = frozenset((*refusing.ERRORS, *pairing.TOLD, *handshaking.MISMATCH))
+OTHER_CAUSES = frozenset((*authentication.ERRORS, *socket_types.TOLD, *handshakes.MISMATCH))
 """Findings of other rules after which a side also closes."""
 
 

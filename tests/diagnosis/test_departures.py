@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.diagnosis.telling import consequences_of, told, told_of
-from zmtpscope.diagnosis.rules.leaving import RELAYED, End, EndsOfHost
+from zmtpscope.diagnosis.rules.departures import RELAYED, End, EndsOfHost
 
 
 def _life(number: int, at: float, seconds: float, by: int = SERVER) -> Talk:

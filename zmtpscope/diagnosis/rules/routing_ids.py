@@ -13,7 +13,7 @@ from zmtpscope.diagnosis.across.words import address, client_name, duration, nam
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
-from zmtpscope.diagnosis.rules.pairing import TAKEN_ID
+from zmtpscope.diagnosis.rules.socket_types import TAKEN_ID
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 

@@ -8,7 +8,7 @@ from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect, ended, o
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, duration, server_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Rule
-from zmtpscope.diagnosis.rules.leaving import (
+from zmtpscope.diagnosis.rules.departures import (
     LARGEST_DEVIATION,
     MIN_PERIOD,
     ends_of,

@@ -9,7 +9,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding, once
 from zmtpscope.diagnosis.across.words import address, how_often, repeated, server_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
-from zmtpscope.diagnosis.rules.of_findings import with_finding
+from zmtpscope.diagnosis.rules.from_findings import with_finding
 from zmtpscope.findings.capturing import ATTEMPTS, NO_ROUTE
 from zmtpscope.grouping import grouped
 from zmtpscope.words import counted

@@ -10,7 +10,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, client_name, listed, name_of, server_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.rules.of_findings import with_finding
+from zmtpscope.diagnosis.rules.from_findings import with_finding
 from zmtpscope.grouping import grouped
 from zmtpscope.words import counted
 

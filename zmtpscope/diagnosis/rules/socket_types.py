@@ -14,7 +14,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import address, duration, name_of, repeated, server_name, shown
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection, ObservedFinding, ObservedSide
-from zmtpscope.diagnosis.rules.of_findings import Met, OfFindings, closed_at_once, diagnoses_of, with_finding
+from zmtpscope.diagnosis.rules.from_findings import Met, OfFindings, closed_at_once, diagnoses_of, with_finding
 from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND
 from zmtpscope.zmtp.socket_types import may_meet

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 from zmtpscope.diagnosis.diagnosis import Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
-from zmtpscope.diagnosis.rules.of_findings import OfFindings, diagnoses_of
+from zmtpscope.diagnosis.rules.from_findings import OfFindings, diagnoses_of
 
 
 def _imports(_: ObservedConnection, finding: ObservedFinding) -> bool:
