@@ -159,6 +159,8 @@ def test_p6_both_ways_agree(octets: bytes) -> None:
 @example(
     octets=b"[1.080010000000000012, 0.3000000000000000, 12345678901234567.5, 9007199254740992.5, 4.35000000000000001]"
 )
+@example(octets=b"[0.10000000000000001]")
+@example(octets=b"[5.4000000000000004]")
 @example(octets=b"[0.00000001]")
 @example(octets=b"[0.12345678901234567]")
 @example(octets=b"[1234567890123456789012]")
