@@ -211,6 +211,15 @@ def test_errors_of_json_rpc_are_counted_between_any_sockets_that_call(types: tup
     assert diagnosis.statement.endswith('answered 2 of 3 calls of get_price with an error: "locked"')
 
 
+def test_an_id_that_is_used_again_is_a_new_call() -> None:
+    """The reply to the first call cannot be read; its id says that the client has it."""
+    made = Talk(0, at=0).handshake("REQ", "REP").wait(0.5)
+    for method, reply in (("get_header", b"?"), ("no_such_method", rpc("0", error={"message": "invalid"}))):
+        made.multipart(CLIENT, b"", rpc("0", method=method)).wait(0.01).multipart(SERVER, b"", reply).wait(0.1)
+    (diagnosis,) = found(made.close(CLIENT), rule=FAILING)
+    assert diagnosis.statement.endswith('answered 1 of 1 call of no_such_method with an error: "invalid"')
+
+
 def test_a_result_of_null_is_no_error() -> None:
     assert not found(rpc_talk({"result": None}, {"result": None, "error": None}), rule=FAILING)
 
@@ -235,3 +244,10 @@ def test_errors_of_a_kernel_are_counted() -> None:
         made.multipart(SERVER, *jupyter("execute_reply", "execute_request", dict(status))).wait(0.1)
     (diagnosis,) = found(made.close(CLIENT), rule=FAILING)
     assert diagnosis.statement.endswith('answered 1 of 2 calls of execute_request with an error: "NameError: x"')
+
+
+def test_replies_that_are_published_answer_nobody() -> None:
+    """The hub of ipyparallel publishes copies of all messages."""
+    made = Talk(0, at=0).handshake("SUB", "PUB").command(CLIENT, "SUBSCRIBE").wait(0.5)
+    made.multipart(SERVER, *jupyter("execute_reply", "execute_request", {"status": "error", "ename": "NameError"}))
+    assert not found(made.close(CLIENT), rule=FAILING)

@@ -132,8 +132,15 @@ def test_a_router_that_answers_no_client_at_all_is_a_note() -> None:
         (panel(0, client=2, answered=False, times=20).wait(12).close(),),
         (panel(0, client=2, answered=False, times=1).wait(12).close(), panel(1, client=3, answered=True)),
         (panel(0, client=2, answered=False, times=2).wait(12).close(), panel(1, client=3, answered=False, times=8)),
+        (Talk(0, at=0).handshake("DEALER", "ROUTER", "\1" + 16 * "x").message(CLIENT, b"hello").wait(12).close(),),
     ],
-    ids=["a short time", "a stream", "a worker without work", "others go on without an answer"],
+    ids=[
+        "a short time",
+        "a stream",
+        "a worker without work",
+        "others go on without an answer",
+        "ZRE answers elsewhere",
+    ],
 )
 def test_a_router_may_have_nothing_to_send(talks: tuple[Talk, ...]) -> None:
     assert UNANSWERED not in told_of(*talks)

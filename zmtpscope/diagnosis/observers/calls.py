@@ -68,10 +68,11 @@ class CallObserver(Observer):
                 self._call(caller.calls, call.id, moment, call.name)
 
     def _call(self, calls: ObservedCalls, id_: str, moment: Moment, name: str) -> None:
-        """Remember a call if there is room."""
+        """Remember a call if there is room. Another call with the same id proves that the first had its reply."""
         if id_ in calls.open:
-            return
-        if len(calls.open) < MAX_CALLS and self.room.take(self.observed, OCTETS):
+            if calls.open[id_][1] != name:
+                calls.open[id_] = moment, name
+        elif len(calls.open) < MAX_CALLS and self.room.take(self.observed, OCTETS):
             calls.open[id_] = moment, name
         else:
             calls.is_incomplete = True

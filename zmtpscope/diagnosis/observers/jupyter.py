@@ -9,6 +9,7 @@ from zmtpscope.diagnosis.observers.calls import shown_error, shown_name
 from zmtpscope.diagnosis.observers.observed import ObservedSide
 from zmtpscope.diagnosis.observers.observed_facts import MAX_IDS, ObservedJupyter
 from zmtpscope.diagnosis.observers.observer import Observer, Rows
+from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 PROTOCOL = "jupyter"
 KERNEL_INFO = "kernel_info_request"
@@ -31,7 +32,8 @@ class JupyterObserver(Observer):
                         side.jupyter = side.jupyter or ObservedJupyter()
                         moment = Moment.of_row(run, row, rows.files)
                         self._note(side.jupyter, made.fields, moment)
-                        self._reply(other, made.fields, moment)
+                        if side.socket_type not in PUBLISHERS:  # a hub publishes copies of all messages
+                            self._reply(other, made.fields, moment)
 
     def _note(self, observed: ObservedJupyter, fields: dict[str, Any], moment: Moment) -> None:
         kind, parent, content = fields.get("msg_type"), fields.get("parent"), fields.get("content")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
-from zmtpscope.diagnosis.across.words import address, client_name, duration, name_of, server_name
+from zmtpscope.diagnosis.across.words import address, client_name, duration, name_of, server_name, zre_node
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
@@ -223,6 +223,8 @@ def _waits(connection: ObservedConnection, now: int) -> int:
     """Return how long a DEALER has waited since its last message to a ROUTER (ns); 0 if it sends a stream of them."""
     server, client = connection.server, connection.client
     if (client.socket_type, server.socket_type) != ("DEALER", "ROUTER") or client.calls is not None:
+        return 0
+    if zre_node(client.identity) is not None:  # nodes of ZRE answer on connections of their own
         return 0
     if client.rhythm is None or client.rhythm.count > MAX_FEW or client.last_outage is not None:
         return 0
