@@ -41,7 +41,7 @@ def test_messages_are_counted_as_their_records_say(path: Path) -> None:
             said = {**sender.stream._asdict(), **sender._asdict()}
             assert {name: said[name] for name in OF_SENDER} == {name: values[name] for name in OF_SENDER}
         number += len(counted)
-    assert number == sum(len(store.batch([row]).runs) for row in rows.tolist())
+    assert number == sum(len(store.batch([row]).messages) for row in rows.tolist())
 
 
 def test_payloads_are_counted_by_their_protocol() -> None:

@@ -16,7 +16,7 @@ from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.records import RECORDS
 from zmtpscope.store.packed import Int64, Packed, joined
 from zmtpscope.store.record_tables import PackedRecords, join_records, pack_records
-from zmtpscope.store.rows import PackedRows, Source, frame_runs, join_rows, message_runs, pack_frames, pack_messages
+from zmtpscope.store.rows import PackedRows, Source, frame_runs, join_rows, messages, pack_frames, pack_messages
 from zmtpscope.store.streams import Streams, joined_streams
 
 KINDS = ("message", "frame", *(name for name in RECORDS if name not in ("message", "frame")))
@@ -90,7 +90,7 @@ class Chunk:
             if isinstance(table, PackedRecords):
                 batch.records += [table.record(place, stream_of, source.rest) for place in places.tolist()]
             elif kind == MESSAGE:
-                batch.messages = message_runs(table, places, stream_of, source)
+                batch.messages = [messages(table, places, stream_of, source)]
             else:
                 batch.frames = frame_runs(table, places, stream_of, source)
         return batch

@@ -14,9 +14,9 @@ import numpy as np
 
 from zmtpscope.dissect import FrameTable, MessageTable
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import FRAME_COLUMNS, Pieces, Sender
+from zmtpscope.dissect.records.batch import FRAME_COLUMNS, Pieces, Sender, used_senders
 from zmtpscope.dissect.records.columns import numbers
-from zmtpscope.dissect.records.message_columns import JSON_INSIDE, OTHER_INSIDE, TEXT_INSIDE, MessageColumns
+from zmtpscope.dissect.records.message_columns import JSON_INSIDE, NO_TOPIC, OTHER_INSIDE, TEXT_INSIDE, MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.store.packed import Int64, Packed, joined
@@ -258,9 +258,9 @@ class Unpacked:
         """Return a column of the rows."""
         return self.packed.rows[name].take(self.places)
 
-    def runs(self, stream_of: Callable[[int], Stream], source: Source) -> Iterator[tuple[Sender, slice, slice, bool]]:
-        """Yield the parts of each run: its sender, slices of its rows and frames, and whether its octets are
-        available. A run is split at gaps of more than `NEAR` octets."""
+    def runs(self, stream_of: Callable[[int], Stream], source: Source) -> Iterator[tuple[Sender, slice, bool]]:
+        """Yield the parts of each run: its sender, the slice of its rows, and whether its octets are available.
+        A run is split at gaps of more than `NEAR` octets."""
         packed = self.packed
         first = self.ends - self.counts
         last = self.ends - 1
@@ -276,7 +276,6 @@ class Unpacked:
             base, kept = packed.runs["bases"][run], packed.runs["kept"][run]
             start = min(max(int(begins[low]), base), base + kept)
             stop = max(start, min(int(stops[high - 1]), base + kept))
-            frames = slice(int(first[low]), int(self.ends[high - 1]))
             place = packed.runs["places"][run]
             place += start - base if place != IN_FILES else 0
             data = source.octets(stream, place, start, stop)
@@ -288,65 +287,59 @@ class Unpacked:
                 pieces=source.pieces(stream, int(begins[low]), int(stops[high - 1])),
                 **dict(zip(SHARED, packed.shared[run], strict=True)),
             )
-            yield sender, slice(low, high), frames, data is not None
-
-    def fields(self, sender: Sender, frames: slice) -> dict[str, Any]:
-        """Return the fields of rows of a sender that consist of these frames."""
-        return {"senders": [sender]} | {name: getattr(self, name)[frames] for name in FRAME_COLUMNS}
+            yield sender, slice(low, high), data is not None
 
 
-def message_runs(
-    packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Source
-) -> list[MessageTable]:
-    """Return the messages at `places` (ascending) as runs."""
+def messages(packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Source) -> MessageTable:
+    """Return the messages at `places` (ascending) as a table."""
     rows = Unpacked(packed, places)
     assert packed.topics is not None
     assert packed.payloads is not None
-    columns: dict[str, Any] = {name: rows.row(name) for name in ("orders", "packets", "times")}
-    columns["packet_ends"] = columns["packets"] + rows.row("packet_delays")
-    columns["time_ends"] = columns["times"] + rows.row("time_delays")
-    columns["complete"] = rows.row("complete").astype(np.bool_)
+    senders: list[Sender] = []
+    sender_of, are_there = np.empty(len(places), np.int64), np.empty(len(places), np.bool_)
+    for sender, some, is_there in rows.runs(stream_of, source):
+        sender_of[some], are_there[some] = len(senders), is_there
+        senders.append(sender)
+    first = rows.ends - rows.counts
     topics = packed.topics.sizes(rows.places)
+    gone, known = (topics >= 0) & ~are_there, packed.topics.texts
+    topics = np.where(gone, NO_TOPIC, topics)
+    if gone.any() and known is not None and source.wants_octets:  # all that is left of such a message is its topic
+        codes = packed.topics.codes.take(rows.places)
+        for row in np.flatnonzero(gone).tolist():
+            frame, text = int(first[row]), known[codes[row]]
+            if text is not None:
+                data = MARKS[int(rows.flags[frame]) & MARKED] + text
+                senders.append(senders[sender_of[row]]._replace(data=data, base=int(rows.bodies[frame])))
+                sender_of[row], topics[row] = len(senders) - 1, len(text)
     inside = rows.row("inside")
     texts, others = inside == TEXT_INSIDE, inside == OTHER_INSIDE
-    which = packed.payload_places()[rows.places] if others.any() else inside
-    first = rows.ends - rows.counts
-    runs = []
-    for sender, some, frames, are_there in rows.runs(stream_of, source):
-        payloads: list[Dissected | None] | None = None
-        if others[some].any():
-            found = packed.payloads
-            payloads = [
-                source.made(found.places[place], found.sizes[place]) if is_there else None
-                for place, is_there in zip(which[some].tolist(), others[some].tolist(), strict=True)
-            ]
-        has_topics = bool((topics[some] >= 0).any())
-        run = MessageTable(
-            **rows.fields(sender, frames),
-            **{name: column[some] for name, column in columns.items()},
-            first=first[some] - frames.start,
-            last=rows.ends[some] - 1 - frames.start,
-            payloads=payloads,
-            texts=texts[some] if texts[some].any() else None,
-            topics=topics[some] if has_topics and are_there else None,
-        )
-        known = packed.topics.texts
-        if not has_topics or are_there or known is None or not source.wants_octets:
-            runs.append(run)
-        else:
-            runs += _with_topics(run, [known[code] for code in packed.topics.codes.take(rows.places[some]).tolist()])
-    return runs
-
-
-def _with_topics(run: MessageTable, texts: Sequence[bytes | None]) -> Iterator[MessageTable]:
-    """Yield the messages of a run whose octets are gone, one by one, with only their topics."""
-    for row, text in enumerate(texts):
-        part = run.part(row, row + 1)
-        if text is not None:
-            mark = int(part.flags[0]) & MARKED
-            part.change(data=MARKS[mark] + text, base=int(part.bodies[0]))
-            part.topics = np.array([len(text)])
-        yield part
+    payloads: list[Dissected | None] | None = None
+    if others.any():
+        found, which = packed.payloads, packed.payload_places()[rows.places].tolist()
+        payloads = [
+            source.made(found.places[place], found.sizes[place]) if has_result else None
+            for place, has_result in zip(which, others.tolist(), strict=True)
+        ]
+    packets, times = rows.row("packets"), rows.row("times")
+    return MessageTable(
+        **used_senders(senders, sender_of),
+        offsets=rows.offsets,
+        bodies=rows.bodies,
+        sizes=rows.sizes,
+        flags=rows.flags,
+        first=first,
+        last=rows.ends - 1,
+        complete=rows.row("complete").astype(np.bool_),
+        orders=rows.row("orders"),
+        packets=packets,
+        times=times,
+        packet_ends=packets + rows.row("packet_delays"),
+        time_ends=times + rows.row("time_delays"),
+        payloads=payloads,
+        texts=texts if texts.any() else None,
+        topics=topics if (topics != NO_TOPIC).any() else None,
+    )
 
 
 def frame_runs(
@@ -356,10 +349,8 @@ def frame_runs(
     rows = Unpacked(packed, places)
     columns: dict[str, Any] = {name: rows.row(name) for name in ("orders", "packets", "times")}
     columns["messages"] = rows.offsets - rows.row("messages")
+    columns |= {name: getattr(rows, name) for name in FRAME_COLUMNS}
     return [
-        FrameTable(
-            **rows.fields(sender, frames),
-            **{name: column[some] for name, column in columns.items()},
-        )
-        for sender, some, frames, _ in rows.runs(stream_of, source)
+        FrameTable(senders=[sender], **{name: column[some] for name, column in columns.items()})
+        for sender, some, _ in rows.runs(stream_of, source)
     ]

@@ -229,10 +229,10 @@ class RowMaker:
             yield dict(zip(names, values, strict=True))
 
 
-def _hex(run: MessageTable, row: int) -> str:
+def _hex(table: MessageTable, row: int) -> str:
     """Return the first octets of the frames of a message in hex."""
-    frames = range(int(run.first[row]), int(run.last[row]) + 1)
-    heads = [run.head(frame, MAX_HEX) for frame in frames[:MAX_HEX]]
+    message = table.part(row, row + 1)
+    heads = [message.head(frame, MAX_HEX) for frame in range(min(len(message.sizes), MAX_HEX))]
     return " | ".join("not kept" if head is None else head.hex(" ") for head in heads)[:CONTENT_WIDTH]
 
 
