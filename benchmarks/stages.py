@@ -60,7 +60,10 @@ STAGES = {
     "payloads": ("message", ["payloads", "dissect.records.payload_rows", "dissect.records.row_contents"]),
     "findings of rows": ("message", ["dissect.findings.row_rules"]),
     "order": ("message", ["dissect.records.batch"]),
-    "rows": ("message", ["dissect.records.message_columns", "dissect.records.row_columns", "export"]),
+    "rows": (
+        "message",
+        ["dissect.records.tables", "dissect.records.message_columns", "dissect.records.row_columns", "export"],
+    ),
     "counting by topic, connection, peer": ("message", ["export.top"]),
     "writing": ("message", ["cli"]),
     COLLECTOR: ("connection", [COLLECTOR]),

@@ -11,7 +11,7 @@ from typing import Any
 from tests.payloads.reading import dissected
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import Batch, FrameTable, MessageTable, Options, Record
-from zmtpscope.dissect.records import batch as batches
+from zmtpscope.dissect.records.tables import HEAD_KEPT
 from zmtpscope.export.values import record_values
 from zmtpscope.payloads.json import JsonPayload
 from zmtpscope.records import to_text
@@ -126,7 +126,7 @@ def envelope_of(run: MessageTable, first: int, last: int) -> list[str] | None:
     for frame in range(first, last):
         if run.sizes[frame] == 0:
             in_front = int(run.bodies[frame]) - int(run.offsets[first])
-            return addresses if in_front <= batches.HEAD_KEPT and len(addresses) == frame - first else None
+            return addresses if in_front <= HEAD_KEPT and len(addresses) == frame - first else None
         body = body_of(run, frame)
         if body is not None and len(body) == run.sizes[frame]:
             addresses.append(to_text(body))

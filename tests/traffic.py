@@ -15,7 +15,8 @@ from tests.runs import assert_runs_agree
 from zmtpscope.capture import CaptureProblem, CaptureStatistics, Follow, segments
 from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, PSH, RST, SYN, SegmentBlock
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.dissect.records.batch import FrameTable, MessageTable, Record
+from zmtpscope.dissect.records.batch import Record
+from zmtpscope.dissect.records.tables import FrameTable, MessageTable
 
 CLIENT = bytes([10, 0, 0, 2])
 SERVER = bytes([10, 0, 0, 1])

@@ -12,7 +12,7 @@ from tests.dissect.talks import hello, message
 from tests.suites import examples
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.dissect import Analyser, FrameTable, Options
-from zmtpscope.dissect.records import batch, message_columns
+from zmtpscope.dissect.records import message_columns, tables
 from zmtpscope.dissect.records.details import details
 from zmtpscope.dissect.stream import assembly, messages, runs
 from zmtpscope.export.clock import Clock
@@ -74,7 +74,7 @@ def everything(packets: list[Packet], size: int, options: Options) -> list[Any]:
 @pytest.fixture(autouse=True, scope="module")
 def small_heads() -> Any:
     with pytest.MonkeyPatch.context() as patched:
-        for module in (assembly, batch, message_columns, messages, runs):
+        for module in (assembly, message_columns, messages, runs, tables):
             patched.setattr(module, "HEAD_KEPT", HEAD)
         yield
 

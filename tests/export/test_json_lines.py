@@ -23,8 +23,9 @@ from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, FrameTable, MessageTable, Options, Record
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records import topics
-from zmtpscope.dissect.records.batch import RANKS, Sender
+from zmtpscope.dissect.records.batch import RANKS
 from zmtpscope.dissect.records.row_contents import Wanted, asked_rows
+from zmtpscope.dissect.records.tables import Sender
 from zmtpscope.export import json_lines, json_rows
 from zmtpscope.export.json_lines import escaped, line_of, line_of_record, lines
 from zmtpscope.export.values import record_values

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
-from zmtpscope.dissect.records.batch import MessageTable
+from zmtpscope.dissect.records.tables import MessageTable
 
 
 class Moment(NamedTuple):

@@ -19,7 +19,7 @@ from zmtpscope.capture.segments import Datagram, DatagramColumns, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream, stream_of
 from zmtpscope.dissect.multicasts import Multicasts
-from zmtpscope.dissect.records.batch import DATAGRAMS, PacketSlice, Unit
+from zmtpscope.dissect.records.batch import Unit
 from zmtpscope.dissect.records.details import put_inside
 from zmtpscope.dissect.records.facts import ZreBeacon
 from zmtpscope.dissect.records.notes import Note
@@ -27,6 +27,7 @@ from zmtpscope.dissect.records.payload_rows import side_payloads
 from zmtpscope.dissect.records.record_writer import RecordWriter
 from zmtpscope.dissect.records.secrets import hide
 from zmtpscope.dissect.records.sink import Sink
+from zmtpscope.dissect.records.tables import DATAGRAMS, PacketSlice
 from zmtpscope.dissect.tcp.incarnations import Incarnations
 from zmtpscope.payloads.api import About, Message, Payload, Reader, Settings
 from zmtpscope.payloads.dissected import Dissected

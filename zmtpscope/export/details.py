@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import islice
 
 from zmtpscope.capture.segments import PACKET_MASK
-from zmtpscope.dissect.records.batch import PacketSlice
 from zmtpscope.dissect.records.details import Detail
+from zmtpscope.dissect.records.tables import PacketSlice
 from zmtpscope.export.preview import preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.secrets import secret_spans

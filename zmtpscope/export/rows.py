@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zmtpscope.dissect import Options
-from zmtpscope.dissect.records.batch import Sender
 from zmtpscope.dissect.records.message_columns import KINDS, MessageColumns, is_enveloped
 from zmtpscope.dissect.records.row_columns import RowColumns
+from zmtpscope.dissect.records.tables import Sender
 from zmtpscope.export.preview import OCTETS, parts_preview, preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.payloads.dissected import Dissected

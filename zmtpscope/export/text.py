@@ -15,8 +15,8 @@ import numpy as np
 from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.dissect import Batch, FrameTable, MessageTable, Options, Record
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import Sender
 from zmtpscope.dissect.records.message_columns import MessageColumns, columns_of_table
+from zmtpscope.dissect.records.tables import Sender
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.describe import DESCRIBE
 from zmtpscope.export.front import Files, Front

@@ -19,7 +19,7 @@ import numpy as np
 
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect import Batch, FrameTable, Record
-from zmtpscope.dissect.records.batch import Int64
+from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.export.front import Files
 

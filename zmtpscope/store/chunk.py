@@ -9,9 +9,9 @@ import numpy as np
 
 from zmtpscope.dissect import Batch, Options, Record
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import Sender
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
+from zmtpscope.dissect.records.tables import Sender
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.records import RECORDS
 from zmtpscope.store.packed import Int64, Packed, joined

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import Pieces, Sender
+from zmtpscope.dissect.records.tables import Pieces, Sender
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.store.rows import IN_FILES
 from zmtpscope.store.segment_index import SegmentIndex

@@ -16,7 +16,8 @@ import numpy as np
 
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import RANKS, PacketSlice, Unit
+from zmtpscope.dissect.records.batch import RANKS, Unit
+from zmtpscope.dissect.records.tables import PacketSlice
 from zmtpscope.records import RECORDS, empty
 from zmtpscope.store.packed import Int64, Optional, Packed, joined, joined_optional
 from zmtpscope.store.streams import Words, joined_words

@@ -14,10 +14,10 @@ import numpy as np
 
 from zmtpscope.dissect import FrameTable, MessageTable
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import FRAME_COLUMNS, Pieces, Sender, used_senders
 from zmtpscope.dissect.records.columns import numbers
 from zmtpscope.dissect.records.message_columns import JSON_INSIDE, NO_TOPIC, OTHER_INSIDE, TEXT_INSIDE, MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
+from zmtpscope.dissect.records.tables import FRAME_COLUMNS, Pieces, Sender, used_senders
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.store.packed import Int64, Packed, joined
 from zmtpscope.store.streams import Words, joined_codes, joined_words

@@ -13,10 +13,10 @@ import numpy as np
 
 from zmtpscope.dissect import Batch, FrameTable, MessageTable, Options, Record
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import LATER
 from zmtpscope.dissect.records.details import Detail, details
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
+from zmtpscope.dissect.records.tables import LATER
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.details import OPENED
 from zmtpscope.export.text import Look, detail_lines

@@ -28,7 +28,8 @@ from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedFinding, ObservedOutage
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey
 from zmtpscope.dissect import Batch
-from zmtpscope.dissect.records.batch import Int64, MessageTable
+from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted

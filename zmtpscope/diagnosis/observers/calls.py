@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed_facts import MAX_CALLS, ObservedCalls
 from zmtpscope.diagnosis.observers.observer import Observer, Rows
-from zmtpscope.dissect.records.batch import MessageTable
+from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.records import to_text
 

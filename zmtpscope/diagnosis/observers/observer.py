@@ -12,8 +12,9 @@ from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.run_summaries import RunSummary
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import RANKS, MessageTable
+from zmtpscope.dissect.records.batch import RANKS
 from zmtpscope.dissect.records.record_writer import NEITHER
+from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.records import SCHEMA, empty
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from zmtpscope import compiled
 from zmtpscope.dissect.findings.envelopes import LARGEST_ENVELOPE
-from zmtpscope.dissect.records.batch import MessageTable
+from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.zmtp.events import SPECIAL
 
 Envelope = tuple[bytes, ...]

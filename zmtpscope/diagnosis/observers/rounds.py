@@ -10,7 +10,7 @@ from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import MAX_ARRIVALS, ObservedRound
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, first_order
 from zmtpscope.diagnosis.observers.room import Room
-from zmtpscope.dissect.records.batch import MessageTable
+from zmtpscope.dissect.records.tables import MessageTable
 
 MAX_MESSAGES = 256
 """Maximum number of messages of a side to remember until they come again."""

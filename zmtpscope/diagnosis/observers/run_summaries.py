@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope import compiled
-from zmtpscope.dissect.records.batch import MessageTable
+from zmtpscope.dissect.records.tables import MessageTable
 
 MAX_RECENT = 8
 """Maximum number of recent times to remember."""

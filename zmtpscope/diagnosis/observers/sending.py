@@ -18,7 +18,7 @@ from zmtpscope.diagnosis.observers.observed_facts import ObservedMessages, Obser
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, first_order
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.run_summaries import MAX_LAST, MAX_RECENT, RunSummary
-from zmtpscope.dissect.records.batch import MessageTable
+from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.records import from_text
 
 MAX_TURNS = 64

@@ -19,7 +19,7 @@ from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows,
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.topics import PublishedTopics
 from zmtpscope.dissect import Record
-from zmtpscope.dissect.records.batch import MessageTable
+from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.dissect.records.topics import COMMANDS, ENTERING, GROUP_COMMANDS, first_frames
 from zmtpscope.records import from_text, to_text

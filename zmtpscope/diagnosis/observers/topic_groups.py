@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope import compiled
-from zmtpscope.dissect.records.batch import Int64, MessageTable
+from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 
 

@@ -12,7 +12,8 @@ from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
 from zmtpscope.diagnosis.observers.room import Remembering, Room
 from zmtpscope.diagnosis.observers.timeline import Timeline
 from zmtpscope.diagnosis.observers.topic_groups import TopicKey, by_topic
-from zmtpscope.dissect.records.batch import Int64, MessageTable
+from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.dissect.records.tables import MessageTable
 
 MAX_TOPICS = 4096
 """Maximum number of topics of one side. Messages of further topics are only counted."""

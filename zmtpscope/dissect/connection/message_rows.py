@@ -11,13 +11,14 @@ from zmtpscope.dissect.findings.row_rules import broken_rows, note_on
 from zmtpscope.dissect.findings.unsubscribed import Unsubscribed
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.findings.zap import ZapMessage, ZapRequests
-from zmtpscope.dissect.records.batch import FrameTable, Int64, MessageTable
+from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.facts import ZreClose, ZreCommand, ZreSide
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts, side_payloads
 from zmtpscope.dissect.records.record_writer import RecordWriter
 from zmtpscope.dissect.records.secrets import starred
 from zmtpscope.dissect.records.sink import Sink
+from zmtpscope.dissect.records.tables import FrameTable, MessageTable
 from zmtpscope.dissect.records.topics import COMMANDS, Subscribed, Topics
 from zmtpscope.dissect.stream.assembly import Assembly
 from zmtpscope.dissect.stream.side_stream import SideStream

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect.findings.view import ConnectionView
-from zmtpscope.dissect.records.batch import FrameTable, MessageTable
+from zmtpscope.dissect.records.tables import FrameTable, MessageTable
 from zmtpscope.dissect.records.topics import Change
 from zmtpscope.zmtp.events import CANCEL, SPECIAL, SUBSCRIBE
 from zmtpscope.zmtp.framing import MORE

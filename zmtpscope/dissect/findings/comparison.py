@@ -21,7 +21,7 @@ from zmtpscope.dissect.findings.drops import put_drops, put_problems, put_set_ba
 from zmtpscope.dissect.findings.endpoints import Endpoints
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.options import Options
-from zmtpscope.dissect.records.batch import DATAGRAMS, Record
+from zmtpscope.dissect.records.batch import Record
 from zmtpscope.dissect.records.facts import (
     Attempt,
     ClockWentBack,
@@ -39,6 +39,7 @@ from zmtpscope.dissect.records.facts import (
 from zmtpscope.dissect.records.notes import Note, ZrePair
 from zmtpscope.dissect.records.record_writer import AT_THE_END, MAX_WRITTEN, RecordWriter
 from zmtpscope.dissect.records.sink import Sink, Summary
+from zmtpscope.dissect.records.tables import DATAGRAMS
 from zmtpscope.zmtp.reader import Finding
 
 if TYPE_CHECKING:

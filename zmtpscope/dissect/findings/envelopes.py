@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from zmtpscope.dissect.records.batch import Int64, MessageTable
-from zmtpscope.dissect.records.columns import numbers
+from zmtpscope.dissect.records.columns import Int64, numbers
 from zmtpscope.dissect.records.message_columns import delimiters
+from zmtpscope.dissect.records.tables import MessageTable
 
 NO_DELIMITER = -1
 """In place of an envelope: no frame before the last is empty."""

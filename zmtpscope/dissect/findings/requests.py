@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from zmtpscope.dissect.findings.envelopes import EMPTY, NO_DELIMITER, NOT_KNOWN, envelopes
 from zmtpscope.dissect.findings.row_rules import note_on
-from zmtpscope.dissect.records.batch import Int64, MessageTable
+from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.notes import Note
+from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.socket_types import PEERS

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.records.batch import Int64, MessageTable
+from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.notes import Note
+from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.reader import Finding

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from zmtpscope.dissect.findings.row_rules import note_on
 from zmtpscope.dissect.findings.view import ConnectionView
-from zmtpscope.dissect.records.batch import Int64, MessageTable
+from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.notes import Note
+from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.dissect.records.topics import Change, Unmatched
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.socket_types import may_meet

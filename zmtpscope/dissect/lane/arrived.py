@@ -10,7 +10,7 @@ import numpy as np
 from zmtpscope import compiled
 from zmtpscope.capture.segments import ORDINALS, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.records.batch import Int64
+from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.stream.plain_state import Piece
 from zmtpscope.dissect.tcp.directions import Directions
 

@@ -30,10 +30,10 @@ from zmtpscope.dissect.lane.publishing import published
 from zmtpscope.dissect.lane.sessions import Sessions
 from zmtpscope.dissect.lane.sides import MAX_HELD, PlainSide
 from zmtpscope.dissect.lane.turns import Messages, Rows, Turns, go_on
-from zmtpscope.dissect.records.batch import Int64, MessageTable
-from zmtpscope.dissect.records.columns import Bool
+from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.sink import Sink
+from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.dissect.tcp.connection import TcpState, reverse
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Deferred, Flows

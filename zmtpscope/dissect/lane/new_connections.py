@@ -20,8 +20,7 @@ from zmtpscope.dissect.lane.openings import LONGEST, LearnedEvent, LearnedNote, 
 from zmtpscope.dissect.lane.sides import PlainSide
 from zmtpscope.dissect.lane.slots import Slots
 from zmtpscope.dissect.lane.turns import Messages
-from zmtpscope.dissect.records.batch import Int64
-from zmtpscope.dissect.records.columns import Bool
+from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.dissect.records.record_writer import RecordWriter, count_event, count_finding, put_events
 from zmtpscope.dissect.records.sink import Sink, Summary
 from zmtpscope.dissect.stream.plain_state import Counts

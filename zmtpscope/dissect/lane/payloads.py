@@ -12,8 +12,7 @@ from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection.message_rows import FOLLOWED
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.lane.turns import Messages, cumulated, differences
-from zmtpscope.dissect.records.batch import Int64, MessageTable, Sender
-from zmtpscope.dissect.records.columns import Bool
+from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.dissect.records.message_columns import content_among
 from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts
 from zmtpscope.dissect.records.row_contents import (
@@ -23,6 +22,7 @@ from zmtpscope.dissect.records.row_contents import (
     plain_texts,
     shapes_of_rows,
 )
+from zmtpscope.dissect.records.tables import MessageTable, Sender
 from zmtpscope.payloads.shapes import Candidates, Shapes
 from zmtpscope.payloads.side import MAX_UNCLAIMED
 from zmtpscope.zmtp.reader import Finding

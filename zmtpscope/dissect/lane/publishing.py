@@ -13,7 +13,7 @@ import numpy as np
 
 from zmtpscope.dissect.lane.sides import PlainSide
 from zmtpscope.dissect.lane.turns import Messages
-from zmtpscope.dissect.records.batch import Int64
+from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.message_columns import NO_TOPIC
 from zmtpscope.dissect.records.topics import LARGEST_TOPIC, Names, longest_names
 

@@ -14,8 +14,7 @@ from zmtpscope.dissect.lane.arrived import Arrived
 from zmtpscope.dissect.lane.sides import REPLIES
 from zmtpscope.dissect.lane.slots import Slots
 from zmtpscope.dissect.lane.turns import Messages, differences
-from zmtpscope.dissect.records.batch import Int64
-from zmtpscope.dissect.records.columns import Bool
+from zmtpscope.dissect.records.columns import Bool, Int64
 
 
 class Alternating(NamedTuple):

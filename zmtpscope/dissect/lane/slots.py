@@ -8,7 +8,7 @@ import numpy as np
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.lane.sides import ASKS, PlainSide
-from zmtpscope.dissect.records.batch import Int64
+from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.message_columns import GROUPED, REQUESTERS
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT, KNOWN_SIZES
 from zmtpscope.dissect.stream.plain_state import Counts, Piece, PlainState

@@ -12,9 +12,9 @@ from zmtpscope.dissect.lane.arrived import Arrived, arrival_in, behind
 from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MAX_OPEN, PlainSide
 from zmtpscope.dissect.lane.slots import Slots
 from zmtpscope.dissect.lane.stretches import scan
-from zmtpscope.dissect.records.batch import Int64, MessageTable, Sender
-from zmtpscope.dissect.records.columns import Bool, numbers
+from zmtpscope.dissect.records.columns import Bool, Int64, numbers
 from zmtpscope.dissect.records.message_columns import NO_TOPIC
+from zmtpscope.dissect.records.tables import MessageTable, Sender
 from zmtpscope.dissect.stream import assembly
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT, KNOWN_SIZES
 from zmtpscope.dissect.stream.runs import cut_large

@@ -12,7 +12,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.dissect.records.batch import Int64, MessageTable
+from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.dissect.records.topics import has_topic_in_front
 from zmtpscope.payloads.api import Payload
 from zmtpscope.payloads.dissected import Dissected

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from zmtpscope.dissect.records.batch import FrameTable, MessageTable, PacketSlice, Record
+from zmtpscope.dissect.records.batch import Record
+from zmtpscope.dissect.records.tables import FrameTable, MessageTable, PacketSlice
 from zmtpscope.payloads.dissected import Dissected, tiled
 from zmtpscope.zmtp.details import field_tree
 from zmtpscope.zmtp.reader import FieldNode

@@ -16,16 +16,7 @@ from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.options import Options
-from zmtpscope.dissect.records.batch import (
-    HEAD_KEPT,
-    Arrangement,
-    Batch,
-    FrameTable,
-    MessageTable,
-    Sender,
-    rows_in_order,
-    table_and_row,
-)
+from zmtpscope.dissect.records.batch import Arrangement, Batch, rows_in_order
 from zmtpscope.dissect.records.columns import (
     Bool,
     Booleans,
@@ -38,6 +29,7 @@ from zmtpscope.dissect.records.columns import (
     numbers,
 )
 from zmtpscope.dissect.records.row_columns import NOTHING, FrameRowColumns, RowColumns, common, word_of_sender
+from zmtpscope.dissect.records.tables import HEAD_KEPT, FrameTable, MessageTable, Sender, table_and_row
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.values import BETWEEN_FRAMES, LONGEST_SUMMARY, shortened
 from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, MARKED, SPECIAL, SUBSCRIBE

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope.dissect.options import Options
-from zmtpscope.dissect.records.batch import MessageTable
 from zmtpscope.dissect.records.row_contents import AskedRows, RowMessages, Wanted, asked_rows
 from zmtpscope.dissect.records.secrets import hide, places_of_secrets, starred
+from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.option_texts import DecodeAs
 from zmtpscope.payloads.api import About
 from zmtpscope.payloads.dissected import Dissected

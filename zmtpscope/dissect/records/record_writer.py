@@ -8,12 +8,13 @@ from typing import Any
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
 from zmtpscope.dissect.identity import Stream, listening_side
-from zmtpscope.dissect.records.batch import RANKS, Record, SharedFields, Unit, place_of
+from zmtpscope.dissect.records.batch import RANKS, Record, SharedFields, Unit
 from zmtpscope.dissect.records.facts import Endpoint, reference
 from zmtpscope.dissect.records.finding_endpoints import FindingEndpoints
 from zmtpscope.dissect.records.leftovers import Gap, Leftover
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.sink import Sink, Summary, count_word
+from zmtpscope.dissect.records.tables import place_of
 from zmtpscope.dissect.tcp.connection import UNREACHED
 from zmtpscope.dissect.tcp.outages import ACKNOWLEDGED, Outage
 from zmtpscope.dissect.tcp.stalls import UNSEEN, Stall

@@ -15,16 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
-from zmtpscope.dissect.records.batch import (
-    FrameTable,
-    MessageTable,
-    Sender,
-    begins_of,
-    rows_in_order,
-    senders_of_rows,
-    table_and_row,
-)
+from zmtpscope.dissect.records.batch import rows_in_order
 from zmtpscope.dissect.records.columns import Bool, Booleans, Column, Int64, Integers, JoinedOctets, Words
+from zmtpscope.dissect.records.tables import FrameTable, MessageTable, Sender, begins_of, senders_of_rows, table_and_row
 from zmtpscope.records import SCHEMA
 from zmtpscope.zmtp.framing import MORE
 

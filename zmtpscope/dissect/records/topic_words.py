@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.dissect.records.batch import Int64
+from zmtpscope.dissect.records.columns import Int64
 
 UInt64 = NDArray[np.uint64]
 

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.records.batch import Int64, MessageTable
+from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.message_columns import NO_TOPIC
+from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC
 from zmtpscope.zmtp.events import CANCEL, MARKED, SPECIAL, Command

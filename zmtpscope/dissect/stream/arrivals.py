@@ -11,7 +11,8 @@ import numpy as np
 from zmtpscope.capture.packets import NOWHERE
 from zmtpscope.capture.segments import SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.records.batch import Int64, Pieces
+from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.dissect.records.tables import Pieces
 from zmtpscope.dissect.stream.plain_state import PlainState
 from zmtpscope.dissect.tcp.reassembly import Reassembler
 

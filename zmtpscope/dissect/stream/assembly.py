@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import HEAD_KEPT, FrameTable, Int64, MessageTable
+from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.payload_rows import PayloadRows
+from zmtpscope.dissect.records.tables import HEAD_KEPT, FrameTable, MessageTable
 from zmtpscope.dissect.stream.arrivals import segments_at
 from zmtpscope.dissect.stream.plain_state import PlainState
 from zmtpscope.dissect.stream.runs import Context, Edges, Kept, as_array, frame_runs, message_runs

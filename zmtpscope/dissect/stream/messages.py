@@ -7,7 +7,7 @@ from collections.abc import Callable, Container
 
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.options import Options
-from zmtpscope.dissect.records.batch import HEAD_KEPT
+from zmtpscope.dissect.records.tables import HEAD_KEPT
 from zmtpscope.dissect.stream.arrivals import Arrivals
 from zmtpscope.dissect.stream.assembly import Assembly
 from zmtpscope.dissect.stream.held_octets import HeldOctets

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.options import Options
-from zmtpscope.dissect.records.batch import LATER, PacketSlice, Unit
+from zmtpscope.dissect.records.batch import Unit
 from zmtpscope.dissect.records.leftovers import FIRST, UNDISSECTED, Leftover
 from zmtpscope.dissect.records.notes import Note
+from zmtpscope.dissect.records.tables import LATER, PacketSlice
 from zmtpscope.dissect.stream.arrivals import Arrivals
 from zmtpscope.dissect.stream.held_octets import HeldOctets
 from zmtpscope.dissect.stream.outputs import Outputs, Repeats, UnitRead

@@ -11,7 +11,8 @@ import numpy as np
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import HEAD_KEPT, FrameTable, Int64, MessageTable, Pieces, Sender, used_senders
+from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.dissect.records.tables import HEAD_KEPT, FrameTable, MessageTable, Pieces, Sender, used_senders
 from zmtpscope.dissect.stream.arrivals import Arrivals, segments_at
 from zmtpscope.zmtp.events import FrameColumns
 from zmtpscope.zmtp.regime import Regime

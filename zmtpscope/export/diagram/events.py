@@ -15,8 +15,8 @@ import numpy as np
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import Options
 from zmtpscope.dissect.findings.attempts import FINDING_BY_OUTCOME
-from zmtpscope.dissect.records.batch import Sender
 from zmtpscope.dissect.records.message_columns import KINDS, MessageColumns
+from zmtpscope.dissect.records.tables import Sender
 from zmtpscope.export.describe import DESCRIBE
 from zmtpscope.export.rows import RowWords
 from zmtpscope.export.safe_text import safe_text

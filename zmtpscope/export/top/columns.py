@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect import MessageTable
-from zmtpscope.dissect.records.batch import Sender
 from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records.tables import Sender
 from zmtpscope.payloads.dissectors import TEXT
 from zmtpscope.zmtp.events import MARKED
 

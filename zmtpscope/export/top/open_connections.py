@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import Sender
+from zmtpscope.dissect.records.tables import Sender
 from zmtpscope.export.top.peers import ConnectionEnds
 
 

@@ -14,8 +14,9 @@ import numpy as np
 
 from zmtpscope.dissect import Batch, Record
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import Int64, tables_and_rows
+from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.dissect.records.tables import tables_and_rows
 from zmtpscope.export.top.columns import Columns, UnreadMessage, columns_of, first_and_last, first_places
 from zmtpscope.export.top.counters import (
     CONNECTIONS,

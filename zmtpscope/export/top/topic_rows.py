@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zmtpscope.dissect.records.batch import Int64
+from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.topic_words import FACTOR, LONGEST_TOPIC, WORD, UInt64, mixed, words_of
 from zmtpscope.export.top.columns import Columns
 from zmtpscope.export.top.counters import Counters

@@ -1,0 +1,378 @@
+"""Rows as columns: messages and frames of one or many sides, with the constants of each side that sent them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple, TypedDict, TypeVar
+
+import numpy as np
+
+from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.columns import Bool, Int64, numbers
+from zmtpscope.payloads.dissected import Dissected
+from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC
+from zmtpscope.zmtp.events import MARKED
+from zmtpscope.zmtp.mechanisms.curve import SMALLEST_MESSAGE
+from zmtpscope.zmtp.regime import Framing, Regime
+
+HEAD_KEPT = LARGEST_AWAITED_TOPIC + 64
+"""Octets kept of a message that is not kept whole: its topic or envelope, and the headers before it."""
+
+LONGEST_SHORT, LONGEST_SHORT_ZWS = 2, 9
+"""Maximum header octets, with the flags octet, of a frame whose size is not written in eight octets."""
+
+
+FRAME_COLUMNS = ("offsets", "bodies", "sizes", "flags")
+"""Columns of a run with one value per frame."""
+
+
+LATER = 0
+"""Packet reference of octets whose packets are looked up in an index on demand."""
+
+
+class PacketSlice(NamedTuple):
+    """The stream octets `start..stop`, carried by the packet with the reference `packet`."""
+
+    packet: int
+    start: int
+    stop: int
+
+
+class Pieces(NamedTuple):
+    """The packets of consecutive stream octets. Piece i ends before offset `ends[i]` and was carried by `packets[i]`
+    (0: a hole); the first piece begins at `begin`."""
+
+    begin: int
+    ends: list[int]
+    packets: list[int]
+
+    def slices(self, start: int, stop: int) -> list[PacketSlice]:
+        """Return the packets that carried the octets `start..stop`, in stream order."""
+        found = []
+        for place in range(bisect_right(self.ends, start), len(self.ends)):
+            piece_start = self.ends[place - 1] if place else self.begin
+            if piece_start >= stop:
+                break
+            if self.packets[place]:
+                found.append(PacketSlice(self.packets[place], max(start, piece_start), min(stop, self.ends[place])))
+        return found
+
+
+DATAGRAMS = 1 << 62
+"""Place of datagrams in the order of connections: after all connections, by packet. Records that a datagram decides
+have the same place."""
+
+
+def place_of(stream: Stream) -> int:
+    """Return the place of a connection, or of a datagram flow, in the order of records."""
+    return DATAGRAMS if stream.conn is None else stream.conn
+
+
+class Sender(NamedTuple):
+    """The side that sent some rows: what is the same for all of them, and the octets kept of them.
+
+    `data[0]` has stream offset `base`; octets outside `data` were not kept. A side with several values has one sender
+    for each.
+    """
+
+    stream: Stream
+    regime: Regime
+    confidence: str
+    data: bytes
+    base: int
+    end: int
+    """Stream offset after the last octet received. The last body may extend beyond it."""
+    pieces: Pieces | None = None
+    """Set only with `Options.details`."""
+    version: str | None = None
+    socket_type: str | None = None
+    peer_socket_type: str | None = None
+    has_stars: bool = False
+    """Whether `data` has stars in place of passwords."""
+
+    @property
+    def source(self) -> int:
+        """0 for the stream as it was sent, 1 for the decrypted and unmasked stream."""
+        return self.regime.source
+
+    @property
+    def sealing(self) -> int:
+        """Octets of CURVE sealing between the header and the body of a frame."""
+        return SMALLEST_MESSAGE if self.regime.opened else 0
+
+    @property
+    def longest_short_header(self) -> int:
+        """Maximum octets before a body whose size is not written in eight octets, with sealing."""
+        return (LONGEST_SHORT_ZWS if self.regime.framing is Framing.ZWS else LONGEST_SHORT) + self.sealing
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Connection, side and source, by which rows are ordered."""
+        return place_of(self.stream), self.stream.side or 0, self.source
+
+    def head(self, offset: int, size: int, limit: int | None = None) -> bytes | None:
+        """Return the first octets of a body of `size` octets at a stream offset, at most `limit`, or None if they were
+        not kept."""
+        start = offset - self.base
+        if start < 0 or (size and start >= len(self.data)):
+            return None
+        return self.data[start : start + (size if limit is None else min(size, limit))]
+
+
+class Senders(TypedDict):
+    """The senders of rows, and the index of the sender of each row."""
+
+    senders: list[Sender]
+    sender_of: Int64 | None
+
+
+def used_senders(senders: list[Sender], sender_of: Int64) -> Senders:
+    """Return the senders that have rows."""
+    used, renumbered = np.unique(sender_of, return_inverse=True)
+    found = [senders[number] for number in used.tolist()]
+    return {"senders": found, "sender_of": None if len(found) == 1 else renumbered}
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Table:
+    """Rows as columns: frames of one or many sides.
+
+    The header of frame j is at stream offsets `offsets[j]..bodies[j]`, its body at `bodies[j]..bodies[j] + sizes[j]`.
+    `flags` are those of `zmtpscope.zmtp.events.FrameColumns`. The rows of a sender are in stream order.
+    """
+
+    senders: list[Sender]
+    sender_of: Int64 | None = None
+    """The index of the sender of each row. None: there is one sender."""
+    offsets: Int64
+    bodies: Int64
+    sizes: Int64
+    flags: Int64
+    orders: Int64
+    """Ordinals of the segments that made the rows decidable."""
+    packets: Int64
+    times: Int64
+    """`packets` and `times` are those of the first octets of the rows."""
+
+    def __len__(self) -> int:
+        return len(self.orders)
+
+    def sender_at(self, row: int) -> Sender:
+        """Return the sender of a row."""
+        return self.senders[0 if self.sender_of is None else self.sender_of[row]]
+
+    def _senders_of(self, rows: slice | Int64) -> Senders:
+        """Return the senders of some rows."""
+        if self.sender_of is None:
+            return {"senders": self.senders, "sender_of": None}
+        return used_senders(self.senders, self.sender_of[rows])
+
+    # -- of rows with one sender ---------------------------------------------------------------------------------------
+
+    @property
+    def sender(self) -> Sender:
+        """The only sender."""
+        (sender,) = self.senders
+        return sender
+
+    @property
+    def stream(self) -> Stream:
+        return self.sender.stream
+
+    @property
+    def regime(self) -> Regime:
+        return self.sender.regime
+
+    @property
+    def confidence(self) -> str:
+        return self.sender.confidence
+
+    @property
+    def data(self) -> bytes:
+        return self.sender.data
+
+    @property
+    def base(self) -> int:
+        return self.sender.base
+
+    @property
+    def end(self) -> int:
+        return self.sender.end
+
+    @property
+    def pieces(self) -> Pieces | None:
+        return self.sender.pieces
+
+    @property
+    def source(self) -> int:
+        return self.sender.source
+
+    @property
+    def version(self) -> str | None:
+        return self.sender.version
+
+    @property
+    def socket_type(self) -> str | None:
+        return self.sender.socket_type
+
+    @property
+    def peer_socket_type(self) -> str | None:
+        return self.sender.peer_socket_type
+
+    def length(self, first: int, last: int) -> int:
+        """Return the number of captured octets from the header of frame `first` to the end of frame `last`."""
+        body = int(self.bodies[last])
+        return body + min(int(self.sizes[last]), self.end - body) - int(self.offsets[first])
+
+    def head(self, frame: int, limit: int | None = None) -> bytes | None:
+        """Return the first octets of the body of `frame`, at most `limit`, or None if they were not kept."""
+        return self.sender.head(int(self.bodies[frame]), int(self.sizes[frame]), limit)
+
+    def change(self, **fields: Any) -> None:
+        """Change fields of the only sender of these rows. Other rows of this sender keep its fields."""
+        self.senders = [self.sender._replace(**fields)]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class MessageTable(Table):
+    """Messages. Message i has the frames `first[i]..last[i]`, both included.
+
+    The messages contain every frame, in order, at least one. `packet_ends` and `time_ends` are the packets and times
+    of their last octets.
+    """
+
+    first: Int64
+    last: Int64
+    complete: Bool
+    packet_ends: Int64
+    time_ends: Int64
+    payloads: list[Dissected | None] | None = None
+    """Dissector results by message, except JSON that is not parsed yet (`made` parses it). None: no results."""
+    texts: Bool | None = None
+    """Whether each message without a result is plain text."""
+    json: Bool | None = None
+    """Whether each message without a result is JSON, still to be parsed."""
+    topics: Int64 | None = None
+    """Octets of each message's topic, at the start of its first frame (after the mark of a subscription); negative
+    without a topic. None: no message has one."""
+
+    def part(self, low: int, high: int) -> MessageTable:
+        """Return the messages `low..high` (high excluded), at least one; they share the octets."""
+        return self._part(low, high, self._senders_of(slice(low, high)))
+
+    def take(self, rows: Int64) -> MessageTable:
+        """Return the messages `rows` (ascending, at least one); they share the octets."""
+        first = self.first[rows]
+        counts = self.last[rows] - first + 1
+        ends = np.cumsum(counts)
+        return self._of(rows, numbers(first, counts), ends - counts, ends - 1, self._senders_of(rows))
+
+    def by_sender(self) -> Iterator[MessageTable]:
+        """Yield the messages in order, consecutive ones of one sender together."""
+        if self.sender_of is None:
+            yield self
+            return
+        cuts = np.flatnonzero(self.sender_of[1:] != self.sender_of[:-1]) + 1
+        for low, high in pairwise([0, *cuts.tolist(), len(self)]):
+            yield self._part(low, high, {"senders": [self.sender_at(low)], "sender_of": None})
+
+    def _part(self, low: int, high: int, senders: Senders) -> MessageTable:
+        rows, begin = slice(low, high), int(self.first[low])
+        frames = slice(begin, int(self.last[high - 1]) + 1)
+        return self._of(rows, frames, self.first[rows] - begin, self.last[rows] - begin, senders)
+
+    def _of(
+        self, rows: slice | Int64, frames: slice | Int64, first: Int64, last: Int64, senders: Senders
+    ) -> MessageTable:
+        payloads = self.payloads
+        if payloads is not None:
+            payloads = payloads[rows] if isinstance(rows, slice) else [payloads[row] for row in rows.tolist()]
+        return MessageTable(  # field by field: a loop over names takes twice as long
+            **senders,
+            offsets=self.offsets[frames],
+            bodies=self.bodies[frames],
+            sizes=self.sizes[frames],
+            flags=self.flags[frames],
+            first=first,
+            last=last,
+            complete=self.complete[rows],
+            orders=self.orders[rows],
+            packets=self.packets[rows],
+            times=self.times[rows],
+            packet_ends=self.packet_ends[rows],
+            time_ends=self.time_ends[rows],
+            payloads=payloads,
+            texts=None if self.texts is None else self.texts[rows],
+            json=None if self.json is None else self.json[rows],
+            topics=None if self.topics is None else self.topics[rows],
+        )
+
+    def made(self, row: int) -> Dissected | None:
+        """Return the dissector result of a message, parsing JSON if necessary. None for plain text, or without a
+        result."""
+        if self.json is not None and self.json[row]:
+            from zmtpscope.payloads.json import dissected  # loaded only if used
+
+            frame = self.last[row]
+            return dissected(self.sender_at(row).head(int(self.bodies[frame]), int(self.sizes[frame])) or b"")
+        return None if self.payloads is None else self.payloads[row]
+
+    def topic(self, row: int) -> bytes | None:
+        """Return the topic of a message, or None."""
+        size = -1 if self.topics is None else int(self.topics[row])
+        if size < 0:
+            return None
+        frame, sender = self.first[row], self.sender_at(row)
+        start = int(self.bodies[frame]) - sender.base + bool(self.flags[frame] & MARKED)
+        return sender.data[start : start + size]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class FrameTable(Table):
+    """Single frames of one side, made if frame records are wanted. `messages` are the offsets of their messages."""
+
+    messages: Int64
+
+    def take(self, rows: Int64) -> FrameTable:
+        """Return the frames `rows` (ascending, at least one); they share the octets."""
+        names = (*FRAME_COLUMNS, "messages", "orders", "packets", "times")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+
+
+T = TypeVar("T", bound=Table)
+
+
+def senders_of_rows(tables: Sequence[MessageTable | FrameTable]) -> Int64:
+    """Return the sender of each row of all tables together, as its index among the senders of all tables."""
+    if len(tables) == 1 and tables[0].sender_of is not None:
+        return tables[0].sender_of
+    counts = [len(table) for table in tables]
+    before = np.cumsum([0, *(len(table.senders) for table in tables[:-1])])
+    if all(table.sender_of is None for table in tables):
+        senders: Int64 = before.repeat(counts)
+        return senders
+    numbers_of = [np.zeros(len(table), np.int64) if table.sender_of is None else table.sender_of for table in tables]
+    joined: Int64 = np.concatenate(numbers_of) + before.repeat(counts)
+    return joined
+
+
+def begins_of(tables: Sequence[Table]) -> list[int]:
+    """Return the place of the first row of each table among the rows of all tables together, and of the end."""
+    return [*accumulate(map(len, tables), initial=0)]
+
+
+def tables_and_rows(tables: Sequence[Table], places: Int64) -> tuple[Int64, Int64]:
+    """Return the index of the table of each of the rows `places` of all tables together, and the index of the row in
+    it."""
+    begins = np.array(begins_of(tables))
+    table_of = begins.searchsorted(places, "right") - 1
+    return table_of, places - begins[table_of]
+
+
+def table_and_row(tables: Sequence[T], begins: list[int], place: int) -> tuple[T, int]:
+    """Return the table of row `place` of all tables together, and the index of the row in it."""
+    number = bisect_right(begins, place) - 1
+    return tables[number], place - begins[number]
