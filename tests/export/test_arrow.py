@@ -18,8 +18,9 @@ from tests.rows_by_hand import values_of
 from tests.suites import examples
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, MessageTable, Options
+from zmtpscope.dissect.records.columns import Words
 from zmtpscope.export.arrow import arrow_batch, arrow_column, arrow_type, held_schema
-from zmtpscope.export.arrow_rows import as_text
+from zmtpscope.export.arrow_rows import as_text, words
 from zmtpscope.export.tables import by_type
 from zmtpscope.export.values import as_base64
 from zmtpscope.records import RECORDS, to_text
@@ -106,3 +107,20 @@ def test_json_is_its_text() -> None:
     [made, nothing] = arrow_column([value, None], type_).to_pylist()
     assert made == {**value, "fields": '{"b":[1,null]}'}
     assert nothing is None
+
+
+@pytest.mark.parametrize(
+    ("column", "dictionary"),
+    [
+        (Words(["b", "a", "never", None], np.array([1, 0, 1, 3])), ["a", "b"]),
+        (Words(["b", "b", "a"], np.array([2, 1, 0])), ["a", "b"]),
+        (Words(["a", "a"], np.array([1, 0])), ["a"]),
+        (Words([None], np.array([0, 0])), []),
+        (Words(["a"], np.empty(0, np.int64)), []),
+    ],
+)
+def test_words_are_in_order_of_their_first_row(column: Words, dictionary: list[str]) -> None:
+    """However senders are divided into tables, files are the same."""
+    made = words(column)
+    assert made.to_pylist() == column.tolist()
+    assert made.dictionary.to_pylist() == dictionary

@@ -59,11 +59,23 @@ def booleans(column: Booleans) -> pa.Array:
 
 
 def words(column: Words) -> pa.Array:
+    """Return the words as a dictionary, in order of their first row, so that blocks of any size give the same file."""
+    rows = len(column.codes)
+    if len(set(column.words)) == 1:
+        used, first = [0] if rows else [], np.zeros(1, np.int64)
+    else:
+        first = np.full(len(column.words), rows)
+        first[column.codes[::-1]] = np.arange(rows - 1, -1, -1)  # the first row of a word is assigned last
+        used = [code for code in first.argsort(kind="stable").tolist() if first[code] < rows]
     different: dict[str, int] = {}  # no value may be twice in a dictionary, nor null
-    codes = [-1 if word is None else different.setdefault(word, len(different)) for word in column.words]
-    same = len(set(codes)) == 1
-    places = np.full(len(column.codes), codes[0], np.int32) if same else np.array(codes, np.int32)[column.codes]
-    mask = places < 0 if -1 in codes else None
+    numbers = np.full(len(column.words), -1, np.int32)
+    for code in used:
+        word = column.words[code]
+        if word is not None:
+            numbers[code] = different.setdefault(word, len(different))
+    same = len(used) == 1 or len(set(numbers[used].tolist())) == 1
+    places = np.full(rows, numbers[used[0]], np.int32) if same else numbers[column.codes]
+    mask = places < 0 if used and numbers[used].min() < 0 else None
     return pa.DictionaryArray.from_arrays(column_array(places, mask), value_array(list(different), pa.string()))
 
 
