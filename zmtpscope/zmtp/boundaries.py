@@ -12,16 +12,15 @@ from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.regime import Framing, Phase, regime
 
 LARGEST_BELIEVED = 1 << 31
-"""Maximum body of a frame, in octets, that is accepted without other evidence."""
+"""Maximum size in octets of a frame body that is accepted without other evidence."""
 
 GREETING_REST = re.compile(
     rb"(?s)(?:(?:\0{0,7}.?\x7f)?[\3-\x0f])?[\0-\x0f]?[A-Z0-9][A-Z0-9+._-]{0,19}\0{0,19}[\0\1]\0{31}(?=[\4\6])"
 )
-"""Matches a 3.x greeting whose first octets were lost, before a command: at least one letter of the mechanism and
-everything after it. Otherwise it would parse as frames: `01 4E` starts a frame of 78 octets."""
+"""Matches the end of a 3.x greeting before a command. It would parse as frames: `01 4E` starts a frame of 78 octets."""
 
 SEALED_HEADERS = (9, 2)
-"""Possible sizes in octets of the frame header before a MESSAGE."""
+"""Frame header sizes, in octets, that a MESSAGE can have."""
 
 TRAFFIC = regime(Framing.V2, "3.1", None, Phase.TRAFFIC)
 
@@ -34,7 +33,6 @@ KNOWN_NAME = re.compile(
         )
     )
 )
-"""Matches the start of a command that can be read in `TRAFFIC`."""
 
 LONGEST_KNOWN_NAME = 16
 STARTS = {
@@ -44,12 +42,12 @@ STARTS = {
     ),
     Framing.V1: re.compile(rb"[^\x00\xff](?=[\x00\x01]|\Z)|\xff(?=\x00{4}|\x00{0,3}\Z)"),
 }
-"""Matches the only octets at which a frame header may start, by framing."""
+"""The octets that can start a frame header."""
 
 MIN_RUN = 16
-"""Minimum number of equal octets in a row that are skipped in one step."""
+"""Runs of at least this many equal octets are skipped in one step."""
 RUNS = {Framing.V2: {0: 2, 1: 3}, Framing.V1: {1: 2}}
-"""Octets that form a frame when repeated, and the size of that frame, by framing."""
+"""Octets that form a frame when repeated, with the size of that frame."""
 LONG_RUN = {
     framing: re.compile(b"|".join(b"\\x%02x{%d}" % (octet, MIN_RUN) for octet in sizes))
     for framing, sizes in RUNS.items()
@@ -58,7 +56,7 @@ OTHER_THAN = {octet: re.compile(b"[^\\x%02x]" % octet) for sizes in RUNS.values(
 
 
 def is_known_command(body: bytes) -> bool:
-    """Whether `body` is a known command without errors."""
+    """Whether `body` is a command without errors."""
     reader = Reader(body, 0, len(body), 0)
     layout = read_command(reader, TRAFFIC, {})
     severities = (finding.severity or FINDINGS[finding.id].severity for finding in reader.findings)
@@ -66,9 +64,9 @@ def is_known_command(body: bytes) -> bool:
 
 
 def frame_header(data: bytes | bytearray, at: int, framing: Framing) -> tuple[int, int, bool] | None:
-    """Return (header length, body length, COMMAND) of a frame at index `at` (wire.md 3.1, 4.2, 6).
+    """Return (header size, body size, COMMAND) of a frame at index `at` (wire.md 3.1, 4.2, 6).
 
-    Returns zeros if no peer would send such a frame, and None if more octets are needed.
+    Zeros if no peer would send the frame; None if more octets are needed.
     """
     none = (0, 0, False)
     if at >= len(data):

@@ -1,4 +1,4 @@
-"""The careful reader: parses and checks any unit of a side, one at a time, and tracks the regime for the next one."""
+"""Parse and check any unit of a side, one at a time, and track the regime for the next one."""
 
 from __future__ import annotations
 
@@ -28,40 +28,35 @@ from zmtpscope.zmtp.socket_types import PEERS
 from zmtpscope.zmtp.units import UnitReader
 
 LOSING = frozenset({"ZMTP10-FRAME-04", "ZMTP3X-FRAME-04"})
-"""Findings about a size so large that the next frame cannot be found."""
+"""Findings about a size that hides where the next frame starts."""
 
 LENGTH_0 = "frame of length 0"
 TOO_LARGE = "size above 2^63-1"
-"""Reasons why octets are not a unit."""
 
 
 class CarefulReader(UnitReader):
-    """Reads one unit of a side at `position`, and decides whether a scanner may continue after it."""
-
     position: int
-    """The stream offset of the next unit to read.
-
-    It may lie after the octets given: bodies that need no parsing are counted, not awaited.
-    """
+    """Stream offset of the next unit. It may lie after the octets given: bodies that need no parsing are not
+    awaited."""
     wanted = 0
-    """The stream offset up to which octets must be received before the unit at `position` can be read; 0 if unknown."""
+    """The next unit can be read once this stream offset has been received; 0 if unknown."""
     broken: int | None = None
-    """The stream offset after which frame boundaries are unknown, because of a size above 2^63-1."""
+    """Stream offset after a size above 2^63-1: later frame boundaries are unknown."""
     opaque = False
-    """Whether nothing after `position` will be read: no version is in force, or the greeting is truncated."""
+    """Whether nothing more will be read: no version is in force, or the greeting is truncated."""
     gave_up_at: int | None = None
-    """The stream offset after the header at which reading ended, if that was after the greeting."""
+    """Stream offset after the header at which reading ended, if that was after the greeting."""
     unreliable_from: int | None = None
-    """The stream offset of the first 1.0 frame of length 0; boundaries after it are uncertain (wire.md 3.1)."""
+    """Stream offset of the first 1.0 frame of length 0; later boundaries are uncertain (wire.md 3.1)."""
     version_announced: str | None = None
     mechanism: str | None = None
     as_server: int | None = None
 
     inside = 0
-    """Octets of control frames inside the message at `position`, which is not complete yet."""
+    """Octets of WebSocket control frames inside the incomplete message at `position`."""
     _padding = 0
     _may_be_too_new = False
-    """Whether a newer peer has sent its signature to a 1.0 peer, and nothing after it was read."""
+    """Whether a newer peer has sent its signature to a 1.0 peer, and its next octets are still missing."""
     _partial = b""
     _scanning = False
     _undecided = False
@@ -70,7 +65,6 @@ class CarefulReader(UnitReader):
         super()._enter(first, offset)
         self.position = offset
         self.skipped: list[Skipped] = []
-        """Octets skipped since the last `drain_skipped`."""
         self._nonces = curve.Nonces()
 
     # Greeting
@@ -81,8 +75,8 @@ class CarefulReader(UnitReader):
         reader = Reader(data, at, len(data), base)
         fields: Fields = {}
         if form is Form.FRAMES_1 and data[at] not in (0, 0xFF) and data[at + 1 : at + 2] == b"\1":
-            # most socket types of libzmq 3.1.0 send no identity frame, which never has MORE (wire.md 9.3); a frame of
-            # length 0 has no flags, and the octets after it may be missing
+            # most socket types of libzmq 3.1.0 send no identity frame (wire.md 9.3); an identity frame never has MORE,
+            # and a frame of length 0 has no flags
             fields["version_announced"] = "1.0"
             reader.finding("ZMTP10-GREETING-02", reader.offset + 1, 1, detail="no identity frame")
         elif form is not None:
@@ -95,7 +89,6 @@ class CarefulReader(UnitReader):
         return True
 
     def _finish_greeting(self, stop: int) -> None:
-        """Emit the incomplete greeting at the end of the stream."""
         form = self.regime.form
         if form is None or not self._partial:
             return
@@ -135,11 +128,10 @@ class CarefulReader(UnitReader):
             self._change(phase=Phase.TRAFFIC)
 
     def _pass_greeting_3(self, data: bytes, at: int) -> bool:
-        """Decide how a newer peer continues after sending its signature to a 1.0 peer; return False if more octets are
-        needed.
+        """Decide whether 1.0 frames or the rest of a 3.x greeting follow the signature of a newer peer that faces 1.0.
 
-        1.0 frames follow, or the rest of a 3.x greeting if the peer did not wait for the other version. After that
-        nothing is read.
+        The rest of a 3.x greeting follows if the peer did not wait; nothing after it is read. Returns False if more
+        octets are needed.
         """
         continues = continues_as_greeting_3(data[at : at + GREETING_3_SIZE - SIGNATURE_SIZE])
         if continues is None:
@@ -175,7 +167,7 @@ class CarefulReader(UnitReader):
         return self._read_body(reader, flags, size)
 
     def _read_body(self, reader: Reader, flags: int, size: int) -> bool:
-        """Read the body of the frame whose header `reader` has read; return False if more octets are needed."""
+        """Read a frame body after its header; return False if more octets are needed."""
         now, data, body = self.regime, reader.data, reader.position
         stop = body + size
         head = data[body : body + MESSAGE_HEAD if size > MESSAGE_HEAD else stop]
@@ -196,8 +188,7 @@ class CarefulReader(UnitReader):
         return True
 
     def _read_message(self, reader: Reader, flags: int, size: int, kind: Kind) -> None:
-        """Add a row for a message frame. `reader.stop` may lie after the octets given, because the body is not
-        needed."""
+        """Add a row for a message frame. `reader.stop` may lie after the octets given: the body is not needed."""
         if self.regime.is_old:
             habit_noted = flags in HABITUAL_FLAGS_1 and not self._tally.first_time("ZMTP10-FRAME-02")
             judge_header_1(reader, flags, size, reader.body - reader.unit, habit_noted)
@@ -247,7 +238,7 @@ class CarefulReader(UnitReader):
         return True
 
     def _judge_command(self, reader: Reader, name: str, fields: Fields) -> None:
-        """Update the side by the content of a command; the handshake has already checked its order."""
+        """Update the side by a command whose order the handshake has already checked."""
         self._judge_traffic(reader, name, fields)
         if "nonce" in fields:
             self._judge_nonce(reader, name, fields)
@@ -255,7 +246,7 @@ class CarefulReader(UnitReader):
             self._learn(reader, fields)
 
     def _learn(self, reader: Reader, fields: Fields) -> None:
-        """Store socket type and identity of the side's first metadata, and check the padding of its signature."""
+        """Store socket type and identity of the first metadata, and check the padding of the signature."""
         self.socket_type = fields.get("socket_type")
         self.identity = fields.get("identity")
         if self.identity is None or not 1 <= self._padding <= 256:
@@ -276,8 +267,7 @@ class CarefulReader(UnitReader):
         self._handshake.encrypted(reader)
 
     def _judge_nonce(self, reader: Reader, name: str, fields: Fields) -> None:
-        """Check the nonce of a command; a side without a captured greeting may have an unknown mechanism and no
-        nonces."""
+        """Check the nonce of a command. Without a captured greeting, the mechanism may have no nonces."""
         place = self._handshake.mechanism.nonce_at.get(name)
         if place is not None and "nonce" in fields:
             self._nonces.judge(reader, fields["nonce"], reader.body + place)
@@ -295,7 +285,7 @@ class CarefulReader(UnitReader):
     # Octets outside units
 
     def _pass_zeros(self, reader: Reader) -> bool:
-        """Skip a 1.0 length of 0, which has no flags; boundaries after it are uncertain (wire.md 3.1)."""
+        """Skip a 1.0 length of 0, which has no flags (wire.md 3.1)."""
         if self.unreliable_from is None:
             self.unreliable_from = reader.unit
         self.position = reader.offset
@@ -306,7 +296,7 @@ class CarefulReader(UnitReader):
         return True
 
     def _pass_run_of_zeros(self, reader: Reader) -> None:
-        """Skip a run of zeros at once: streams of zeros are common in files that are not ZMTP."""
+        """Skip zeros at once: files that are not ZMTP contain long runs."""
         stop = end_of_zeros(reader.data, reader.position)
         if stop > reader.position:
             self.position = reader.base + stop
@@ -314,8 +304,7 @@ class CarefulReader(UnitReader):
             self._tally.repeat("ZMTP10-FRAME-01", stop - reader.position, self.position - 1)
 
     def _skip(self, start: int, stop: int, reason: str, *, single: bool = True, inside: int = 0) -> None:
-        """Record that `start..stop` was skipped; extend the previous entry if it is adjacent and both count octets one
-        by one."""
+        """Record skipped octets; extend the previous entry if it is adjacent and both count single octets."""
         last = self.skipped[-1] if self.skipped else None
         if last is not None and not (single or last.single or last.runs) and last.stop == start:
             self.skipped[-1] = last._replace(stop=stop)
@@ -333,14 +322,14 @@ class CarefulReader(UnitReader):
     # State
 
     def _begin_amid_traffic(self) -> None:
-        """Start in the middle of the traffic: earlier commands are unknown, so their order is not checked."""
+        """Start after the handshake, without checking the order of commands."""
         self._handshake = HandshakeState(self.mechanism, done=True)
         self.memberships.forgive()
         self._undecided = self.regime.has_commands and self.mechanism is None
         self._let_scan()
 
     def _settle_phase(self) -> None:
-        """Apply the changes of the unit just read; they take effect with the next unit."""
+        """Apply the changes of the unit just read to the next one."""
         now = self.regime
         done = self._handshake.done
         known = self.socket_type if self.socket_type in PEERS else None

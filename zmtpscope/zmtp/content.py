@@ -16,14 +16,13 @@ from zmtpscope.zmtp.traffic import LARGEST_GROUP, read_group
 MESSAGE_NAME = b"\x07MESSAGE"
 
 LARGEST_AWAITED_TOPIC = 1 << 16
-"""Maximum size in octets of a subscription message that is awaited. Topics of larger ones are not stored."""
+"""Maximum size in octets of a subscription message that is awaited. Larger topics are not stored."""
 
 RULED = SUBSCRIBERS | {"RADIO"}
-"""Socket types with rules for single frames; the scanner does not read them."""
+"""Socket types with rules for single frames, which the scanner does not check."""
 
 MESSAGE_HEAD = 16
-"""Octets of a MESSAGE body that contain its name and its nonce or token length. No handshake command has a longer
-name."""
+"""Octets that contain the name of a MESSAGE and its nonce or token length. No handshake command has a longer name."""
 
 
 Kind = Literal["data", "command", "encrypted", "subscription", "group"]
@@ -37,20 +36,19 @@ Kind = Literal["data", "command", "encrypted", "subscription", "group"]
 
 
 def head_size(regime: Regime) -> int:
-    """Return how many octets of a message frame's body `kind_of` needs, if the body has as many."""
+    """Return how many octets of a message frame's body `kind_of` needs."""
     if regime.shakes_hands or seals(regime):
         return MESSAGE_HEAD
     return 1 if regime.socket_type in SUBSCRIBERS else 0
 
 
 def seals(regime: Regime) -> bool:
-    """Whether the mechanism encrypts messages in MESSAGE."""
     mechanism = mechanism_named(regime.mechanism)
     return mechanism is not None and mechanism.seals
 
 
 def kind_of(regime: Regime, flags: int, size: int, head: bytes, inside: bool) -> Kind:
-    """Return the format of a body of `size` octets that starts with `head`. `inside`: the previous frame had MORE."""
+    """Return the format of a body that starts with `head`; `inside`: the previous frame had MORE."""
     mechanism = mechanism_named(regime.mechanism)
     if mechanism is not None and mechanism.seals and head.startswith(MESSAGE_NAME):
         step = flags & COMMAND and regime.shakes_hands and mechanism.wraps_ready
@@ -76,7 +74,7 @@ def kind_of_message(regime: Regime, flags: int, size: int, head: bytes, inside: 
 
 
 def _is_handshake_command(regime: Regime, head: bytes) -> bool:
-    """Whether a message frame contains a handshake command (D30), or a password."""
+    """Whether a message frame contains a handshake command (D30) or a password."""
     mechanism = mechanism_named(regime.mechanism)
     if mechanism is None or not head:
         return False
@@ -87,13 +85,13 @@ def _is_handshake_command(regime: Regime, head: bytes) -> bool:
 
 
 def read_sealed(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse a MESSAGE: its name, and the rest by the layout of the mechanism. The rest may be missing."""
+    """Parse a MESSAGE by the layout of the mechanism. The octets after its name may be missing."""
     fields["name"] = reader.text("zmtp.command.name", reader.u8("zmtp.command.name_length"))
     MECHANISMS[str(regime.mechanism)].commands["MESSAGE"].read(reader, regime, fields)
 
 
 def read_opened(reader: Reader, regime: Regime, inside: bool) -> tuple[int, Kind]:
-    """Parse a decrypted MESSAGE up to the inner frame's body; return the inner flags and the body's format."""
+    """Parse a decrypted MESSAGE up to its inner body; return the inner flags and the body's format."""
     read_sealed(reader, regime, {})
     flags = curve.read_flags(reader)
     if flags & curve.COMMAND:
@@ -112,7 +110,7 @@ def read_subscription(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def build_subscription(fields: Fields) -> bytes:
-    """Build a subscription message from `kind` ("subscribe" or "cancel") and `topic`, a `text`."""
+    """Build a subscription message from `kind` ("subscribe" or "cancel") and `topic`."""
     return bytes([fields["kind"] == "subscribe"]) + from_text(fields["topic"])
 
 
@@ -121,8 +119,7 @@ def read_group_frame(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def judge_ruled(reader: Reader, regime: Regime, flags: int, size: int, inside: bool) -> None:
-    """Check the rules for single frames of SUB, XSUB and RADIO (wire.md 10.2, 10.4); `inside`: an earlier frame had
-    MORE."""
+    """Check a frame of SUB, XSUB or RADIO (wire.md 10.2, 10.4); `inside`: an earlier frame had MORE."""
     if regime.socket_type == "RADIO":
         if inside == bool(flags & MORE):
             reader.finding("ZMTP31-GROUP-03", reader.unit, 1)

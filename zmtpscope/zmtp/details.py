@@ -14,10 +14,10 @@ from zmtpscope.zmtp.zws import begins_with_control, read_control
 
 
 def field_tree(regime: Regime, octets: bytes, offset: int, *, inside: bool = False) -> FieldNode:
-    """Return the field tree of the unit whose octets begin at stream offset `offset`.
+    """Return the field tree of one unit, which starts at stream offset `offset`; its leaves cover `octets` exactly.
 
-    `octets` may be truncated: the last field then has the octets available. `inside`: the frame continues a message, so
-    it is not a subscription. The leaves of the tree cover `octets` without gaps or overlaps.
+    If `octets` are truncated, the last field has the octets available. `inside`: the frame continues a message, so it
+    is not a subscription.
     """
     recorder = Recorder("zmtp.greeting" if regime.phase is Phase.GREETING else "zmtp.frame", offset)
     reader = Reader(octets, 0, len(octets), offset, recorder)

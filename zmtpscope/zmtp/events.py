@@ -9,17 +9,15 @@ from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import Regime
 
 ENCRYPTED = 0x100
-"""Added to the flags octet in `FrameColumns.flags`: the body is a MESSAGE of CURVE or GSSAPI."""
+"""Flag in `FrameColumns.flags`, above the octet on the wire: a MESSAGE of CURVE or GSSAPI."""
 SUBSCRIBE = 0x200
-"""The frame is a subscription message (`01` and the topic)."""
+"""A subscription message: `01` and the topic."""
 CANCEL = 0x400
-"""The frame is a cancel message (`00` and the topic)."""
+"""A cancel message: `00` and the topic."""
 
 MARKED = SUBSCRIBE | CANCEL
-"""Frames with a subscription: the first octet is 01 or 00, and the topic follows."""
 
 SPECIAL = ENCRYPTED | MARKED
-"""Flags of frames that are not plain data."""
 
 Fields = dict[str, Any]
 """Values by the field names of `zmtpscope.records`; a missing key means null."""
@@ -28,7 +26,7 @@ Fields = dict[str, Any]
 class FrameColumns:
     """Message frames as columns: stream offsets of header and body, size of the body in octets, flags.
 
-    `flags` is the flags octet on the wire, with `ENCRYPTED`, `SUBSCRIBE` and `CANCEL` in higher bits.
+    `flags` is the octet on the wire, with `ENCRYPTED`, `SUBSCRIBE` and `CANCEL` in higher bits.
     """
 
     __slots__ = ("bodies", "flags", "offsets", "sizes")
@@ -61,7 +59,7 @@ class FrameColumns:
         self.flags += others.flags
 
     def behind(self, count: int) -> FrameColumns:
-        """Return the frames after the first `count`, in new columns."""
+        """Return the frames after the first `count`."""
         others = FrameColumns()
         others.offsets = self.offsets[count:]
         others.bodies = self.bodies[count:]
@@ -81,14 +79,11 @@ class FrameColumns:
 
 
 NO_FRAMES = FrameColumns()
-"""Shared empty columns; never modified."""
+"""Shared and never modified."""
 
 
 class Greeting(NamedTuple):
-    """The greeting of one side (wire.md 3.2, 4.1, 5); `complete` is False if the stream ends inside it.
-
-    `head` is as in `Command`, for a large identity.
-    """
+    """The greeting of one side (wire.md 3.2, 4.1, 5); `complete` is False if the stream ends inside it."""
 
     start: int
     stop: int
@@ -107,9 +102,8 @@ class Greeting(NamedTuple):
 class Command(NamedTuple):
     """One command frame, or a handshake command in a message frame (wire.md 7).
 
-    `octets` are set for a WebSocket control frame, which may lie inside a rearranged message; None: read the stream.
-    `head` is set for a command too large to await: the stream offset after the part that was parsed, even if more
-    octets have been received. None: all of it was parsed.
+    `octets`: a WebSocket control frame, which may lie inside a rearranged message; None: read the stream. `head`: for a
+    command too large to await, the stream offset after the part that was parsed; None: all of it was parsed.
     """
 
     start: int
@@ -122,15 +116,14 @@ class Command(NamedTuple):
 
     @property
     def read_to(self) -> int:
-        """The stream offset after the octets that were parsed."""
         return self.stop if self.head is None else self.head
 
 
 class Remark(NamedTuple):
     """Findings about a unit that is neither greeting nor command.
 
-    `frame` True: the unit is a message frame, which has a row. False: an invalid header, a unit truncated by the end of
-    the stream, or the end of the stream itself (`start` equals `stop`).
+    `frame`: it is a message frame, which has a row. Otherwise it is an invalid header, a truncated unit, or the end of
+    the stream (`start` equals `stop`).
     """
 
     start: int
@@ -144,19 +137,17 @@ Event = Greeting | Command | Remark
 
 
 class Runs(NamedTuple):
-    """Start and stop offsets of ranges of a stream."""
-
     starts: list[int]
     stops: list[int]
 
 
 class Skipped(NamedTuple):
-    """Octets `start..stop` that belong to no unit and were skipped. `stop` may lie after the octets received.
+    """Octets `start..stop` outside all units. `stop` may lie after the octets received.
 
     - `single`: they are one item, such as a WebSocket frame; otherwise each octet counts
-    - `inside`: number of octets of WebSocket control frames among them, which have their own events
-    - `between_units`: no message, encrypted or not, continues across them
-    - `runs`: only these ranges were skipped, each one item if `single`, with whole units between them
+    - `inside`: octets of WebSocket control frames among them, which have their own events
+    - `between_units`: no message continues across them
+    - `runs`: only these ranges were skipped, with whole units between them; each is one item if `single`
     """
 
     start: int

@@ -9,7 +9,7 @@ MORE, LONG, COMMAND = 0x01, 0x02, 0x04
 
 LARGEST_SIZE = 2**63 - 1
 LARGEST_SHORT = 255
-"""Maximum size in octets of a body with a short header of 2.0 and 3.x."""
+"""Maximum body in octets after a short header."""
 
 FLAG_BITS_1 = (("zmtp1.flags.more", MORE), ("zmtp1.flags.reserved", 0xFE))
 FLAG_BITS_2 = (("zmtp.flags.more", MORE), ("zmtp.flags.long", LONG), ("zmtp.flags.reserved", 0xFC))
@@ -21,13 +21,13 @@ FLAG_BITS_3 = (
 )
 
 HABITUAL_FLAGS_1 = (0x7E, 0x7F)
-"""Flags that libzmq 2.1.11 sets on every 1.0 frame, last and more (D40)."""
+"""Flags that libzmq 2.1.11 sets on every 1.0 frame, without and with MORE (D40)."""
 
 
 def read_header_1(reader: Reader) -> tuple[int, int]:
-    """Parse a 1.0 frame header; return flags and size of the body in octets.
+    """Parse a 1.0 frame header; return flags and body size in octets; size -1: the invalid length 0, without flags.
 
-    The size is -1 for the invalid length 0, which has no flags. Raises `Cut` if the header is incomplete.
+    Raises `Cut` if the header is incomplete.
     """
     start = reader.offset
     if reader.starts_with(b"\xff"):
@@ -48,7 +48,7 @@ def read_header_1(reader: Reader) -> tuple[int, int]:
 
 
 def judge_header_1(reader: Reader, flags: int, size: int, header: int, habit_noted: bool) -> None:
-    """Add findings about the header of a 1.0 message frame at `reader.unit`, of `header` octets.
+    """Add findings about a 1.0 frame header of `header` octets at `reader.unit`.
 
     `habit_noted`: flags 7E or 7F have occurred before on this side.
     """
@@ -62,7 +62,7 @@ def judge_header_1(reader: Reader, flags: int, size: int, header: int, habit_not
 
 
 def read_header_2(reader: Reader, commands: bool) -> tuple[int, int]:
-    """Parse a 2.0 or 3.x frame header; return flags and size of the body in octets. `commands`: bit 2 is COMMAND (3.x).
+    """Parse a 2.0 or 3.x frame header; return flags and body size in octets. `commands`: bit 2 is COMMAND (3.x).
 
     Raises `Cut` if the header is incomplete.
     """

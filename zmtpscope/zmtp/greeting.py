@@ -19,11 +19,11 @@ MECHANISM_CHARACTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.+"
 GREETING_3_SIZE = 64
 
 LARGEST_AWAITED_IDENTITY = 1 << 16
-"""Maximum size in octets of an identity frame of 1.0 or 2.0 that is awaited. A larger one is skipped."""
+"""Maximum size in octets of an identity frame of 1.0 or 2.0 that is awaited; a larger one is skipped."""
 
 
 def read_greeting_3(reader: Reader, fields: Fields) -> None:
-    """Parse a 3.x greeting, 64 octets: signature, version, mechanism, as-server, filler (wire.md 5)."""
+    """Parse a 3.x greeting: signature, version, mechanism, as-server, filler (wire.md 5)."""
     padding = _read_signature(reader)
     if 1 <= padding <= 256:
         reader.finding("ZMTP-GREETING-03", reader.unit + 1, 8)
@@ -50,8 +50,6 @@ def read_greeting_3(reader: Reader, fields: Fields) -> None:
 
 
 def read_greeting_2(reader: Reader, fields: Fields) -> None:
-    """Parse a 2.0 greeting: signature, revision, socket type, identity frame (wire.md 4.1). A newer peer may send
-    revision 03."""
     if _read_signature(reader):
         reader.finding("ZMTP20-GREETING-07", reader.unit + 1, 8)
     _judge_signature_end(reader)
@@ -75,7 +73,6 @@ def read_greeting_2(reader: Reader, fields: Fields) -> None:
 
 
 def read_identity_1(reader: Reader, fields: Fields) -> None:
-    """Parse the 1.0 identity frame, whose header may be the signature of a newer peer (wire.md 3.2, 9.3)."""
     fields.setdefault("version_announced", "1.0")
     start = reader.offset
     flags, size = read_header_1(reader)
@@ -94,7 +91,7 @@ def read_identity_1(reader: Reader, fields: Fields) -> None:
 
 
 def read_greeting_0(reader: Reader, fields: Fields) -> None:
-    """Parse a signature, revision 0, socket type, and the 1.0 identity frame (D7)."""
+    """Parse a greeting of revision 0, which ends with a 1.0 identity frame (D7)."""
     _read_signature(reader)
     _judge_signature_end(reader)
     revision = reader.u8("zmtp.version.major")
@@ -106,7 +103,7 @@ def read_greeting_0(reader: Reader, fields: Fields) -> None:
 
 
 def read_signature(reader: Reader, fields: Fields) -> None:
-    """Parse the signature of a peer that sends nothing more, or continues with 1.0 frames; the frames are not read."""
+    """Parse a signature without more, or before 1.0 frames, which are not read."""
     _read_signature(reader)
     _judge_signature_end(reader)
     if reader.position == reader.stop:
@@ -125,11 +122,11 @@ READERS: dict[Form, Callable[[Reader, Fields], None]] = {
     Form.ZWS_RESPONSE: read_response,
     Form.ZWS_IDENTITY: read_identity,
 }
-"""Fill version_announced, mechanism, as_server, socket_type, identity; raise `Cut` if the greeting is incomplete."""
+"""Each fills `Fields`, and raises `Cut` if the greeting is incomplete."""
 
 
 def _read_signature(reader: Reader) -> int:
-    """Parse octets 0 to 9; return the padding as a number."""
+    """Parse octets 0 to 9; return the padding."""
     reader.u8("zmtp.signature.first")
     octets = reader.octets("zmtp.signature.padding", 8)
     padding = int.from_bytes(octets, "big")
@@ -181,14 +178,14 @@ def _read_socket_type(reader: Reader) -> str:
 
 
 def build_signature(padding: int = 0) -> bytes:
-    """Build the signature of all versions above 1.0; `padding` is identity size + 1 to detect 1.0 (wire.md 9.1)."""
+    """Build the signature of all versions above 1.0; `padding` is identity size + 1 for 1.0 peers (wire.md 9.1)."""
     return b"\xff" + padding.to_bytes(8, "big") + b"\x7f"
 
 
 def build_greeting_3(
     mechanism: str = "NULL", *, version: str = "3.1", as_server: bool = False, padding: int = 0
 ) -> bytes:
-    """Build a 3.x greeting, 64 octets; `mechanism` is a `text` of at most 20 octets."""
+    """Build a 3.x greeting; `mechanism` has at most 20 octets."""
     major, minor = version.split(".")
     name = from_text(mechanism)
     if len(name) > 20:
@@ -202,14 +199,13 @@ def build_greeting_3(
 
 
 def build_greeting_2(socket_type: str, identity: str = "", *, padding: int = 0, revision: int = 1) -> bytes:
-    """Build a 2.0 greeting; `identity` is a `text` of at most 255 octets, `revision` is 3 for a newer peer facing
-    2.0."""
+    """Build a 2.0 greeting; `identity` has at most 255 octets, `revision` is 3 for a newer peer that faces 2.0."""
     octets = from_text(identity)
     return build_signature(padding) + bytes([revision, CODES.index(socket_type), 0, len(octets)]) + octets
 
 
 def build_greeting_1(identity: str = "", *, pseudo_signature: bool = False) -> bytes:
-    """Build a 1.0 greeting: the identity (a `text`) as one frame. With `pseudo_signature` its header is a newer
-    signature."""
+    """Build a 1.0 greeting: the identity (a `text`) as one frame. `pseudo_signature`: its header is the signature of
+    a newer peer."""
     octets = from_text(identity)
     return build_signature(len(octets) + 1) + octets if pseudo_signature else build_frame(Framing.V1, octets)

@@ -1,7 +1,4 @@
-"""Check the order of one side's own commands: handshake steps, roles, traffic too early (wire.md 7, 8).
-
-Comparisons with the other side are made where both sides are known.
-"""
+"""Check the order of one side's own commands: handshake steps, roles, traffic too early (wire.md 7, 8)."""
 
 from __future__ import annotations
 
@@ -12,10 +9,9 @@ from zmtpscope.zmtp.regime import Phase
 
 
 class HandshakeState:
-    """The progress of one side in its handshake, with the findings on its order.
+    """The progress of one side in its handshake.
 
-    `done`: its last handshake command was sent, or was never captured; `traffic`: it has sent a message or a traffic
-    command; `error`: it has sent ERROR.
+    `done`: its last handshake command was sent, or was never captured.
     """
 
     __slots__ = (
@@ -47,7 +43,7 @@ class HandshakeState:
 
     @property
     def never_ready(self) -> bool:
-        """Whether the side sent traffic without finishing its handshake (NULL-06)."""
+        """Whether it sent traffic without finishing its handshake (NULL-06)."""
         return self._premature and not self.done
 
     def command(self, reader: Reader, layout: Layout) -> None:

@@ -1,5 +1,3 @@
-"""Parse a frame header of any framing."""
-
 from __future__ import annotations
 
 from zmtpscope.zmtp.framing import read_header_1, read_header_2
@@ -9,7 +7,7 @@ from zmtpscope.zmtp.zws import read_header_zws
 
 
 def read_header(reader: Reader, regime: Regime) -> tuple[int, int]:
-    """Return the flags, as in ZMTP 3.x, and the size of the body in octets. Raises `Cut` if the header is
+    """Parse a frame header; return flags as in 3.x, and body size in octets. Raises `Cut` if the header is
     incomplete."""
     if regime.framing is Framing.ZWS:
         return read_header_zws(reader)

@@ -1,5 +1,3 @@
-"""Entries of the command table: how to parse and build a command's data, and when which role sends it."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -11,11 +9,10 @@ from zmtpscope.zmtp.regime import Phase, Regime
 
 
 class Layout(NamedTuple):
-    """One command of one mechanism (wire.md 7, 8).
+    """A command of one mechanism (wire.md 7, 8): how to parse and build its data, and which role may send it.
 
-    `read` parses all octets after the name into fields; `build` makes these octets from fields. `sender` is the only
-    role ("client", "server") that may send the command, or None for both. `last` marks the sender's last handshake
-    command. `sealed`: the data contains a box, which is not valid inside another box.
+    `sender` None: both roles may. `last` marks the sender's last handshake command. `sealed`: the data contains a box,
+    which is not valid inside another box.
     """
 
     name: str
@@ -28,12 +25,11 @@ class Layout(NamedTuple):
 
 
 def read_nothing(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse a command without data; any octets become `zmtp.trailing`."""
     reader.rest("zmtp.trailing")
 
 
 def read_opaque(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Store data without a layout as `data`, at most the first 256 octets."""
+    """Store at most 256 octets without a layout as `data`."""
     fields["data"] = reader.rest("zmtp.command.data")[:256]
 
 

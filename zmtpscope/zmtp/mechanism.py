@@ -1,5 +1,3 @@
-"""The type of a row in the table of security mechanisms, `zmtpscope.zmtp.mechanisms.MECHANISMS`."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -16,51 +14,48 @@ Read = Callable[[Reader, Regime, Fields], None]
 
 
 class Misspelling(NamedTuple):
-    """A command `name` that an implementation starts with wrong `octets`, instead of name length and name."""
+    """`octets` that an implementation sends instead of the length and `name` of a command."""
 
     octets: bytes
     name: str
     finding: str | None
-    """The id of the finding that reports the misspelling, or None."""
+    """Reports the misspelling; None: no finding."""
 
 
 @dataclass(slots=True, eq=False)
 class Mechanism:
-    """One security mechanism (wire.md 8). To add one, write a module with its layouts and an instance, and list it in
-    the table.
+    """One security mechanism (wire.md 8). To add one, write a module with its layouts and list it in `MECHANISMS`.
 
-    `layouts` are its handshake commands, and MESSAGE if it encrypts messages. `steps` are the handshake commands of
-    each role in order; the role is None if the mechanism has no roles.
+    `layouts` are its handshake commands, and MESSAGE if it encrypts. `steps` are the handshake commands of each role in
+    order; the role is None if there are no roles.
     """
 
     name: str
     layouts: tuple[Layout, ...]
     steps: Mapping[str | None, tuple[str, ...]]
     seals: bool = False
-    """Whether messages are encrypted in MESSAGE, in command frames or message frames (D2).
+    """Whether messages are encrypted in MESSAGE, a command frame or message frame (D2).
 
-    The layout of MESSAGE may read the first `content.MESSAGE_HEAD` octets of the body, name included, and skips the
-    rest.
+    The layout of MESSAGE may read only the first `content.MESSAGE_HEAD` octets of the body.
     """
     repeated: str | None = None
-    """The handshake command that a side may send several times in a row."""
+    """The handshake command that may be sent several times in a row."""
     wraps_ready: bool = False
-    """Whether MESSAGE may wrap READY: the first MESSAGE then ends its side's handshake, and in a command frame is a
+    """Whether MESSAGE may wrap READY: a side's first MESSAGE then ends its handshake, and in a command frame is a
     command."""
     may_send_nothing: bool = False
     """Whether an empty command frame is a handshake step without data."""
     misspellings: tuple[Misspelling, ...] = ()
     read_unknown: Read = read_opaque
-    """Parses a handshake command without a layout."""
     nonce_at: Mapping[str, int] = field(default_factory=dict)
     """Index of the short nonce in the body of each command."""
     clear_traffic: str | None = None
     """The finding for an unencrypted message or traffic command after the handshake."""
     error_of_client: str = "ZMTP3X-CMD-12"
-    """The finding for an ERROR from the client, if only the server may send one."""
+    """The finding for an ERROR from the client where only the server may send one."""
 
     commands: Mapping[str, Layout] = field(init=False, repr=False)
-    """Layouts by name, traffic commands included."""
+    """Includes the traffic commands."""
 
     def __post_init__(self) -> None:
         self.commands = {layout.name: layout for layout in (*self.layouts, *traffic.LAYOUTS)}

@@ -1,4 +1,4 @@
-"""Count the subscriptions and groups of one side, as specified (wire.md 10.2, 10.4, D12)."""
+"""Count the subscriptions and groups of one side (wire.md 10.2, 10.4, D12)."""
 
 from __future__ import annotations
 
@@ -11,25 +11,21 @@ LEAVING = {"CANCEL": "topic", "LEAVE": "group"}
 MEMBERSHIP_COMMANDS = ENTERING.keys() | LEAVING.keys()
 
 UNMATCHED = {"topic": "ZMTP-SUB-02", "group": "ZMTP31-GROUP-05"}
-"""Findings for CANCEL without SUBSCRIBE and LEAVE without JOIN."""
 
 LARGEST_MEMORY = 16 << 20
-"""Maximum memory in octets for the names of one side, as counted by `Trie.size`; further names are not stored."""
+"""Maximum memory in octets for the names of one side, as in `Trie.size`; further names are not stored."""
 
 _NOTHING = Trie()
-"""A shared empty trie, because most sides subscribe to nothing."""
+"""Shared, because most sides subscribe to nothing."""
 
 
 class Memberships:
-    """Open topics and groups of one side, with their counts."""
-
     __slots__ = ("_complete", "_full", "_groups", "_most", "_topics")
 
     def __init__(self, complete: bool = True) -> None:
         self._complete = complete
         self._full = False
         self._most = LARGEST_MEMORY
-        """The upper limit of `size`."""
         self._topics = self._groups = _NOTHING
 
     def limit_to(self, octets: int) -> None:
@@ -41,12 +37,10 @@ class Memberships:
 
     @property
     def complete(self) -> bool:
-        """Whether all open topics and groups are known."""
         return self._complete
 
     @property
     def size(self) -> int:
-        """Approximate memory in octets of all names."""
         if self._topics is self._groups:  # neither has a name
             return 0
         return self._topics.size + self._groups.size
@@ -58,7 +52,7 @@ class Memberships:
         return self._groups.count(group) > 0
 
     def judge(self, reader: Reader, command: str, name: str, start: int, length: int) -> None:
-        """Count a SUBSCRIBE, CANCEL, JOIN or LEAVE of `name`; findings cover `length` octets at `start`."""
+        """Count a SUBSCRIBE, CANCEL, JOIN or LEAVE; findings cover `length` octets at stream offset `start`."""
         what = ENTERING.get(command) or LEAVING[command]
         names = self._topics if what == "topic" else self._groups
         octets = from_text(name)

@@ -1,4 +1,4 @@
-"""Parse and build connection metadata, the property list of READY and INITIATE (wire.md 7.2)."""
+"""Connection metadata, the property list of READY and INITIATE (wire.md 7.2)."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ from zmtpscope.zmtp.regime import Regime
 from zmtpscope.zmtp.socket_types import DRAFT, IDENTIFIED, PEERS
 
 LARGEST_VALUE = 2**31 - 1
-"""Maximum size in octets of a property value."""
 
 PROPERTY_NAME = re.compile(r"[A-Za-z0-9\-_.+]{1,255}")
 _RESOURCE_PART = r"[A-Za-z0-9$\-_@.&+]+"
 _RESOURCE = re.compile(_RESOURCE_PART + r"(?:/" + _RESOURCE_PART + r")*")
 
 _DEFINED = {"socket-type": "Socket-Type", "identity": "Identity", "resource": "Resource"}
-"""Defined properties in their specified spelling, by folded name: property names ignore case (D15)."""
+"""Specified spelling by folded name: property names ignore case (D15)."""
 
 
 Seen = dict[str, tuple[int, int, str]]
-"""Properties by folded name: stream offset, length in octets, and text of the first value."""
+"""First value of each property by folded name: stream offset, octets, text."""
 
 
 def read_metadata(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse all remaining octets as properties, up to the first one that is too long.
+    """Parse the remaining octets as properties, up to the first that is too long.
 
-    Fills `metadata` (names and values as `text`, in order, repeats included), `socket_type` and `identity`.
+    Fills `metadata` (names and values, in order, with repeats), `socket_type` and `identity`.
     """
     metadata: list[dict[str, str]] = []
     fields["metadata"] = metadata
@@ -49,7 +48,7 @@ def read_metadata(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def _read_property(reader: Reader, metadata: list[dict[str, str]], seen: Seen) -> bool:
-    """Parse one property: name length, name, value length, value. Returns False if no further property can be read."""
+    """Parse one property; return False if none can be read after it."""
     start = reader.offset
     name_length = reader.u8("zmtp.metadata.name_length")
     name = reader.text("zmtp.metadata.name", name_length)
@@ -86,7 +85,7 @@ def _judge_name(reader: Reader, start: int, length: int, name: str, seen: Seen) 
 
 
 def _judge(reader: Reader, regime: Regime, fields: Fields, seen: Seen, whole: bool) -> None:
-    """Add findings about the properties that ZMTP defines; the first of repeated ones counts."""
+    """Add findings about defined properties; only the first of repeated ones counts."""
     socket_type = None
     if "socket-type" in seen:
         start, length, socket_type = seen["socket-type"]
@@ -113,7 +112,7 @@ def _judge(reader: Reader, regime: Regime, fields: Fields, seen: Seen, whole: bo
 
 
 def build_metadata(fields: Fields) -> bytes:
-    """Build the property list of `fields["metadata"]`, or if that is absent of `socket_type` and `identity`."""
+    """Build metadata from `fields["metadata"]` or, without it, from `socket_type` and `identity`."""
     metadata: list[dict[str, Any]] | None = fields.get("metadata")
     if metadata is None:
         named = (("Socket-Type", fields.get("socket_type")), ("Identity", fields.get("identity")))

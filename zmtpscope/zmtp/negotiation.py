@@ -1,7 +1,6 @@
 """Decide which version two sides speak, from the first octets of both (wire.md 9.3).
 
-A decision is made once no further octet could change it, so the order in which both sides' octets arrive does not
-matter. `prefix.py` classifies each side alone.
+A decision is made once no further octet could change it, so the order in which the octets arrive does not matter.
 """
 
 from __future__ import annotations
@@ -36,16 +35,15 @@ from zmtpscope.zmtp.upgrade import VERSION, Upgrade, asks_for_websocket, find_up
 __all__ = ["PREFIX_LIMIT", "Decision", "Form", "negotiate"]
 
 PREFIX_LIMIT = 1 << 16
-"""Octets of one side after which the version is decided from the evidence so far."""
+"""After this many octets of one side the evidence so far decides."""
 
 
 class Decision(NamedTuple):
-    """The agreed version, or the reason why there is none.
+    """The agreed version, or why there is none.
 
-    `version` is "1.0", "2.0", "3.0", "3.1" or "zws-2.0", or None if none is in force. `forms` give the format of the
-    first octets of each side. `findings` belong to either side (CONN-03, -04, -07, ZWS-03), the decision itself
-    (CONN-06) to the first. `one_sided`: only one side's octets were available. `confidence` is "proven", "likely" or
-    "guess".
+    `version` is "1.0", "2.0", "3.0", "3.1", "zws-2.0", or None. `forms` give the format of the first octets of each
+    side. `findings` belong to either side (CONN-03, -04, -07, ZWS-03); the decision itself (CONN-06) belongs to the
+    first. `one_sided`: only one side's octets were available. `confidence`: "proven", "likely" or "guess".
     """
 
     version: str | None
@@ -56,13 +54,13 @@ class Decision(NamedTuple):
     one_sided: bool = False
     confidence: str = "proven"
     mechanism: str | None = None
-    """The mechanism agreed together with the version of ZWS; in ZMTP each side announces its own."""
+    """Agreed by ZWS; in ZMTP each side announces its own."""
 
 
 def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | None:
-    """Decide on the version from the first octets of both sides; return None while more octets could decide.
+    """Decide on the version; return None while more octets could decide.
 
-    `over`: no more octets will arrive (end of stream, or a time limit), so decide from the evidence so far.
+    `over`: no more octets will arrive (end of stream, or a time limit), so the evidence so far decides.
     """
     upgrade = (first[:1] in b"GH" or second[:1] in b"GH") and find_upgrade((first, second), over=over)
     if upgrade is not False:
@@ -89,7 +87,7 @@ def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | 
 
 
 def _upgraded(upgrade: Upgrade) -> Decision:
-    """Decide on a connection on which one side asks for ZWS by HTTP (wire.md 12)."""
+    """Decide if one side asks for ZWS by HTTP (wire.md 12)."""
     request, response = Form.ZWS_REQUEST, Form.ZWS_RESPONSE
     forms = (response, request) if upgrade.client else (request, response)
     one_sided = upgrade.request is None or upgrade.response is None
@@ -115,8 +113,8 @@ def _upgraded(upgrade: Upgrade) -> Decision:
 
 
 def _settle(octets: tuple[bytes, bytes], classes: tuple[Class, Class]) -> tuple[Class, Class]:
-    """Resolve uncertain classes at the end: a side counts as 1.0 only if the other side supports it or if it consists
-    of whole frames (wire.md 9.2, guard)."""
+    """Resolve uncertain classes at the end: a side is 1.0 only if the other side fits or if it is whole frames
+    (wire.md 9.2)."""
     if all(is_anonymous(each) and are_frames_1(each) for each in octets):
         return Class.OLD, Class.OLD
     return _settle_side(octets[0], *classes), _settle_side(octets[1], *classes[::-1])
@@ -133,7 +131,7 @@ def _settle_side(octets: bytes, side: Class, other: Class) -> Class:
 
 
 def _are_settled(first: bytes, second: bytes, classes: tuple[Class, Class]) -> bool:
-    """Whether the forms of both sides are final: they are shown if no version is in force."""
+    """Whether the forms of both sides are final, for the case that no version is in force."""
     return is_form_settled(first, classes[0]) and is_form_settled(second, classes[1])
 
 
@@ -150,14 +148,14 @@ def _agreed(
 
 @lru_cache(maxsize=256)
 def _agreed_3(first: bytes, second: bytes) -> Decision:
-    """Decide on 3.x from the two version octets of each side."""
+    """Decide on 3.x from the version octets of both sides."""
     version = f"3.{min(_minor(*first), _minor(*second))}"
     text = f"ZMTP {version}; announced {first[0]}.{first[1]} and {second[0]}.{second[1]}"
     return _agreed(version, (Form.GREETING_3, Form.GREETING_3), text)
 
 
 def _minor(major: int, minor: int) -> int:
-    """Return the minor version of a 3.x side; versions above 3.1 count as 3.1."""
+    """Versions above 3.1 count as 3.1."""
     return 1 if major > 3 else min(minor, 1)
 
 
@@ -177,8 +175,7 @@ def _unknown(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decis
 def _form_beside(octets: bytes, kind: Class, other: Class) -> Form:
     """Return the form of a side that faces another protocol.
 
-    A newer peer mistakes that protocol for 1.0, and sends 1.0 frames after its signature, unless it sent a 3.x greeting
-    without waiting.
+    A newer peer takes that protocol for 1.0, and sends 1.0 frames after its signature unless it did not wait.
     """
     is_form_2 = kind in (Class.REVISION_0, Class.REVISION_1, Class.REVISION_2) and not names_mechanism(octets)
     if other is Class.ALIEN and (is_form_2 or (kind is Class.REVISION_3 and names_mechanism(octets) is False)):
@@ -192,7 +189,7 @@ def _alien(octets: bytes) -> Finding:
 
 
 def _with_old(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decision | None:
-    """Decide on 1.0 if at least one side has sent a 1.0 frame, and the other side or further frames confirm it."""
+    """Decide on 1.0 if a side has sent a 1.0 frame, and the other side or further frames confirm it."""
     if classes[0] in OLD and classes[1] in OLD:
         return _agreed_1(Form.FRAMES_1, Form.FRAMES_1, "likely") if Class.FIRM in classes else None
     for newer, older in enumerate((second, first)):
@@ -202,7 +199,7 @@ def _with_old(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Deci
 
 
 def _facing_newer(first: bytes, second: bytes, classes: tuple[Class, Class], newer: int, confidence: str) -> Decision:
-    """Decide on a 1.0 side and a newer one whose signature may be the header of an identity frame."""
+    """Decide for a 1.0 side and a newer one, whose signature may be the header of an identity frame."""
     if not padding_of((first, second)[newer]):
         return _refused_1(first, second, classes, newer)
     forms = (Form.FRAMES_1, Form.PSEUDO_SIGNATURE)
@@ -226,7 +223,6 @@ def _refused_1(first: bytes, second: bytes, classes: tuple[Class, Class], newer:
 
 
 def _versioned(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decision | None:
-    """Decide if both sides have sent a version octet (wire.md 9.3, rows R0, R1, R3)."""
     if Class.REVISION_0 in classes:
         text = "1.0 frames after versioned greetings"
         return _agreed("1.0", (Form.VERSIONED_1, Form.VERSIONED_1), text, outcome="1.0 frames")
@@ -249,7 +245,7 @@ def _versioned(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Dec
 
 
 def _at_the_end(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decision:
-    """Decide at the end of the octets, by the most advanced side (wire.md 9.3)."""
+    """Decide at the end, by the most advanced side (wire.md 9.3)."""
     one, other = classes
     if one in OLD or other in OLD:
         if one in NEW or other in NEW:
@@ -273,7 +269,7 @@ def _at_the_end(first: bytes, second: bytes, classes: tuple[Class, Class]) -> De
 
 
 def _most_advanced(classes: tuple[Class, Class]) -> int:
-    """Return the index of the side to report: revision 1 has priority over 3.x, because a 3.x side would adopt it."""
+    """Return the side to report: revision 1 has priority over 3.x, because a 3.x side would adopt it."""
     if Class.REVISION_1 in classes:
         return classes.index(Class.REVISION_1)
     return int(classes[1] > classes[0])
@@ -293,7 +289,7 @@ def _report(octets: bytes, kind: Class) -> tuple[str, str]:
 
 
 def _one_side(octets: bytes) -> Decision | None:
-    """Decide by octet 12 if only one side was captured (wire.md 9.3, "One direction only")."""
+    """Decide by octet 12 if only one side was captured (wire.md 9.3)."""
     if classify(octets) not in NEW:
         return None
     if is_greeting_3(octets):

@@ -1,8 +1,7 @@
 """One side of a CURVE connection with decrypted boxes: source 1.
 
-A box is 16 octets longer than its contents, and decryption replaces each octet in its place. Offsets, their packets and
-times, and frame boundaries are therefore those of the encrypted stream. A MESSAGE contains flags and the body of a
-message frame or command (curve.md 4).
+Decryption replaces each octet in its place, so offsets, packets, times and frame boundaries are those of the encrypted
+stream. A MESSAGE contains flags and the body of a message frame or command (curve.md 4).
 """
 
 from __future__ import annotations
@@ -22,17 +21,14 @@ from zmtpscope.zmtp.units import UnitReader
 
 
 class OpenedReader(UnitReader):
-    """Reads the decrypted units of one side, each complete.
-
-    Octets outside the boxes are read and checked by the reader of the encrypted side.
-    """
+    """Reads the decrypted units of one side. The reader of the encrypted side checks all octets outside the boxes."""
 
     def __init__(self, framing: Framing, version: str | None) -> None:
         self._enter(_traffic(framing, version, None), 0)
         self._plain = True
 
     def read_handshake(self, event: Command, octets: bytes) -> Command:
-        """Return the command `event` with the contents of its box; `octets` are its frame, decrypted."""
+        """Return `event` with the contents of its box; `octets` is its decrypted frame."""
         now = event.regime
         shaking = Phase.HANDSHAKE
         opened = regime(now.framing, now.version, now.mechanism, shaking, None, now.role, None, now.early, True)
@@ -47,7 +43,6 @@ class OpenedReader(UnitReader):
         return event._replace(regime=opened, fields=fields, findings=findings)
 
     def _learn(self, fields: Fields, offset: int) -> None:
-        """Store the side's metadata; it is in force from stream offset `offset`."""
         self.socket_type = fields.get("socket_type")
         self.identity = fields.get("identity")
         self.regime = _traffic(self.regime.framing, self.regime.version, self.socket_type)
@@ -55,8 +50,7 @@ class OpenedReader(UnitReader):
         self._plain = self.regime.socket_type not in RULED
 
     def read_messages(self, data: bytes | bytearray, base: int, rows: Iterable[tuple[int, int, int]]) -> None:
-        """Read MESSAGEs by (offset, body, size) of their frames, all in `data`, whose first octet is at stream offset
-        `base`."""
+        """Read MESSAGEs, given the (offset, body, size) of their frames; `data[0]` has the stream offset `base`."""
         frames, head = self.frames, curve.CONTENT_OF_MESSAGE
         for offset, body, size in rows:
             flags = data[body + head - base]

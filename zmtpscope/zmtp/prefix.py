@@ -1,7 +1,4 @@
-"""Classify the first octets of one side: their class, their form, and the announced version (wire.md 9.2).
-
-A class can only advance. `negotiation.py` combines both sides.
-"""
+"""Classify the first octets of one side: class, form, and announced version (wire.md 9.2). A class can only advance."""
 
 from __future__ import annotations
 
@@ -18,18 +15,17 @@ FLAGS_1 = {0x00: frozenset({0x00, 0x01}), 0x01: frozenset({0x00, 0x01})} | {
 """Flags octets of real 1.0 peers, by the flags of the first frame: libzmq 2.1.11 sets 7E on every frame."""
 
 FIRM_FRAMES = 4
-"""Number of consecutive 1.0 frames that rule out other protocols."""
+"""Consecutive 1.0 frames that rule out other protocols."""
 FIRM_ANONYMOUS = 3
-"""The same number after the identity frame of a peer without an identity."""
+"""The same after the identity frame of a peer without an identity."""
 ANONYMOUS = (b"\1\0", b"\1\x7e")
-"""The identity frame of a 1.0 peer without an identity."""
 
 USUAL_MECHANISMS = (b"NULL", b"PLAIN", b"CURVE", b"GSSAPI")
 MECHANISM_START = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
 class Class(IntEnum):
-    """The class of one side's octets so far; from SIGNATURE on, higher is more advanced."""
+    """From SIGNATURE on, higher is more advanced."""
 
     NONE = 0
     WAIT = 1
@@ -43,7 +39,7 @@ class Class(IntEnum):
     DOUBTFUL = 5
     """An unlikely first 1.0 frame, or invalid octets within the next few frames."""
     FIRM = 6
-    """Consecutive 1.0 frames, so many that no other protocol matches by chance."""
+    """So many consecutive 1.0 frames that no other protocol matches by chance."""
     SIGNATURE = 7
     REVISION_0 = 8
     REVISION_1 = 9
@@ -58,7 +54,7 @@ NEW = VERSIONED | {Class.SIGNATURE}
 
 
 def classify(octets: bytes) -> Class:
-    """Return the class of one side (wire.md 9.2). Reads at most the headers of `FIRM_FRAMES` 1.0 frames."""
+    """Return the class of one side (wire.md 9.2), from at most `FIRM_FRAMES` frame headers."""
     if not octets:
         return Class.NONE
     if octets[0] != 0xFF:
@@ -75,8 +71,7 @@ def classify(octets: bytes) -> Class:
 
 
 def _guard(octets: bytes) -> Class:
-    """Return the class of octets without a signature, which may be 1.0 frames: nearly any first octet could start
-    one."""
+    """Classify octets without a signature, which may be 1.0 frames: nearly any octet could start one."""
     header = _header_1(octets, 0)
     if header is None:
         return Class.WAIT
@@ -88,7 +83,7 @@ def _guard(octets: bytes) -> Class:
     if len(octets) < stop:
         return Class.CUT
     usual, firm = FLAGS_1[flags], FIRM_ANONYMOUS if is_anonymous(octets) else FIRM_FRAMES
-    if octets[stop : stop + 1] == b"\0":  # 13/ZMTP discards a frame of length 0; several in a row are not ZMTP
+    if octets[stop : stop + 1] == b"\0":  # 13/ZMTP discards a frame of length 0, but several in a row are not ZMTP
         stop, firm = stop + 1, FIRM_FRAMES
     for _ in range(firm - 1):
         header = _header_1(octets, stop)
@@ -101,15 +96,15 @@ def _guard(octets: bytes) -> Class:
 
 
 def is_anonymous(octets: bytes) -> bool:
-    """Whether a side starts with the identity frame of a 1.0 peer without an identity."""
+    """Whether a 1.0 side starts with an empty identity."""
     return octets.startswith(ANONYMOUS)
 
 
 def _is_unlikely(octets: bytes, length: int, flags: int, stop: int) -> bool:
-    """Whether 1.0 peers are unlikely to send a first frame with this header.
+    """Whether 1.0 peers are unlikely to send this first frame header.
 
-    An identity never starts with 0, and an empty identity frame never has MORE, but the length prefixes of other
-    protocols (16 to 64 bits) look like both.
+    An identity never starts with 0, and an empty identity frame never has MORE; length prefixes of other protocols (16
+    to 64 bits) look like both.
     """
     if length == 1:
         return bool(flags & 1)
@@ -117,14 +112,13 @@ def _is_unlikely(octets: bytes, length: int, flags: int, stop: int) -> bool:
 
 
 def first_frame_stop(octets: bytes) -> int:
-    """Return the size in octets of the first frame of a side of class CUT."""
     first = _header_1(octets, 0)
     assert first is not None
     return first.stop
 
 
 def own_form(octets: bytes, kind: Class) -> Form:
-    """Return the form of one side, regardless of the other side."""
+    """Return the form of one side alone."""
     if kind in OLD:
         return Form.FRAMES_1
     if kind is Class.REVISION_3 and octets[10] > 3 and names_mechanism(octets) is False:
@@ -143,7 +137,7 @@ def own_form(octets: bytes, kind: Class) -> Form:
 
 
 def is_form_settled(octets: bytes, kind: Class) -> bool:
-    """Whether further octets cannot change the form of a side."""
+    """Whether no further octets can change the form."""
     if kind is Class.REVISION_3:
         return len(octets) >= GREETING_3_SIZE
     if kind is Class.REVISION_2:
@@ -157,7 +151,7 @@ def names_mechanism(octets: bytes) -> bool | None:
 
 
 def form_number(octets: bytes, kind: Class) -> int | None:
-    """Return 2 or 3, the form of a side that faces 2.0 or revision 2; None while octet 12 is needed and missing."""
+    """Return 2 or 3, the form of a side that faces 2.0; None while octet 12 is needed and missing."""
     if kind is Class.REVISION_1:
         return 2
     form_3 = names_mechanism(octets)
@@ -165,7 +159,6 @@ def form_number(octets: bytes, kind: Class) -> int | None:
 
 
 def announced(octets: bytes, kind: Class) -> str:
-    """Format the version that one side announces."""
     if kind in OLD:
         return "1.0"
     if kind is Class.REVISION_1 or (kind is Class.REVISION_2 and not names_mechanism(octets)):
@@ -174,14 +167,14 @@ def announced(octets: bytes, kind: Class) -> str:
 
 
 def is_whole_greeting(octets: bytes, form: Form) -> bool:
-    """Whether a side has sent its whole greeting, or none of it."""
+    """Whether a side has sent its whole greeting, or nothing."""
     if form is Form.GREETING_2:
         return len(octets) > 13 and len(octets) >= 14 + octets[13]
     return form in (Form.NOTHING, Form.GREETING_3)
 
 
 def continues_as_greeting_3(octets: bytes) -> bool | None:
-    """Whether the octets after a signature continue a 3.x greeting, not 1.0 frames; None while both are possible."""
+    """Whether a 3.x greeting continues after a signature, not 1.0 frames; None if both are possible."""
     if octets[:1] not in b"\3\4":
         return False
     if not any(name.ljust(20, b"\0").startswith(octets[2:22]) for name in USUAL_MECHANISMS):
@@ -190,7 +183,7 @@ def continues_as_greeting_3(octets: bytes) -> bool | None:
 
 
 def is_greeting_3(octets: bytes) -> bool:
-    """Whether the octets are a 3.x greeting: a legal mechanism, or an empty one followed by zeros only."""
+    """Whether the mechanism is legal, or empty and followed by zeros only."""
     if len(octets) < 33 or octets[10] < 3:
         return False
     name, _, behind = octets[12:32].partition(b"\0")
@@ -200,7 +193,7 @@ def is_greeting_3(octets: bytes) -> bool:
 
 
 def holds_frames_1(octets: bytes, at: int) -> bool:
-    """Whether at least one whole 1.0 frame starts at `at`, and no invalid header follows."""
+    """Whether a whole 1.0 frame starts at `at`, and no invalid header follows."""
     whole = 0
     while (header := _header_1(octets, at)) is not None:
         if header.length == 0 or header.length > 2**31 or header.flags not in FLAGS_1:
@@ -227,11 +220,11 @@ OTHER_PROTOCOLS = {
     b"SS": "SSH",
     b"*1": "RESP (Redis)",
 }
-"""Protocols by their first two octets, before the flags of a 1.0 frame: HTTP requests and responses, and others."""
+"""By the first two octets, before the flags of a 1.0 frame."""
 
 
 def other_protocol(octets: bytes) -> str | None:
-    """Return the protocol that a side without ZMTP seems to speak, or None if unknown."""
+    """Return the protocol that a side without ZMTP seems to speak, or None."""
     return OTHER_PROTOCOLS.get(octets[:2])
 
 
@@ -242,7 +235,7 @@ class _Header(NamedTuple):
 
 
 def _header_1(octets: bytes, at: int) -> _Header | None:
-    """Parse the 1.0 frame header at `at`; return None if it is incomplete. Length 0 has no flags."""
+    """Parse the 1.0 frame header at `at`; None if it is incomplete. Length 0 has no flags."""
     if at >= len(octets):
         return None
     long = octets[at] == 0xFF

@@ -1,7 +1,6 @@
 """Headers of proxies before ZMTP: PROXY protocol (v1, v2), SOCKS 4 and 5 (RFC 1928, RFC 1929), HTTP CONNECT.
 
-A header is reported once it is complete, so the order in which both sides' octets arrive does not matter. The octets of
-ZMTP are not read.
+A header is reported once complete, so the order in which both sides' octets arrive does not matter.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ class Proxied(NamedTuple):
     """A proxied connection.
 
     `client` is the side that asked the proxy, `sizes` the octets of each side before ZMTP, `shown` the octets before
-    any password. `target` is the endpoint to connect to, or for the PROXY protocol the client's endpoint; `refusal` is
-    the reason for a refusal.
+    any password. `target` is the endpoint to connect to; for the PROXY protocol, the client's endpoint. `refusal` is
+    the proxy's reason.
     """
 
     protocol: str
@@ -51,12 +50,12 @@ class Proxied(NamedTuple):
 
     @property
     def is_header(self) -> bool:
-        """Whether the proxy sent only a header, which has no answer (PROXY protocol)."""
+        """The PROXY protocol has no answer."""
         return self.protocol.startswith("PROXY")
 
     @property
     def text(self) -> str:
-        """Return, for example, `SOCKS5 to 10.0.0.1:5555` or `PROXY v1 for 10.0.0.2:40000`."""
+        """Such as `SOCKS5 to 10.0.0.1:5555` or `PROXY v1 for 10.0.0.2:40000`."""
         return f"{self.protocol} {'for' if self.is_header else 'to'} {self.target}"
 
 
@@ -65,19 +64,15 @@ class _Cut(Exception):
 
 
 class _Octets:
-    """A cursor over the octets of one side."""
-
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
         self._secret: int | None = None
 
     def hide(self, at: int) -> None:
-        """Note that a password starts at index `at`."""
         self._secret = at
 
     @property
     def shown(self) -> int:
-        """Number of octets read before any password."""
         return self.at if self._secret is None else self._secret
 
     def take(self, size: int) -> bytes:
@@ -97,8 +92,7 @@ class _Octets:
 
 
 def find_proxied(prefixes: Sequence[bytes]) -> Proxied | bool:
-    """Find a proxy header in the first octets of both sides; True: more octets are needed to decide; False: there is
-    none."""
+    """Find a proxy header in the first octets of both sides; True: more octets are needed; False: there is none."""
     may_be = False
     for client in (0, 1):
         asked, answered = prefixes[client], prefixes[1 - client]
@@ -120,7 +114,7 @@ def find_proxied(prefixes: Sequence[bytes]) -> Proxied | bool:
 
 
 Read = tuple[str, str, str | None]
-"""Protocol, target, and the reason of a refusal or None."""
+"""Protocol, target, refusal or None."""
 
 
 def _proxy_1(client: _Octets, server: _Octets) -> Read:
@@ -230,4 +224,4 @@ READERS: tuple[tuple[bytes, Callable[[_Octets, _Octets], Read]], ...] = (
     (b"\5", _socks_5),
     (b"\4\1", _socks_4),
 )
-"""Start of a client's octets, and its parser."""
+"""Parser by the first octets of a client."""

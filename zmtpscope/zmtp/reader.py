@@ -1,4 +1,4 @@
-"""Named reads over the octets of one unit: return values and, with a recorder, build the field tree."""
+"""Named reads over the octets of one unit: they return values, and with a recorder build the field tree."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ Value = int | str | bytes | None
 
 
 class Cut(Exception):
-    """A named read reached the end of its unit. Raised inside the core only: layouts catch it if they can handle a
-    truncated unit."""
+    """A read reached the end of its unit. Layouts catch it if they can handle a truncated unit."""
 
 
 class Finding(NamedTuple):
-    """A problem or remark (conformance.md). `start` is a stream offset, or None if the finding is about something
-    absent.
+    """A problem or remark (conformance.md); `start` is a stream offset, or None if something is absent.
 
     If `severity` or `hint` is None, the defaults of `zmtpscope.findings` apply.
     """
@@ -36,8 +34,8 @@ class Finding(NamedTuple):
 class FieldNode:
     """One field of a unit; `start` is a stream offset.
 
-    A node without a value is a group of its children. A node with a value is a leaf; its children are its bits, which
-    cover the same octet. The leaves of a unit cover its octets without gaps or overlaps (P5).
+    A node without a value groups its children. Children of a node with a value are its bits, which cover the same
+    octet. The leaves of a unit cover its octets exactly (P5).
     """
 
     name: str
@@ -47,7 +45,6 @@ class FieldNode:
     children: list[FieldNode] = field(default_factory=list)
 
     def leaves(self) -> Iterator[FieldNode]:
-        """Yield all leaves below this node, in the order of their octets."""
         if self.value is not None:
             yield self
         else:
@@ -56,7 +53,7 @@ class FieldNode:
 
 
 class Recorder:
-    """Records the reads of a `Reader` as a tree. Empty fields are left out unless requested."""
+    """Records reads as a tree. Empty fields are left out unless requested."""
 
     __slots__ = ("root", "stack")
 
@@ -69,11 +66,10 @@ class Recorder:
             self.stack[-1].children.append(FieldNode(name, start, length, value))
 
     def show(self, value: Value) -> None:
-        """Set the value of the last leaf to `value`, instead of its number or octets."""
+        """Replace the value of the last leaf."""
         self.stack[-1].children[-1].value = value
 
     def bits(self, masks: Sequence[tuple[str, int]]) -> None:
-        """Add the named bits of the last leaf, an octet."""
         leaf = self.stack[-1].children[-1]
         if isinstance(leaf.value, int):
             for name, mask in masks:
@@ -107,11 +103,10 @@ _NO_GROUP: AbstractContextManager[None] = nullcontext()
 class Reader:
     """Reads the fields of one unit.
 
-    `data[position:stop]` are the octets to read, `base` is the stream offset of `data[0]`. A read that would pass
-    `stop` records the octets available, consumes them, and raises `Cut`. `unit` and `body` are the stream offsets of
-    the unit and of its body. `size_span` and `name_span` (stream offset, length) locate the announced size and the
-    command name, for findings about them. `head` is set if the unit is too large to await: the stream offset after the
-    part that is read.
+    `data[position:stop]` are the octets to read; `data[0]` has the stream offset `base`. A read past `stop` records and
+    consumes the octets available, and raises `Cut`. `unit` and `body` are stream offsets. `size_span` and `name_span`
+    (stream offset, length) locate the announced size and the command name, for findings. `head`: the stream offset
+    after the part that is read of a unit too large to await.
     """
 
     __slots__ = (
@@ -141,7 +136,6 @@ class Reader:
 
     @property
     def offset(self) -> int:
-        """The stream offset of the next octet."""
         return self.base + self.position
 
     @property
@@ -149,11 +143,9 @@ class Reader:
         return self.stop - self.position
 
     def starts_with(self, octets: bytes) -> bool:
-        """Whether the octets left start with `octets`."""
         return self.data.startswith(octets, self.position, self.stop)
 
     def u8(self, name: str) -> int:
-        """Read the next octet as a number."""
         at = self.position
         if at >= self.stop:
             raise Cut
@@ -164,7 +156,7 @@ class Reader:
         return value
 
     def u16(self, name: str) -> int:
-        """Read 2 octets as a big-endian number; `u32` and `u64` read 4 and 8."""
+        """Read a big-endian number."""
         return self._number(name, 2)
 
     def u32(self, name: str) -> int:
@@ -197,7 +189,7 @@ class Reader:
         return self.octets(name, self.stop - self.position)
 
     def skip(self, name: str, length: int) -> None:
-        """Skip `length` octets; they may lie after `stop`."""
+        """Skip octets, which may lie after `stop`."""
         at = self.position
         self.position = at + length
         if self.recorder is not None:
@@ -205,7 +197,7 @@ class Reader:
             self.recorder.leaf(name, self.base + at, here, self.data[at : at + here])
 
     def text(self, name: str, length: int, *, keep_empty: bool = False) -> str:
-        """Read `length` octets as `text`, from which the octets can be restored."""
+        """Read `text`, from which the octets can be restored."""
         octets = self.octets(name, length, keep_empty=keep_empty)
         value = to_text(octets)
         if self.recorder is not None and (length or keep_empty):
@@ -213,23 +205,22 @@ class Reader:
         return value
 
     def show(self, value: Value) -> None:
-        """Set the value of the last field in the tree."""
+        """Show `value` in the tree instead of the octets just read."""
         if self.recorder is not None:
             self.recorder.show(value)
 
     def bits(self, masks: Sequence[tuple[str, int]]) -> None:
-        """Add the named bits of the last octet to the tree."""
         if self.recorder is not None:
             self.recorder.bits(masks)
 
     def group(self, name: str) -> AbstractContextManager[None]:
-        """Group the fields that are read inside the context under `name`."""
+        """Group the fields read inside the context."""
         return _NO_GROUP if self.recorder is None else self.recorder.group(name, self.base + self.position)
 
     def finding(
         self, id: str, start: int | None = None, length: int = 0, severity: str | None = None, detail: str | None = None
     ) -> None:
-        """Add a finding; `start` is a stream offset."""
+        """Add a finding at stream offset `start`."""
         self.findings.append(Finding(id, start, length, severity, detail))
 
     def _cut(self, name: str) -> None:

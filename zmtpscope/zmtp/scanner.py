@@ -1,7 +1,8 @@
-"""The hot path: scans runs of plain message frames into columns, reading only their headers.
+"""The hot path: scans plain message frames into columns, reading only their headers, without a call or object per
+frame.
 
 A plain frame has no reserved or COMMAND bits, and a size in its shortest form and within limits. At any other header
-the scanner stops, and the careful reader decides. There is no call and no object per frame.
+the scanner stops, and the careful reader decides.
 """
 
 from __future__ import annotations
@@ -19,19 +20,18 @@ from zmtpscope.zmtp.mechanisms.curve import LARGEST_NONCE, SMALLEST_MESSAGE
 from zmtpscope.zmtp.websocket import CONTROL, LARGEST_CONTROL
 
 MAX_BATCH = 4096
-"""Maximum number of CURVE frames per batch."""
 
 WHOLE_BINARY = 0x82
-"""The first octet of an unfragmented binary WebSocket message."""
+"""First octet of an unfragmented binary WebSocket message."""
 
 _ZEROS = re.compile(rb"\0+")
 
 
 @compiled.where_possible
 def scan_2(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
-    """Scan 2.0 and 3.x frames from `data[at]` on (wire.md 4.2, 6); `base` is the stream offset of `data[0]`.
+    """Scan 2.0 and 3.x frames (wire.md 4.2, 6); `data[0]` has the stream offset `base`.
 
-    Returns the index of the first header not consumed; it lies after the end of `data` if the last body is incomplete.
+    Returns the index of the first header not consumed, after the end of `data` if the last body is incomplete.
     """
     number = int.from_bytes
     length = len(data)
@@ -62,7 +62,7 @@ def scan_2(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
 
 
 def is_part_of_header(data: bytes, at: int) -> bool:
-    """Whether `scan_2` stopped at `data[at]` because the header is incomplete, and the octets available are plain."""
+    """Whether `scan_2` stopped at an incomplete header whose available octets are plain."""
     flags = data[at]
     return flags <= LONG | MORE and len(data) - at < (9 if flags & LONG else 2)
 
@@ -70,10 +70,10 @@ def is_part_of_header(data: bytes, at: int) -> bool:
 def scan_1(
     data: bytes, at: int, base: int, columns: FrameColumns, habit: bool, zeros: Runs | None = None, before: int = 0
 ) -> int:
-    """Scan 1.0 frames (wire.md 3.1), like `scan_2`; `habit`: flags 7E and 7F have been reported already (D40).
+    """Scan 1.0 frames (wire.md 3.1) like `scan_2`; `habit`: flags 7E and 7F have been reported already (D40).
 
-    `zeros` receives the lengths of 0 between messages; if None, the scanner stops at them. `before` are the flags of
-    the previous frame.
+    `zeros` receives lengths of 0 between messages; if None, the scanner stops at them. `before`: flags of the previous
+    frame.
     """
     number = int.from_bytes
     plain = (0x00, 0x01, 0x7E, 0x7F) if habit else (0x00, 0x01)
@@ -110,9 +110,9 @@ def scan_1(
 
 
 class OtherFrames(NamedTuple):
-    """Whole WebSocket frames between messages that carry no ZMTP and have no other fault.
+    """Faultless WebSocket frames between messages that carry no ZMTP.
 
-    `findings` are the ids to count for frames that may be skipped, by their first octet.
+    `findings` are the ids for frames that may be skipped, by their first octet.
     """
 
     findings: Mapping[int, str]
@@ -125,7 +125,7 @@ def scan_zws(
 ) -> int:
     """Scan WebSocket messages of one plain ZWS frame each (wire.md 12), like `scan_2`, without their masks.
 
-    `masks`: the sender must mask. `others` receives the skipped frames. `before` are the flags of the previous frame.
+    `masks`: the sender must mask. `others` receives skipped frames. `before`: flags of the previous frame.
     """
     number = int.from_bytes
     high, key = (0x80, 4) if masks else (0, 0)
@@ -176,7 +176,6 @@ def scan_zws(
 
 
 def end_of_zeros(data: bytes, at: int) -> int:
-    """Return the index after the zeros that start at `data[at]`."""
     run = _ZEROS.match(data, at)
     return at if run is None else run.end()
 
@@ -184,7 +183,7 @@ def end_of_zeros(data: bytes, at: int) -> int:
 def scan_curve(data: bytes, at: int, base: int, columns: FrameColumns, nonce: int) -> tuple[int, int]:
     """Scan CURVE MESSAGEs in message frames (wire.md 8.3), like `scan_2`, while their nonces increment from `nonce`.
 
-    Also returns the next expected nonce. The name and nonce of each body must be available.
+    Also returns the next expected nonce. Name and nonce of each body must be available.
     """
     number = int.from_bytes
     head = number(MESSAGE_NAME + bytes(8), "big") + nonce  # name and nonce as one number, incremented for each frame

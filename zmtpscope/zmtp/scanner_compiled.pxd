@@ -1,4 +1,4 @@
-"""Read plain frames of 2.0 and 3.x for all compiled code, without the interpreter (`nogil`)."""
+"""Read plain frames of 2.0 and 3.x without the interpreter (`nogil`), for all compiled code."""
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
@@ -16,7 +16,7 @@ cdef struct Frame:
 
 
 cdef inline bint read_plain_header(const uint8_t *octets, uint64_t length, uint64_t at, Frame *frame) noexcept nogil:
-    """Read the header at `octets[at]`, where `at` is at most `length`; return whether it is complete and plain."""
+    """Read the header at `octets[at]`, `at` at most `length`; return whether it is complete and plain."""
     cdef int place
     if length - at < HEADER_OF_SHORT or octets[at] > HIGHEST:
         return False
@@ -41,10 +41,10 @@ cdef inline Py_ssize_t read_plain_frames(
     Py_ssize_t count,
     Py_ssize_t room,
 ) noexcept nogil:
-    """Read the frames from `octets[at]` on into `columns` (header, body, size, flags), and return the new row count.
+    """Read frames from `octets[at]` on into `columns` (header, body, size, flags); return the new row count.
 
-    The columns have `count` rows already, and `room` in total. Values are indices into `octets` plus `base`. `at`
-    becomes the index of the first header not read, after `length` if the last body is incomplete.
+    The columns have `count` of `room` rows. Values are indices into `octets` plus `base`. `at` becomes the index of the
+    first header not read, after `length` if the last body is incomplete.
     """
     cdef Frame frame
     while count < room and at[0] < length and read_plain_header(octets, length, at[0], &frame):
@@ -58,6 +58,6 @@ cdef inline Py_ssize_t read_plain_frames(
 
 
 cdef inline bint is_part_of_header(const uint8_t *octets, uint64_t length, uint64_t at) noexcept nogil:
-    """Whether a header was not read because it is incomplete; the octets available are plain."""
+    """Whether a header is incomplete, and its available octets are plain."""
     cdef uint64_t header = HEADER_OF_LONG if octets[at] & LONG else HEADER_OF_SHORT
     return octets[at] <= HIGHEST and length - at < header

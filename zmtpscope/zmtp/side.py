@@ -1,7 +1,6 @@
 """One side of a connection: parses octets into frames (columns) and events.
 
-A scanner reads plain message frames. Any other unit is read by the careful reader, then the scanner continues
-(decisions/core.md).
+A scanner reads plain message frames, the careful reader any other unit (decisions/core.md).
 """
 
 from __future__ import annotations
@@ -30,18 +29,17 @@ def _first_regime(form: Form, version: str | None) -> Regime:
 
 
 class SideReader(CarefulReader):
-    """Reads the units of one side whose greeting form is decided.
+    """Reads the units of a side whose greeting form is decided.
 
-    Pass octets to `read`; get rows and events from `drain`. Octets from `position` on must be passed again together
-    with the next ones, unless the side is `opaque` or `broken`.
+    Pass octets to `read`; get rows and events from `drain`. Pass octets from `position` on again with the next ones,
+    unless the side is `opaque` or `broken`.
     """
 
     moves: list[tuple[int, bytes]] | None = None
-    """Octets to move within the stream before anything else is done with it (`zmtpscope.zmtp.zws_side`): stream offset
-    and octets."""
+    """(stream offset, octets) to move within the stream before anything else uses it (`zmtpscope.zmtp.zws_side`)."""
 
     shared = 0
-    """Octets of control frames inside messages that were read; both events and messages contain them."""
+    """Octets of control frames inside messages: both events and messages contain them."""
 
     def __init__(self, form: Form, version: str | None, *, offset: int = 0) -> None:
         self._enter(_first_regime(form, version), offset)
@@ -58,7 +56,7 @@ class SideReader(CarefulReader):
         mechanism: str | None = None,
         socket_type: str | None = None,
     ) -> SideReader:
-        """Create a reader for a side whose greeting was not captured, from a frame boundary in its traffic."""
+        """Create a reader that starts at a frame boundary in the traffic, without the greeting."""
         side = cls.__new__(cls)
         known = socket_type if socket_type in PEERS else None
         side._enter(regime(framing, version, mechanism, Phase.TRAFFIC, socket_type=known), offset)
@@ -69,21 +67,21 @@ class SideReader(CarefulReader):
 
     @property
     def greeting_end(self) -> int | None:
-        """The stream offset after the current greeting, if its form has a fixed size."""
+        """Stream offset after the greeting, if its form has a fixed size."""
         now = self.regime
         fixed = now.phase is Phase.GREETING and now.form is Form.GREETING_3
         return self.position + GREETING_3_SIZE if fixed else None
 
     @property
     def has_no_boxes(self) -> bool:
-        """Whether the side is known to use another mechanism than CURVE."""
+        """Whether the mechanism is known, and is not CURVE."""
         if self.mechanism is None:
             return not (self._undecided or self.regime.greets)
         return self.mechanism != "CURVE"
 
     @property
     def handshake_done(self) -> bool:
-        """Whether the side has sent its own last handshake command."""
+        """Whether the side has sent its last handshake command."""
         return self._handshake.done
 
     @property
@@ -92,11 +90,11 @@ class SideReader(CarefulReader):
 
     @property
     def role(self) -> str | None:
-        """The role in the security handshake, "client" or "server", once a command shows it."""
+        """ "client" or "server", once a command shows it."""
         return self._handshake.role
 
     def read(self, data: bytes, base: int) -> None:
-        """Read every unit that is complete; `data[0]` has the stream offset `base`, at most `position`."""
+        """Read all complete units; `data[0]` has the stream offset `base`, at most `position`."""
         length = len(data)
         self.wanted = 0
         while self.broken is None and not self.opaque and self.position - base < length:
@@ -122,12 +120,11 @@ class SideReader(CarefulReader):
         )
 
     def resume(self, position: int, *, message_open: bool) -> None:
-        """Continue at `position`, after message frames read elsewhere; the last of them had MORE if `message_open`."""
+        """Continue after message frames read elsewhere; `message_open`: the last had MORE."""
         self._handshake.traffic = self._handshake.traffic or position > self.position
         self.position, self.message_open = position, message_open
 
     def drain_skipped(self) -> list[Skipped]:
-        """Return the octets skipped since the last call, in order."""
         skipped, self.skipped = self.skipped, []
         return skipped
 
@@ -136,7 +133,7 @@ class SideReader(CarefulReader):
         return moves or []
 
     def resynchronise(self, offset: int) -> None:
-        """Continue at `offset`, the next unit after lost octets. An open message is discarded."""
+        """Continue at the next unit after lost octets. An open message is discarded."""
         self.position = offset
         self.broken = None
         self.message_open = False
@@ -148,7 +145,7 @@ class SideReader(CarefulReader):
             self._change(phase=Phase.TRAFFIC)
 
     def finish(self, stop: int) -> None:
-        """Add the findings for a stream that ended at `stop` without missing octets."""
+        """Add the findings for a stream that ended without missing octets."""
         if self.opaque or self.broken is not None:
             return
         if self.regime.greets:
@@ -189,7 +186,7 @@ class SideReader(CarefulReader):
             self._handshake.traffic = True
 
     def _skip_runs(self, zeros: Runs) -> None:
-        """Count the units of length 0 that the scanner skipped between messages, and record their offsets."""
+        """Count the units of length 0 between messages, and record their offsets."""
         self._tally.repeat("ZMTP10-FRAME-01", sum(zeros.stops) - sum(zeros.starts), zeros.stops[-1] - 1)
         place = zeros.starts[0], zeros.stops[-1]
         self.skipped.append(Skipped(*place, LENGTH_0, single=False, between_units=True, runs=zeros))

@@ -1,9 +1,9 @@
-"""Socket types: names, ZMTP 2.0 codes, and valid pairs (wire.md 4.1, 10.6)."""
+"""Socket types: names, ZMTP 2.0 codes, valid pairs (wire.md 4.1, 10.6)."""
 
 from __future__ import annotations
 
 CODES = ("PAIR", "PUB", "SUB", "REQ", "REP", "DEALER", "ROUTER", "PULL", "PUSH", "XPUB", "XSUB", "STREAM")
-"""Socket types by their code in a 2.0 greeting; codes above 8 are not in the specification, but implemented (D24)."""
+"""Indexed by the code in a 2.0 greeting; codes above 8 are implemented, but not specified (D24)."""
 
 HIGHEST_SPECIFIED_CODE = 8
 
@@ -28,52 +28,51 @@ PEERS: dict[str, frozenset[str]] = {
     "PEER": frozenset({"PEER"}),
     "CHANNEL": frozenset({"CHANNEL"}),
 }
-"""Every socket type that can be used over TCP, with the types it may be connected to."""
+"""Socket types over TCP, with the types that each may be connected to."""
 
 USUAL_PARTNERS = {
     **{one: next(iter(others)) for one, others in PEERS.items() if len(others) == 1},
     **dict.fromkeys(("PUB", "XPUB"), "SUB"),
     **dict.fromkeys(("SUB", "XSUB"), "PUB"),
 }
-"""The assumed type of the other side if only one is known.
+"""The other side's socket type, assumed if only one is known.
 
-It is the only valid type, or SUB or PUB, whose wire format XSUB and XPUB share. Other types have several different
-peers (REP: REQ and DEALER), so nothing is assumed.
+It is the only valid type, or SUB or PUB, whose wire format XSUB and XPUB share. Types with several different peers
+(REP: REQ and DEALER) are missing.
 """
 
 DRAFT = frozenset({"CLIENT", "SERVER", "RADIO", "DISH", "SCATTER", "GATHER", "PEER", "CHANNEL"})
-"""Types that ZMTP 3.0 does not define."""
+"""Not in ZMTP 3.0."""
 
 PUBLISHERS = frozenset({"PUB", "XPUB"})
 SUBSCRIBERS = frozenset({"SUB", "XSUB"})
 
 PUBLISHERS_AND_RADIO = PUBLISHERS | {"RADIO"}
 SUBSCRIBERS_AND_DISH = SUBSCRIBERS | {"DISH"}
-"""Types that subscribe to topics (prefixes of messages), and DISH, which joins groups."""
+"""Types that subscribe, and DISH, which joins groups."""
 
 ONLY_SEND = frozenset({"PUB", "PUSH", "RADIO", "SCATTER"})
 ONLY_RECEIVE = frozenset({"SUB", "PULL", "DISH", "GATHER"})
-"""Types whose messages travel in one direction (wire.md 10.1, 10.5); subscriptions and groups are not messages."""
+"""Their messages travel in one direction (wire.md 10.1, 10.5); subscriptions and groups are not messages."""
 
 SINGLE_PART = ("CLIENT", "SERVER", "DISH", "SCATTER", "GATHER", "PEER", "CHANNEL")
-"""Types that send single-part messages only (wire.md 10.5); RADIO sends two frames, the group and the body."""
+"""Single-part messages only (wire.md 10.5); RADIO sends two frames, group and body."""
 
 REQUEST_ID_SIZE = 4
 """Octets of the optional request id that libzmq sends before the delimiter (wire.md 10.1)."""
 
 IDENTIFIED = frozenset({"REQ", "DEALER", "ROUTER"})
-"""Types whose Identity is used by a ROUTER (wire.md 7.2)."""
+"""A ROUTER uses their Identity (wire.md 7.2)."""
 
 
 LARGEST_IDENTITY = 255
-"""Maximum size in octets of an identity, in every version."""
+"""In octets, in every version."""
 
 
 def may_meet(one: str, other: str) -> bool:
-    """Whether sockets of these two types may be connected; False for unknown types."""
     return other in PEERS.get(one, ())
 
 
 def name_of_code(code: int) -> str:
-    """Return the name of a 2.0 socket type code, `unknown (N)` above 11."""
+    """Codes above 11 are `unknown (N)`."""
     return CODES[code] if code < len(CODES) else f"unknown ({code})"

@@ -1,4 +1,4 @@
-"""Limit repeated findings of one side: of a million equal ones, ten are emitted and the rest counted."""
+"""Limit repeated findings of one side."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from zmtpscope.zmtp.reader import Finding
 
 STORED = 10
-"""Maximum number of findings per id to emit; further ones are counted."""
+"""Findings to emit for each id; further ones are counted."""
 
 
 class Tally:
-    """Counts the findings of remarks, and remembers the habits reported.
-
-    `repeats`: for each id with more than `STORED` findings, the number of further ones and the last stream offset.
-    """
+    """`repeats`: for each id above `STORED`, the number of further findings and the last stream offset."""
 
     __slots__ = ("_habits", "_raised", "repeats")
 
@@ -24,22 +21,20 @@ class Tally:
         self._habits: set[str] = set()
 
     def first_time(self, habit: str) -> bool:
-        """Whether a habit (an implementation's deviation on every frame) occurs for the first time."""
+        """Note a habit (an implementation's deviation on every frame); return whether it is new."""
         if habit in self._habits:
             return False
         self._habits.add(habit)
         return True
 
     def noted(self, habit: str) -> bool:
-        """Whether a habit has occurred before."""
         return habit in self._habits
 
     def keep(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-        """Count findings and return the ones to emit."""
         return tuple([finding for finding in findings if self._count(finding.id, 1, finding.start)])
 
     def repeat(self, finding: str, times: int, last: int) -> None:
-        """Count a finding that is already in `repeats` `times` more times; `last` is the last stream offset."""
+        """Count a finding that is already in `repeats` again; `last` is its stream offset."""
         self._count(finding, times, last)
 
     def _count(self, finding: str, times: int, last: int | None) -> bool:

@@ -1,4 +1,4 @@
-"""Commands after the handshake, equal in all mechanisms: subscriptions, heartbeats, groups (wire.md 10.2 to 10.4)."""
+"""Subscriptions, heartbeats and groups, equal in all mechanisms (wire.md 10.2 to 10.4)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from zmtpscope.zmtp.regime import Phase, Regime
 from zmtpscope.zmtp.socket_types import SUBSCRIBERS
 
 LARGEST_CONTEXT = 16
-"""Maximum context of a PING in octets that its PONG repeats; libzmq truncates a longer context to it (wire.md 10.3)."""
+"""Octets of context that a PONG repeats; libzmq truncates a longer one (wire.md 10.3)."""
 LARGEST_GROUP = 255
 WRAPPING_TTL = 656
-"""Smallest TTL, in tenths of a second, that overflows in libzmq (D10)."""
+"""Smallest TTL that overflows in libzmq (D10), in tenths of a second."""
 
 
 def read_topic(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse SUBSCRIBE or CANCEL: the topic."""
     if regime.version == "3.0":
         reader.finding("ZMTP30-SUB-01", *reader.name_span)
     if regime.socket_type is not None and regime.socket_type not in SUBSCRIBERS:
@@ -26,7 +25,7 @@ def read_topic(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def read_ping(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse PING: TTL in tenths of a second, context."""
+    """TTL in tenths of a second, context."""
     start = reader.offset
     try:
         ttl = reader.u16("zmtp.ping.ttl")
@@ -40,7 +39,6 @@ def read_ping(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def read_context(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse PONG, or the end of PING: the context."""
     start = reader.offset
     context = fields["context"] = reader.rest("zmtp.ping.context")
     if len(context) > LARGEST_CONTEXT:
@@ -48,14 +46,12 @@ def read_context(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def read_group_name(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse JOIN or LEAVE: the group."""
     if regime.socket_type not in (None, "DISH"):
         reader.finding("ZMTP31-GROUP-04", *reader.name_span)
     fields["group"] = read_group(reader, reader.left)
 
 
 def read_group(reader: Reader, length: int) -> str:
-    """Parse a group name of a command or a RADIO message."""
     start = reader.offset
     group = reader.text("zmtp.group", length)
     if length > LARGEST_GROUP:

@@ -1,7 +1,7 @@
 """A compressed trie over octets: counted names, matched by prefix.
 
-A lookup takes as many steps as there are branches on its path, regardless of the other names. Only standard types and
-at most two nodes per name are used, so the memory that a hostile side can occupy is known (`size`).
+A lookup takes as many steps as its path has branches. Only standard types and at most two nodes per name are used, so
+the memory that a hostile side can occupy is known (`size`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 NODE_COST = 240
-"""Memory of a node in octets, without its label: measured averages are 90 to 280, depending on the names."""
+"""Octets of a node without its label: measured averages are 90 to 280."""
 
 
 class _Node:
@@ -17,16 +17,14 @@ class _Node:
 
     def __init__(self, label: bytes, count: int) -> None:
         self.label = label
-        """The octets between the parent node and this one."""
+        """Octets between the parent node and this one."""
         self.count = count
-        """How often the name that ends at this node was added."""
+        """How often the name that ends here was added."""
         self.children: dict[int, _Node] | None = None
-        """Child nodes by the first octet of their labels."""
+        """By the first octet of their labels."""
 
 
 class Trie:
-    """Names (octets), each with a count of at least 1."""
-
     __slots__ = ("_labels", "_nodes", "_root")
 
     def __init__(self) -> None:
@@ -34,7 +32,6 @@ class Trie:
         self._nodes = self._labels = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield all names, in arbitrary order."""
         waiting = [(b"", self._root)]
         while waiting:
             above, node = waiting.pop()
@@ -48,7 +45,6 @@ class Trie:
         return self._labels + self._nodes * NODE_COST
 
     def add(self, name: bytes) -> None:
-        """Add one to the count of `name`."""
         node, at = self._root, 0
         while at < len(name):
             if node.children is None:
@@ -66,7 +62,7 @@ class Trie:
         node.count += 1
 
     def remove(self, name: bytes) -> None:
-        """Subtract one from the count of `name`. Raises `KeyError` if it is not in the trie."""
+        """Raises `KeyError` for an unknown name."""
         path = self._path(name)
         if not path or not path[-1].count:
             raise KeyError(name)
@@ -81,12 +77,11 @@ class Trie:
             self._join(path[-1], node)
 
     def count(self, name: bytes) -> int:
-        """Return the count of `name`, or 0."""
         path = self._path(name)
         return path[-1].count if path else 0
 
     def has_prefix_of(self, name: bytes) -> bool:
-        """Whether `name` starts with one of the names, or equals it."""
+        """Whether `name` starts with one of the names."""
         node, at, size = self._root, 0, len(name)
         while not node.count:
             children = node.children
@@ -124,7 +119,7 @@ class Trie:
             node = child
 
     def _path(self, name: bytes) -> list[_Node]:
-        """Return the nodes from the root to the end of `name`, or an empty list if there is no such path."""
+        """Return the nodes from the root to the end of `name`; empty if there is no such path."""
         path, at = [self._root], 0
         while at < len(name):
             children = path[-1].children
@@ -136,7 +131,7 @@ class Trie:
         return path
 
     def _split(self, node: _Node, at: int) -> _Node:
-        """Split the label of `node` at index `at`, and return the new node above it."""
+        """Split a label; return the new upper node."""
         middle = _Node(node.label[:at], 0)
         node.label = node.label[at:]
         middle.children = {node.label[0]: node}
@@ -154,7 +149,7 @@ class Trie:
             above.children = dict(children) if left else None
 
     def _join(self, above: _Node, node: _Node) -> None:
-        """Merge `node` with its only child if no name ends at it."""
+        """Merge `node` with its only child, unless a name ends at it."""
         if node.count or node.children is None or len(node.children) > 1:
             return
         (child,) = node.children.values()

@@ -1,5 +1,3 @@
-"""Shared parts of the readers: frames as columns, events, and checks of single frames."""
-
 from __future__ import annotations
 
 from zmtpscope.zmtp import content
@@ -12,18 +10,18 @@ from zmtpscope.zmtp.tally import Tally
 
 
 class UnitReader:
-    """Reads the units of one side under its current `regime`; get rows and events from `drain`."""
+    """Reads the units of one side; get rows and events from `drain`."""
 
     regime: Regime
     message_open = False
-    """Whether the last message frame had MORE."""
+    """The last message frame had MORE."""
     socket_type: str | None = None
     identity: str | None = None
 
     def _enter(self, first: Regime, offset: int) -> None:
         self.regime = first
         self.regimes = [(offset, first)]
-        """Regimes with the stream offset from which each applies."""
+        """Each applies from its stream offset."""
         self.frames = FrameColumns()
         self.events: list[Event] = []
         self._tally = Tally()
@@ -40,11 +38,11 @@ class UnitReader:
 
     @property
     def repeats(self) -> dict[str, tuple[int, int | None]]:
-        """For findings in more than `STORED` remarks: the number of further ones and the last stream offset."""
+        """For each id above `STORED`: the number of further findings and the last stream offset."""
         return self._tally.repeats
 
     def _read_content(self, reader: Reader, flags: int, size: int, kind: Kind, inside: bool) -> int:
-        """Parse the body of a message frame that has a format; return the flag for `FrameColumns.flags`, or 0."""
+        """Parse a body with a format; return the flag for `FrameColumns.flags`, or 0."""
         mark = 0
         fields: Fields = {}
         if kind == "subscription":
@@ -59,7 +57,6 @@ class UnitReader:
         return mark
 
     def _judge_traffic(self, reader: Reader, name: str, fields: Fields) -> None:
-        """Update the side by a command of traffic."""
         if name in ("PING", "PONG"):
             if self.regime.version == "3.0" and self._tally.first_time("ZMTP31-PING-05"):
                 reader.finding("ZMTP31-PING-05", *reader.name_span)

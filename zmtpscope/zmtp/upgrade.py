@@ -1,4 +1,4 @@
-"""The HTTP upgrade that opens a ZWS connection (wire.md 12, RFC 6455 section 4): parse, build, and evaluate."""
+"""The HTTP upgrade that opens a ZWS connection (wire.md 12, RFC 6455 section 4)."""
 
 from __future__ import annotations
 
@@ -14,23 +14,21 @@ from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.websocket import HEAD_END
 
 VERSION = "zws-2.0"
-"""The version in force on a connection that was upgraded to ZWS 2.0."""
 
 LARGEST_HEAD = 16 << 10
-"""Maximum size in octets of an HTTP head; a larger one is not an upgrade to ZWS."""
+"""Maximum octets of an HTTP head; a larger one is not an upgrade to ZWS."""
 
 REQUEST_START, RESPONSE_START = b"GET ", b"HTTP/1."
 SWITCHING = re.compile(rb"HTTP/1\.[0-9] 101(?: .*)?")
 LINE_END = b"\r\n"
 PROTOCOLS = b"sec-websocket-protocol"
 SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie", b"set-cookie"})
-"""Headers whose values are secret."""
 
 SUB_PROTOCOL = re.compile(rb"ZWS2\.0(?:/([A-Z0-9._+-]{1,20}))?")
-"""Matches the protocol name, with the security mechanism if there is one."""
+"""With the security mechanism, if there is one."""
 
 ACCEPT_SUFFIX = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-"""Appended to the key of a request before it is hashed (RFC 6455, 4.2.2)."""
+"""Appended to the request's key before it is hashed (RFC 6455, 4.2.2)."""
 
 
 class Token(NamedTuple):
@@ -41,26 +39,23 @@ class Token(NamedTuple):
 
     @property
     def is_zws(self) -> bool:
-        """Whether it is ZWS 2.0, with any mechanism or none."""
+        """ZWS 2.0 with any mechanism or none."""
         return SUB_PROTOCOL.fullmatch(self.octets) is not None
 
     @property
     def mechanism(self) -> str | None:
-        """The mechanism in its name; None if ZWS is used without one."""
+        """None if ZWS is used without one."""
         match = SUB_PROTOCOL.fullmatch(self.octets)
         return None if match is None or match[1] is None else match[1].decode("ascii")
 
 
 class Head(NamedTuple):
-    """An HTTP head: its first line, whether it asks for or grants a WebSocket, and its sub-protocols."""
-
     first_line: bytes
     is_websocket: bool
     protocols: tuple[Token, ...]
 
     @property
     def zws(self) -> Token | None:
-        """The first sub-protocol that is ZWS, or None."""
         return next((token for token in self.protocols if token.is_zws), None)
 
     @property
@@ -69,16 +64,13 @@ class Head(NamedTuple):
 
     @property
     def chosen(self) -> Token | None:
-        """The sub-protocol chosen by a response that switches protocols, if it is ZWS."""
+        """The sub-protocol of a response that switches protocols, if it is ZWS."""
         switches = self.is_websocket and SWITCHING.fullmatch(self.first_line) is not None
         return self.zws if switches and len(self.protocols) == 1 else None
 
 
 def read_head(reader: Reader, first_line: str) -> Head:
-    """Parse an HTTP head up to its empty line; `first_line` is the field name of its first line.
-
-    Raises `Cut` if it is incomplete.
-    """
+    """Parse an HTTP head up to its empty line; `first_line` is a field name. Raises `Cut` if it is incomplete."""
     end = reader.data.find(HEAD_END, reader.position, min(reader.stop, reader.position + LARGEST_HEAD))
     if end < 0:
         reader.rest("http.head")
@@ -103,7 +95,7 @@ def read_head(reader: Reader, first_line: str) -> Head:
 
 
 def _read_line(reader: Reader, name: str) -> bytes:
-    """Read the rest of a line; the line end belongs to its octets, not to its value."""
+    """Read a line; the field covers its line end, the value does not."""
     line = _line(reader)
     reader.octets(name, len(line) + len(LINE_END))
     reader.show(to_text(line))
@@ -111,22 +103,20 @@ def _read_line(reader: Reader, name: str) -> bytes:
 
 
 def _line(reader: Reader) -> bytes:
-    """Return the rest of the line without reading it."""
     return reader.data[reader.position : reader.data.index(LINE_END, reader.position)]
 
 
 def _tokens(value: bytes, start: int) -> list[Token]:
-    """Split the comma-separated list `value`, whose first octet is at stream offset `start`."""
+    """Split a comma-separated list at stream offset `start`."""
     return [Token(match[0], start + match.start()) for match in re.finditer(rb"[^\s,]+", value)]
 
 
 def read_request(reader: Reader, fields: Fields) -> None:
-    """Parse the request: the first ZWS offer counts as the announced mechanism."""
+    """The first ZWS offer counts as the announced mechanism."""
     _announce(fields, read_head(reader, "http.request_line").zws)
 
 
 def read_response(reader: Reader, fields: Fields) -> None:
-    """Parse the response: the chosen mechanism."""
     _announce(fields, read_head(reader, "http.status_line").chosen)
 
 
@@ -139,8 +129,8 @@ def _announce(fields: Fields, token: Token | None) -> None:
 class Upgrade(NamedTuple):
     """The outcome of an upgrade that offers ZWS.
 
-    `client` is the side that asked. `chosen` is None if ZWS was not chosen, `request` or `response` is None if that
-    side's octets are missing.
+    `client` is the side that asked. `chosen` is None if ZWS was not chosen; `request` or `response` if that side's
+    octets are missing.
     """
 
     client: int
@@ -150,7 +140,7 @@ class Upgrade(NamedTuple):
 
 
 def find_upgrade(prefixes: Sequence[bytes], *, over: bool = False) -> Upgrade | bool:
-    """Find an upgrade in the first octets of both sides; True: more octets are needed to decide; False: there is none.
+    """Find an upgrade in the first octets of both sides; True: more octets are needed; False: there is none.
 
     `over`: no more octets will arrive, so one side is sufficient.
     """
@@ -163,12 +153,11 @@ def find_upgrade(prefixes: Sequence[bytes], *, over: bool = False) -> Upgrade | 
 
 
 def _begins(octets: bytes, start: bytes) -> bool:
-    """Whether the octets are not empty, and start with `start` or with a part of it."""
+    """Whether the octets start with `start` or are a part of it, and not empty."""
     return bool(octets) and start.startswith(octets[: len(start)])
 
 
 def _between(client: int, asked: bytes, answered: bytes, over: bool) -> Upgrade | bool:
-    """Evaluate the upgrade between a possible request and a possible response."""
     request, response = _whole(asked), _whole(answered)
     if request is not None and (not request.is_websocket or request.zws is None):
         return False
@@ -177,13 +166,13 @@ def _between(client: int, asked: bytes, answered: bytes, over: bool) -> Upgrade 
     too_large = (request is None and len(asked) >= LARGEST_HEAD) or (response is None and len(answered) >= LARGEST_HEAD)
     if not over or too_large:
         return not too_large
-    if request is not None:  # the choice was not captured, and most likely is the first offer
+    if request is not None:  # the choice was not captured; most likely it is the first offer
         return Upgrade(client, request.zws, request, None)
     return response is not None and response.chosen is not None and Upgrade(client, response.chosen, None, response)
 
 
 def _whole(octets: bytes) -> Head | None:
-    """Parse the head at the start of the octets; return None if it is incomplete."""
+    """Parse a head; None if it is incomplete."""
     try:
         return read_head(Reader(octets, 0, len(octets), 0), "")
     except Cut:
@@ -191,14 +180,13 @@ def _whole(octets: bytes) -> Head | None:
 
 
 def asks_for_websocket(octets: bytes) -> Head | None:
-    """Return the head of a request for a WebSocket, with any sub-protocol; None if it is not one."""
+    """Return the head if it asks for a WebSocket, with any sub-protocol."""
     head = _whole(octets) if octets.startswith(REQUEST_START) else None
     return head if head is not None and head.is_websocket else None
 
 
 def plain_websocket(prefixes: Sequence[bytes]) -> tuple[int, str] | None:
-    """Return the side that asks for a WebSocket without ZWS, and the status line of the answer; None if there is
-    none."""
+    """Return the side that asks for a WebSocket without ZWS, and the status line of the answer; or None."""
     for client in (0, 1):
         asked = asks_for_websocket(prefixes[client])
         if asked is not None and asked.zws is None:
@@ -208,7 +196,7 @@ def plain_websocket(prefixes: Sequence[bytes]) -> tuple[int, str] | None:
 
 
 def begins_like_an_upgrade(octets: bytes) -> bool:
-    """Whether the octets are a whole head that offers or chooses ZWS; nothing else starts like that by chance."""
+    """Whether a whole head offers or chooses ZWS; nothing else starts like that by chance."""
     if not octets.startswith((REQUEST_START, RESPONSE_START)):
         return False
     head = _whole(octets)
@@ -216,7 +204,7 @@ def begins_like_an_upgrade(octets: bytes) -> bool:
 
 
 def build_request(path: str, host: str, key: bytes, offers: Sequence[str]) -> bytes:
-    """Build a request for ZWS; `key` must have 16 octets, and should be random."""
+    """`key` must have 16 octets, and should be random."""
     return _build_head(
         f"GET {path} HTTP/1.1",
         {

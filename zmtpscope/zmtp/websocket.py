@@ -1,4 +1,4 @@
-"""WebSocket frames (RFC 6455, section 5): parse and build their headers, and remove the masks from a stream."""
+"""WebSocket frames (RFC 6455, section 5)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from zmtpscope.zmtp.reader import Cut, Reader
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 CONTROL = 8
-"""The lowest opcode of control frames, which may occur between the fragments of a message."""
+"""The lowest opcode of control frames, which may separate the fragments of a message."""
 
 LARGEST_CONTROL = 125
-"""Maximum payload in octets of a control frame."""
+"""Maximum payload in octets."""
 
 FINAL, RESERVED, OPCODE = 0x80, 0x70, 0x0F
 MASKED, LENGTH = 0x80, 0x7F
@@ -19,18 +19,17 @@ FIRST_BITS = (("websocket.final", FINAL), ("websocket.reserved", RESERVED), ("we
 SECOND_BITS = (("websocket.masked", MASKED), ("websocket.length.short", LENGTH))
 
 EXTENDED = {126: 2, 127: 8}
-"""Values of the short length that announce an extended length, with its size in octets."""
+"""Octets of the extended length, by the short length that announces it."""
 
 KEY_SIZE = 4
 LARGEST_HEADER = 2 + 8 + KEY_SIZE
 
 HEAD_END = b"\r\n\r\n"
-"""The end of the HTTP head before the frames of each side."""
+"""End of the HTTP head, after which frames start."""
 
 
 class FrameHeader(NamedTuple):
-    """The header of a frame: payload `size` in octets, the three `reserved` bits as a number, and whether the size has
-    its `shortest` form."""
+    """Payload `size` in octets, the three `reserved` bits as a number, and whether the size has its `shortest` form."""
 
     final: bool
     reserved: int
@@ -41,12 +40,12 @@ class FrameHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether this is a close, a ping, a pong, or an opcode reserved for further control frames."""
+        """Close, ping, pong, or an opcode reserved for further control frames."""
         return self.opcode >= CONTROL
 
 
 def read_frame_header(reader: Reader) -> FrameHeader:
-    """Parse the header of a frame, its masking key included. Raises `Cut` if it is incomplete."""
+    """The header includes the masking key. Raises `Cut` if it is incomplete."""
     start = reader.offset
     first = reader.u8("websocket.flags")
     reader.bits(FIRST_BITS)
@@ -68,7 +67,7 @@ def read_frame_header(reader: Reader) -> FrameHeader:
 
 
 def build_websocket_frame(payload: bytes, opcode: int = BINARY, *, key: bytes = b"", final: bool = True) -> bytes:
-    """Build one frame; with a `key` of four octets its payload is masked."""
+    """A `key` of four octets masks the payload."""
     size = len(payload)
     short = size if size < 126 else 126 if size <= 0xFFFF else 127
     length = bytes([MASKED * bool(key) | short]) + size.to_bytes(EXTENDED.get(short, 1), "big")[short < 126 :]
@@ -81,7 +80,6 @@ def masked(octets: bytes, key: bytes) -> bytes:
 
 
 def repeated(key: bytes, size: int) -> bytes:
-    """Repeat the key up to `size` octets."""
     return (key * (size // KEY_SIZE + 1))[:size]
 
 
@@ -93,8 +91,8 @@ def combined(octets: bytes, masks: bytes) -> bytes:
 class Unmasking:
     """Removes the masks from the stream of one side, in place: headers and keys stay, so every octet keeps its offset.
 
-    The stream starts with an HTTP head, up to the first empty line. Pass the octets to `feed` in order, and to `skip`
-    the number of octets lost inside a payload. Only an incomplete header is stored.
+    The stream starts with an HTTP head. Pass the octets to `feed` in order, and to `skip` the number of octets lost
+    inside a payload. Only an incomplete header is stored.
     """
 
     __slots__ = ("_in_head", "_key", "_left", "_start")
@@ -102,14 +100,14 @@ class Unmasking:
     def __init__(self) -> None:
         self._in_head = True
         self._start = b""
-        """The start of an incomplete header, or the last octets of the HTTP head so far."""
+        """An incomplete header, or the last octets of the HTTP head so far."""
         self._left = 0
-        """Remaining octets of the current payload."""
+        """Octets left of the current payload."""
         self._key = b""
-        """The masking key of the current payload, rotated to the next octet; empty if it is not masked."""
+        """The masking key, rotated to the next octet; empty if the payload is not masked."""
 
     def feed(self, octets: bytes) -> bytes:
-        """Return the next octets of the stream without their masks."""
+        """Return the octets without their masks."""
         at = self._pass_head(octets) if self._in_head else 0
         length = len(octets)
         masks: list[bytes] = []
@@ -130,14 +128,13 @@ class Unmasking:
         return combined(octets, b"".join(masks))
 
     def skip(self, count: int) -> None:
-        """Skip `count` octets of the current payload."""
         self._left -= count
         if self._left:
             turn = count % KEY_SIZE
             self._key = self._key[turn:] + self._key[:turn]
 
     def _pass_head(self, octets: bytes) -> int:
-        """Return how many of the octets belong to the HTTP head."""
+        """Return how many octets belong to the HTTP head."""
         seen = self._start + octets
         end = seen.find(HEAD_END)
         if end < 0:
@@ -148,7 +145,7 @@ class Unmasking:
         return stop
 
     def _pass_header(self, octets: bytes, at: int) -> int:
-        """Return the index after the header that starts or continues at `octets[at]`, or after its available part."""
+        """Return the index after the header, or after its available part."""
         if self._start or len(octets) - at < LARGEST_HEADER:
             return at + self._read_header(octets[at : at + LARGEST_HEADER])
         second = octets[at + 1]
@@ -163,7 +160,7 @@ class Unmasking:
         return at
 
     def _read_header(self, octets: bytes) -> int:
-        """Return how many of the octets belong to the header that continues with them."""
+        """Return how many octets belong to the current header."""
         seen = self._start + octets
         reader = Reader(seen, 0, len(seen), 0)
         try:

@@ -11,7 +11,7 @@ _DIGITS = bytes(ALPHABET.index(chr(octet)) if chr(octet) in ALPHABET else _NO_DI
 
 
 def encode(octets: bytes) -> str:
-    """Encode `octets`, whose length must be a multiple of 4."""
+    """The length must be a multiple of 4."""
     digits = []
     for start in range(0, len(octets), 4):
         number = int.from_bytes(octets[start : start + 4])
@@ -20,7 +20,7 @@ def encode(octets: bytes) -> str:
 
 
 def decode(text: bytes) -> bytes:
-    """Decode `text`, whose length must be a multiple of 5. Raises ValueError if it is not Z85.
+    """The length must be a multiple of 5. Raises ValueError.
 
     A key takes about 2 us, and each line of a key log has two.
     """

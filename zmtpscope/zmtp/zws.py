@@ -1,4 +1,4 @@
-"""Parse and build the contents of WebSocket messages in ZWS 2.0 (wire.md 12). Each message is one ZMTP frame."""
+"""The contents of WebSocket messages in ZWS 2.0 (wire.md 12): each message is one ZMTP frame."""
 
 from __future__ import annotations
 
@@ -21,14 +21,11 @@ ZWS_MORE, ZWS_COMMAND = 0x01, 0x02
 FLAG_BITS = (("zws.flags.more", ZWS_MORE), ("zws.flags.command", ZWS_COMMAND), ("zws.flags.reserved", 0xFC))
 
 CONTROL_NAMES = {CLOSE: "WS-CLOSE", PING: "WS-PING", PONG: "WS-PONG"}
-"""Command names that control frames are reported as."""
+"""Control frames are reported as commands of these names."""
 
 
 def read_header_zws(reader: Reader) -> tuple[int, int]:
-    """Parse all WebSocket headers of a message and its flags octet; return ZMTP flags, and size of the body in octets.
-
-    Raises `Cut` if they are incomplete.
-    """
+    """Parse all WebSocket headers of a message and its flags octet; return ZMTP flags and body size. Raises `Cut`."""
     size = 0
     while True:
         header = read_frame_header(reader)
@@ -41,7 +38,7 @@ def read_header_zws(reader: Reader) -> tuple[int, int]:
 
 
 def read_flags(reader: Reader) -> int:
-    """Parse the flags octet into flags of a ZMTP frame; here bit 1 is COMMAND (D38)."""
+    """Parse the flags octet into ZMTP flags; in ZWS bit 1 is COMMAND (D38)."""
     flags = reader.u8("zws.flags")
     reader.bits(FLAG_BITS)
     if flags > ZWS_COMMAND:
@@ -50,7 +47,7 @@ def read_flags(reader: Reader) -> int:
 
 
 def read_identity(reader: Reader, fields: Fields) -> None:
-    """Parse the first message of a side without a mechanism: its identity."""
+    """Parse the identity, the first message of a side without a mechanism."""
     flags, size = read_header_zws(reader)
     if flags or size > LARGEST_IDENTITY:
         reader.finding("ZWS-08", reader.offset - 1, 1 + size)
@@ -62,8 +59,7 @@ def begins_with_control(reader: Reader) -> bool:
 
 
 def read_control(reader: Reader, fields: Fields) -> None:
-    """Parse a WebSocket control frame: a ping, the pong that repeats its context, or a close with a code and a
-    reason."""
+    """Parse a ping, a pong, or a close with code and reason."""
     header = read_frame_header(reader)
     fields["size"] = header.size
     fields["name"] = CONTROL_NAMES[header.opcode]
@@ -81,9 +77,9 @@ def read_control(reader: Reader, fields: Fields) -> None:
 def build_message_zws(
     body: bytes, *, more: bool = False, command: bool = False, key: bytes = b"", cuts: tuple[int, ...] = ()
 ) -> bytes:
-    """Build a WebSocket message with one ZWS frame; a client masks with a `key` of four octets.
+    """Build one ZWS frame; a client masks with a `key` of four octets.
 
-    `cuts`: indices in flags and body at which another WebSocket frame starts.
+    A further WebSocket frame starts at each index of `cuts`, in flags and body.
     """
     octets = bytes([ZWS_MORE * more | ZWS_COMMAND * command]) + body
     edges = [0, *cuts, len(octets)]

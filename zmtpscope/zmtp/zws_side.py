@@ -1,8 +1,8 @@
 """One side of a ZWS connection (wire.md 12): each WebSocket message contains one ZMTP frame.
 
-`zmtpscope.zmtp.websocket.Unmasking` has removed all masks, which changes no offset. A message may consist of several
-WebSocket frames, with control frames between them. Once complete, it is rearranged in place: all headers first, then
-all payloads, so that its body is contiguous. Source 1 is this stream.
+The input is without masks (`websocket.Unmasking`). A message may consist of several WebSocket frames, with control
+frames between them. Once complete, it is rearranged in place: all headers first, then all payloads, so that its body is
+contiguous. Source 1 is this stream.
 """
 
 from __future__ import annotations
@@ -38,29 +38,27 @@ WITHOUT_ZMTP = {
     0x82: "ZWS-01",
     **dict.fromkeys((0x80, 0x83, 0x84, 0x85, 0x86, 0x87, 0x8B, 0x8C, 0x8D, 0x8E, 0x8F), "ZWS-06"),
 }
-"""Finding on a whole WebSocket message that is not ZWS, by its first octet; 82 is an empty one, and 80 has no message
-to continue."""
+"""Findings on messages that are not ZWS, by their first octet; 82 is an empty one, and 80 has no message to
+continue."""
 
 NEVER_WHOLE = "WebSocket message that is never whole"
 
 LARGEST_IN_FRAGMENTS = 1 << 20
-"""Maximum size in octets of a fragmented message, headers included; the end of a larger one is not awaited."""
+"""Maximum octets of a fragmented message, headers included; the end of a larger one is not awaited."""
 
 
 class ZwsReader(SideReader):
     """Reads the units of one side; `form` is the HTTP request or response that it starts with.
 
-    `chosen` is the agreed mechanism, or None if there is none. If `version` is None the sides have not agreed, and
-    nothing after the HTTP head is read.
+    `chosen` is the agreed mechanism or None. If `version` is None, nothing after the HTTP head is read.
     """
 
     moves: list[tuple[int, bytes]]
-    """Rearranged octets of fragmented messages."""
 
     _next: int | None = None
-    """The stream offset of the next WebSocket frame, while the message at `position` is incomplete."""
+    """Stream offset of the next WebSocket frame, while the message at `position` is incomplete."""
     _passing = False
-    """Whether the current message is not ZWS, and its remaining frames are skipped."""
+    """The current message is not ZWS, and its remaining frames are skipped."""
 
     def __init__(self, form: Form, version: str | None, chosen: str | None, *, offset: int = 0) -> None:
         super().__init__(form, version, offset=offset)
@@ -105,7 +103,6 @@ class ZwsReader(SideReader):
             self._remark(min(self.position, stop), stop, [Finding("ZMTP3X-FRAME-05")])
 
     def _read_identity(self, reader: Reader, stop: int) -> bool:
-        """Read the first message, which ends at index `stop`."""
         if stop - reader.position > LARGEST_AWAITED_IDENTITY:
             return self._give_up(reader, "ZWS-08", "it is too large for one")
         if stop > len(reader.data):
@@ -135,7 +132,6 @@ class ZwsReader(SideReader):
                 self._handshake.traffic = True
 
     def _skip_others(self, others: OtherFrames) -> None:
-        """Count the frames that the scanner skipped, and record their offsets."""
         starts, stops = others.places
         for id_ in {others.findings[first] for first in others.firsts}:
             places = [
@@ -165,7 +161,7 @@ class ZwsReader(SideReader):
         return self._read_data(reader, header, stop)
 
     def _break_off(self, reader: Reader) -> bool:
-        """Skip the current message, which stays incomplete because another one starts."""
+        """Skip the current message: it stays incomplete because another one starts."""
         detail = "a message begins inside another message"
         self._remark(
             reader.unit,
@@ -195,7 +191,7 @@ class ZwsReader(SideReader):
             reader.finding("ZWS-06", reader.unit, reader.offset - reader.unit, None, detail)
 
     def _read_control(self, reader: Reader, header: FrameHeader, stop: int) -> bool:
-        """Read a ping, pong or close; skip an invalid control frame."""
+        """Read a control frame, or skip an invalid one."""
         if header.opcode not in CONTROL_NAMES or header.size > LARGEST_CONTROL:
             return self._pass(reader, stop)
         if stop > len(reader.data):
@@ -212,7 +208,6 @@ class ZwsReader(SideReader):
         return True
 
     def _read_data(self, reader: Reader, header: FrameHeader, stop: int) -> bool:
-        """Read a frame of a message, or a whole message."""
         begins = header.opcode != CONTINUATION
         if header.reserved:
             return self._give_up(reader, "ZWS-05")
@@ -237,7 +232,7 @@ class ZwsReader(SideReader):
         return self._put_together(reader, stop)
 
     def _read_message_of(self, reader: Reader, size: int, stop: int) -> bool:
-        """Read a message of `size` contiguous octets up to index `stop`."""
+        """Read a contiguous message, up to index `stop`."""
         if size == 0:
             reader.finding("ZWS-01", self.position, reader.offset - self.position)
             return self._pass(reader, stop)
@@ -251,7 +246,7 @@ class ZwsReader(SideReader):
         return self._read_body(reader, flags, size - 1)
 
     def _put_together(self, reader: Reader, stop: int) -> bool:
-        """Rearrange the message that ends at index `stop`, headers first, and read it."""
+        """Rearrange a message, headers first, and read it."""
         heads, bodies = [], []
         walk = Reader(reader.data, self.position - reader.base, stop, reader.base)
         while walk.position < stop:
@@ -286,7 +281,7 @@ class ZwsReader(SideReader):
             self._next = offset
 
     def _pass(self, reader: Reader, stop: int) -> bool:
-        """Skip a frame without ZMTP that ends at index `stop`."""
+        """Skip a frame without ZMTP."""
         if reader.findings:
             self._remark(reader.unit, reader.offset, reader.findings)
         if self._next is None:
@@ -296,7 +291,6 @@ class ZwsReader(SideReader):
         return True
 
     def _give_up(self, reader: Reader, id_: str, detail: str | None = None) -> bool:
-        """Stop reading this side, and report why."""
         reader.finding(id_, reader.unit, reader.offset - reader.unit, None, detail)
         self._remark(reader.unit, reader.offset, reader.findings)
         self.opaque, self.gave_up_at = True, reader.offset

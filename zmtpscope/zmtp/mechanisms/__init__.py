@@ -1,4 +1,4 @@
-"""The table of security mechanisms (wire.md 8): one module and one row each."""
+"""The table of security mechanisms (wire.md 8)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from zmtpscope.zmtp.mechanisms.unseen import UNSEEN
 __all__ = ("MECHANISMS", "UNSEEN", "mechanism_named")
 
 MECHANISMS: dict[str, Mechanism] = {each.name: each for each in (NULL, PLAIN, CURVE, GSSAPI)}
-"""Mechanisms by the name in the greeting."""
 
 
 def mechanism_named(name: str | None) -> Mechanism | None:
-    """Return the mechanism with this name, `UNSEEN` if no greeting was captured (None), or None if it is unknown."""
+    """Return the mechanism, None if it is unknown, or `UNSEEN` if no greeting was captured (name None)."""
     return UNSEEN if name is None else MECHANISMS.get(name)

@@ -1,7 +1,7 @@
 """CURVE (wire.md 8.3, curve.md): layouts, nonces, and the visible parts of closed boxes.
 
-If a regime is `opened`, a box consists of its authenticator and its decrypted contents, each octet in the place of its
-ciphertext (curve.md 2).
+In an `opened` regime a box is its authenticator and its decrypted contents, at the offsets of the ciphertext (curve.md
+2).
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ LARGEST_NONCE = 2**64 - 1
 
 KEY_SIZE = 32
 AUTHENTICATOR_SIZE = 16
-"""Octets by which a box is longer than its contents."""
+"""Octets of a box besides its contents."""
 
 NONCE_OF_MESSAGE, BOX_OF_MESSAGE, CONTENT_OF_MESSAGE = slice(8, 16), 16, 32
-"""Positions in the body of a MESSAGE: its nonce, the start of its box, and after the authenticator of its contents."""
+"""Positions in the body of a MESSAGE; the contents follow the authenticator of the box."""
 
 MORE, COMMAND = 0x01, 0x02
-"""Flags inside the box of a MESSAGE; libzmq marks commands with COMMAND (D3)."""
+"""Flags inside a MESSAGE box; libzmq marks commands with COMMAND (D3)."""
 
 FLAG_BITS = (
     ("curve.message.flags.more", MORE),
@@ -47,10 +47,7 @@ FLAG_BITS = (
 
 
 class Box(NamedTuple):
-    """The position of a command's box: `nonce` and `start` count from the first octet of the body.
-
-    The whole nonce is `prefix` and the octets `nonce`; the box extends to the end of the body.
-    """
+    """The box of a command: from index `start` to the end of the body; its nonce is `prefix` and the octets `nonce`."""
 
     prefix: bytes
     nonce: slice
@@ -66,22 +63,21 @@ BOXES = {
 
 MESSAGE_PREFIX = {"client": b"CurveZMQMESSAGEC", "server": b"CurveZMQMESSAGES"}
 COOKIE_PREFIX, VOUCH_PREFIX = b"COOKIE--", b"VOUCH---"
-"""Prefixes for the nonces of the two inner boxes; the other 16 octets precede each box (curve.md 2)."""
+"""Nonce prefixes of the two inner boxes; the other 16 octets precede each box (curve.md 2)."""
 
 COOKIE_AT = slice(9, 105)
-"""Position of the cookie in the body of INITIATE: its nonce and its box."""
+"""The cookie in the body of INITIATE: its nonce and its box."""
 
 LONG_NONCE_SIZE = 16
-"""Size in octets of the nonces before cookie and vouch."""
+"""Octets of nonce before cookie and vouch."""
 
 VOUCH_SIZE = 80
 VOUCH_NONCE = slice(KEY_SIZE, KEY_SIZE + LONG_NONCE_SIZE)
 VOUCH_BOX = slice(VOUCH_NONCE.stop, VOUCH_NONCE.stop + VOUCH_SIZE)
-"""Positions of the vouch's nonce and box in the contents of INITIATE's box, after the client's key."""
+"""The vouch in the contents of INITIATE's box, after the client's key."""
 
 
 def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse HELLO: version, padding, client transient key, short nonce, box."""
     if _body_size(reader) != HELLO_SIZE:
         return _refuse(reader, regime, fields, "CURVE-01")
     start = reader.offset
@@ -103,7 +99,6 @@ def _read_signature(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def read_welcome(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse WELCOME: long nonce, box."""
     if _body_size(reader) != WELCOME_SIZE:
         return _refuse(reader, regime, fields, "CURVE-04")
     fields["long_nonce"] = reader.octets("curve.nonce.long", 16)
@@ -121,7 +116,6 @@ def _read_cookie(reader: Reader) -> None:
 
 
 def read_initiate(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse INITIATE: cookie, short nonce, box."""
     if _body_size(reader) < SMALLEST_INITIATE:
         return _refuse(reader, regime, fields, "CURVE-05")
     _read_cookie(reader)
@@ -141,7 +135,6 @@ def _read_client(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def read_ready(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse READY: short nonce, box."""
     if _body_size(reader) < SMALLEST_READY:
         return _refuse(reader, regime, fields, "CURVE-05")
     fields["nonce"] = reader.u64("curve.nonce.short")
@@ -153,7 +146,7 @@ def read_ready(reader: Reader, regime: Regime, fields: Fields) -> None:
 def _read_box(
     reader: Reader, regime: Regime, fields: Fields, name: str, read: Callable[[Reader, Regime, Fields], None]
 ) -> None:
-    """Parse a box that extends to the end of the body; `read` parses its contents if it is decrypted."""
+    """Parse the box at the end of a body; `read` parses its contents if they are decrypted."""
     if not regime.opened:
         reader.rest(name)
         return
@@ -163,7 +156,7 @@ def _read_box(
 
 
 def _guess(fields: Fields, size: int) -> None:
-    """Guess socket types from `size` octets of encrypted metadata, assuming only a socket type and possibly an identity
+    """Guess socket types from the size of encrypted metadata, if it is only Socket-Type and perhaps Identity
     (curve.md 5)."""
     fields["metadata_size"] = size
     exactly = [name for name in PEERS if _metadata_size(name) == size]
@@ -173,13 +166,13 @@ def _guess(fields: Fields, size: int) -> None:
 
 
 def _metadata_size(socket_type: str) -> int:
-    """Return the size in octets of the metadata with this socket type and, if the type has one, an empty identity."""
+    """Return the octets of metadata with this socket type and, if the type has one, an empty identity."""
     identity = len("Identity") + 5 if socket_type in IDENTIFIED else 0
     return len("Socket-Type") + 5 + len(socket_type) + identity
 
 
 def read_message(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse MESSAGE: short nonce, box. The box may be missing."""
+    """Parse MESSAGE: short nonce and box, which may be missing."""
     if _body_size(reader) < SMALLEST_MESSAGE:
         reader.finding("CURVE-06", *reader.size_span)
     try:
@@ -193,7 +186,6 @@ def read_message(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def read_flags(reader: Reader) -> int:
-    """Parse the flags octet of a decrypted MESSAGE; the rest of its box is the body of a frame."""
     start = reader.offset
     flags = reader.u8("curve.message.flags")
     reader.bits(FLAG_BITS)
@@ -208,13 +200,13 @@ def _body_size(reader: Reader) -> int:
 
 
 def _refuse(reader: Reader, regime: Regime, fields: Fields, finding: str) -> None:
-    """Report a body of the wrong size, and store it without a layout."""
+    """Report a body of the wrong size; store it without a layout."""
     reader.finding(finding, *reader.size_span)
     read_opaque(reader, regime, fields)
 
 
 class Nonces:
-    """Checks the short nonces of one side: they increment over all its commands (curve.md 3)."""
+    """Check that the short nonces of one side increment over all its commands (curve.md 3)."""
 
     __slots__ = ("_little", "_previous")
 
@@ -223,12 +215,11 @@ class Nonces:
         self._little: bool | None = None
 
     def forgive(self) -> None:
-        """Accept any next nonce, after lost octets."""
         self._previous = None
 
     @property
     def next(self) -> int | None:
-        """The expected next nonce of a big-endian counter; None if the byte order is not certain yet."""
+        """The expected nonce as a big-endian number; None while the byte order is uncertain."""
         return None if self._little is not False or self._previous is None else self._previous + 1
 
     def passed(self, nonce: int) -> None:
@@ -236,7 +227,7 @@ class Nonces:
         self._previous = nonce
 
     def judge(self, reader: Reader, nonce: int, start: int) -> None:
-        """Check the next nonce, read as big-endian at stream offset `start`."""
+        """Check `nonce`, read as big-endian at stream offset `start`."""
         previous, self._previous = self._previous, nonce
         if previous is None:
             return
@@ -256,26 +247,25 @@ def _swapped(nonce: int) -> int:
 
 
 def build_hello(fields: Fields) -> bytes:
-    """Build HELLO data from `client_key` (32 octets), `nonce`, `box` (80 octets), `version`."""
+    """Build HELLO from `client_key` (32 octets), `nonce`, `box` (80), `version`."""
     major, minor = (fields.get("version") or "1.0").split(".")
     octets: bytes = bytes([int(major), int(minor)]) + bytes(PADDING_SIZE) + fields["client_key"]
     return octets + _build_nonce_and_box(fields)
 
 
 def build_welcome(fields: Fields) -> bytes:
-    """Build WELCOME data from `long_nonce` (16 octets) and `box` (144 octets)."""
+    """Build WELCOME from `long_nonce` (16 octets) and `box` (144 octets)."""
     octets: bytes = fields["long_nonce"] + fields["box"]
     return octets
 
 
 def build_initiate(fields: Fields) -> bytes:
-    """Build INITIATE data from `cookie` (96 octets), `nonce` and `box`."""
+    """Build INITIATE from `cookie` (96 octets), `nonce` and `box`."""
     cookie: bytes = fields["cookie"]
     return cookie + _build_nonce_and_box(fields)
 
 
 def _build_nonce_and_box(fields: Fields) -> bytes:
-    """Build READY or MESSAGE data from `nonce` and `box`."""
     nonce: int = fields["nonce"]
     box: bytes = fields["box"]
     return nonce.to_bytes(8, "big") + box

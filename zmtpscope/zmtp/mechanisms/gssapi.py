@@ -13,15 +13,14 @@ from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Phase, Regime
 
 HEAD = 24
-"""Octets of a token that identify its kind."""
 
-# RFC 2743 3.1: tag 60, length, object identifier of the mechanism; RFC 4121 4.1: kind of the Kerberos message.
+# RFC 2743 3.1: tag 60, length, OID of the mechanism; RFC 4121 4.1: kind of the Kerberos message
 _KERBEROS = re.compile(rb"\x60(?:[\0-\x7f]|\x81.|\x82..|\x83...)\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02(..)", re.S)
 _MESSAGES = {b"\1\0": "Kerberos 5 AP-REQ", b"\2\0": "Kerberos 5 AP-REP", b"\3\0": "Kerberos 5 KRB-ERROR"}
 
 
 def kind_of_token(head: bytes) -> str | None:
-    """Return the kind of a token from its first `HEAD` octets, or None if unknown."""
+    """Return the kind of a token from its first octets, or None."""
     kerberos = _KERBEROS.match(head)
     if kerberos is not None and kerberos[1] in _MESSAGES:
         return _MESSAGES[kerberos[1]]
@@ -47,7 +46,6 @@ def read_token(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def build_token(fields: Fields) -> bytes:
-    """Build INITIATE or MESSAGE data from `token`."""
     token: bytes = fields["token"]
     return len(token).to_bytes(4, "big") + token
 

@@ -15,10 +15,10 @@ STATUS = {
     "400": "authentication refused",
     "500": "internal error of authentication",
 }
-"""Authentication codes (27/ZAP) that libzmq sends as the reason of an ERROR, with their meanings."""
+"""27/ZAP status codes, which libzmq sends as the reason of an ERROR."""
 
 STRAY_REASON_LENGTH = 0x20
-"""Octet that CURVE servers of libzmq 4.1.0 to 4.2.2 send as the reason length (D42)."""
+"""Reason length that CURVE servers of libzmq 4.1.0 to 4.2.2 send (D42)."""
 
 
 def read_error(reader: Reader, regime: Regime, fields: Fields) -> None:

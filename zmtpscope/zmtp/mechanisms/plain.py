@@ -14,22 +14,20 @@ from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Regime
 
 MISSPELT_ERROR = Misspelling(b"\x5eRROR", "ERROR", None)
-"""ERROR of libzmq 4.3.0 to 4.3.6: a hex escape replaced name length and E (D23). Its refusal is reported as for any
-ERROR."""
+"""ERROR of libzmq 4.3.0 to 4.3.6: a hex escape replaced length and E (D23). It is reported as any ERROR."""
 
 MISSPELT_HELLO = Misspelling(b"\x05WELCOME", "HELLO", "PLAIN-07")
 """HELLO of libzmq 4.3.0 and 4.3.1 (D39)."""
 
 
 BARE_HELLO = re.compile(rb"hello", re.IGNORECASE)
-"""Matches the start of a command that may be a HELLO without its name length; a password may follow."""
+"""May be a HELLO without its name length; a password may follow."""
 
 FRAMED_HELLO = re.compile(rb"[\x01-\x1f]hello|\x05welcome|hello {3}", re.IGNORECASE)
-"""Matches the start of a message frame that may be a HELLO in any spelling; no text starts like this."""
+"""Starts a message frame that may be a HELLO in any spelling; no text starts like this."""
 
 
 def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse HELLO: user name and password, each after its length."""
     try:
         start = reader.offset
         length = reader.u8("plain.username_len")
@@ -51,13 +49,12 @@ def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def read_unknown(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Store all data of an unknown handshake command as a password: it may be a HELLO with an unknown layout."""
+    """Store all data as a password: it may be a HELLO with an unknown layout."""
     if reader.left:
         fields["password"] = reader.text("plain.password", reader.left)
 
 
 def read_welcome(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse WELCOME, which has no data."""
     if reader.left:
         reader.finding("PLAIN-03", reader.offset, reader.left)
     read_nothing(reader, regime, fields)

@@ -1,4 +1,4 @@
-"""Commands of a side whose greeting was not captured: the ones recognisable without the mechanism."""
+"""Commands that can be recognised without a captured greeting."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def read_ready(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse READY: metadata, if it starts like metadata."""
     read = read_metadata if reader.starts_with(b"\x0bSocket-Type") else read_opaque
     read(reader, regime, fields)
 

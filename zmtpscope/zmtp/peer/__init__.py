@@ -1,4 +1,4 @@
-"""The active side of the core: a peer of any version, mechanism and socket type, without I/O or clock."""
+"""A peer of any version, mechanism and socket type, without I/O or clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explain why the other side closed before the end of the handshake: most peers close without an ERROR."""
+"""Explain why the other side closed during the handshake: most peers send no ERROR."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SILENTLY: dict[tuple[str, str], tuple[type[PeerError], str]] = {
     ("CURVE", "HELLO"): (Refused, "the server key probably belongs to another server"),
     ("CURVE", "INITIATE"): (UnfitSocketType, "it probably does not accept a {socket_type} socket, or our key"),
 }
-"""Error class and meaning by mechanism and our last command (wire.md 7.2, 8.2, 14; curve.md 9)."""
+"""By mechanism and our last command (wire.md 7.2, 8.2, 14; curve.md 9)."""
 
 
 def why_greeting_ended(settings: Settings, version: str | None, received: int) -> PeerError:
-    """Return the error for a close after `received` octets of the greeting; `version` is the settled version."""
+    """Return the error for a close after `received` octets of the greeting."""
     if not received:
         return ClosedHalfWay("the other side closed without sending data")
     what = f"the other side closed after {received} {'octet' if received == 1 else 'octets'} of its greeting"
@@ -31,10 +31,7 @@ def why_greeting_ended(settings: Settings, version: str | None, received: int) -
 
 
 def why_handshake_ended(settings: Settings, awaited: str, said: str | None, *, cut: bool) -> PeerError:
-    """Return the error for a close before the command `awaited`, or inside it if `cut`.
-
-    `said` is our last command.
-    """
+    """Return the error for a close before the command `awaited`, or inside it if `cut`; `said` is our last command."""
     if cut:
         return ClosedHalfWay(f"the other side closed inside a command, before its {awaited} was complete")
     if said is None:

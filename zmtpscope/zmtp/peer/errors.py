@@ -1,5 +1,4 @@
-"""Reasons why a connection cannot continue. `str()` of each returns a sentence for people: which step failed, and
-how."""
+"""Reasons why a connection cannot continue. `str()` names the step that failed, and how."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from zmtpscope.zmtp.reader import Finding
 class PeerError(Exception):
     """The connection has failed. Earlier events are valid, and `Peer.outgoing` may return a final ERROR to send.
 
-    `text` may contain octets of the other side; unprintable characters are escaped.
+    `text` may contain octets of the other side, escaped if unprintable.
     """
 
     def __init__(self, text: str) -> None:
@@ -52,8 +51,7 @@ def _printable(character: str) -> str:
 
 
 def check(findings: Iterable[Finding]) -> None:
-    """Raise `Violation` for the first finding with severity error: the only place that turns findings into
-    exceptions."""
+    """Raise `Violation` for the first finding of severity error."""
     for finding in findings:
         kind = FINDINGS[finding.id]
         if (finding.severity or kind.severity) == "error":

@@ -1,4 +1,4 @@
-"""Send our greeting in the pieces that allow older peers (wire.md 9.1), and settle the version."""
+"""Send our greeting in pieces, for older peers (wire.md 9.1), and settle the version."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ from zmtpscope.zmtp.signature import SIGNATURE_SIZE
 _OLD = Decision("1.0", (Form.FRAMES_1, Form.FRAMES_1), "agreed", "ZMTP 1.0")
 _OLD_FACING_NEW = _OLD._replace(forms=(Form.FRAMES_1, Form.PSEUDO_SIGNATURE))
 _NEW_FACING_OLD = _OLD._replace(forms=(Form.PSEUDO_SIGNATURE, Form.FRAMES_1))
-"""Decisions with a 1.0 side. An observer needs more than the greetings for these, but we know our own version."""
+"""An observer needs more than the greetings for these; we know our own version."""
 
 _SHOWN = 32
-"""Number of octets shown of data that is not ZMTP."""
+"""Octets shown of data that is not ZMTP."""
 
 _OTHERS = {b"GET ": "HTTP", b"HTTP/": "HTTP", b"\x16\x03": "TLS", b"\x15\x03": "TLS", b"SSH-": "SSH"}
-"""Protocols common on the same ports, by their first octets."""
 
 
 class GreetingSender:
     """Sends the greeting as far as allowed. Octet 10 rules out 1.0 and octet 11 rules out 2.0: neither is sent early.
 
-    `decision` is made from the same octets, and by the same function, as the decision of an observer of both sides.
+    `decision` is made by the same function as an observer's.
     """
 
     decision: Decision | None = None
     wanted = 0
-    """Minimum number of octets to receive before a decision is possible."""
 
     def __init__(self, settings: Settings, waits: bool = False) -> None:
         self._settings = settings
@@ -38,7 +36,7 @@ class GreetingSender:
         self._padding = len(from_text(settings.identity)) + 1
         self._sent = b""
         self._whole = b""
-        """The greeting being sent, as far as its version is known."""
+        """The greeting as far as its version is known."""
 
     def begin(self) -> bytes:
         """Return the octets to send before anything is received."""
@@ -57,12 +55,12 @@ class GreetingSender:
         return self._send(SIGNATURE_SIZE if oldest == "1.0" else SIGNATURE_SIZE + 1)
 
     def introduce(self, settings: Settings) -> None:
-        """Announce the socket type of `settings` from now on, instead of waiting."""
+        """Announce the socket type of `settings` now, instead of waiting."""
         self._settings = settings
         self._waits = False
 
     def answer(self, received: bytes) -> bytes:
-        """Return the octets to send after `received`, all octets so far, and set `decision` once settled. Raises
+        """Return the octets to send after receiving `received` in all; set `decision` once settled. Raises
         `PeerError`."""
         prefix = received[:PREFIX_LIMIT]
         kind = classify(prefix)
@@ -121,7 +119,7 @@ class GreetingSender:
         return build_greeting_2(self._settings.socket_type, self._settings.identity, padding=padding, revision=revision)
 
     def _downgrade(self, greeting: bytes) -> bytes:
-        """Continue as an older peer: the octets sent so far also start its greeting."""
+        """Continue as an older peer, whose greeting starts with the octets sent so far."""
         self._whole = greeting
         return self._send(len(greeting))
 
@@ -136,7 +134,7 @@ def _too_new(theirs: str, ours: str) -> Mismatch:
 
 
 def shown(octets: bytes) -> str:
-    """Format the first line, or else the first octets, and the protocol if it is known."""
+    """Format the first line or octets, and the protocol if known."""
     line = octets[:_SHOWN].partition(b"\r\n")[0]
     readable = line.isascii() and line.decode("ascii").isprintable()
     shown = repr(line.decode("ascii")) if readable else octets[:16].hex(" ")

@@ -1,8 +1,4 @@
-"""One side's part in the handshake of each mechanism (wire.md 8, curve.md), by the steps of its row.
-
-The side reader parses commands, and the layouts build them. This module handles their contents: credentials, keys, and
-admission.
-"""
+"""One side's part in the handshake of each mechanism (wire.md 8, curve.md): credentials, keys, admission."""
 
 from __future__ import annotations
 
@@ -33,24 +29,22 @@ from zmtpscope.zmtp.socket_types import PEERS, may_meet
 
 OTHER_ROLE: dict[str | None, str | None] = {"client": "server", "server": "client", None: None}
 DENIED = "400"
-"""The ERROR reason of libzmq for a client that is not admitted (27/ZAP)."""
+"""ERROR reason of libzmq for a client that is not admitted (27/ZAP)."""
 
 INVALID_TYPE = "Invalid socket type"
-"""The ERROR reason for a READY or INITIATE with an unfit socket type; libzmq closes without an ERROR."""
+"""ERROR reason for an unfit socket type; libzmq closes without an ERROR."""
 
 SIGNATURE = bytes(64)
-"""The contents of the box of HELLO."""
+"""Contents of the HELLO box."""
 
 
 class Part:
-    """Our part in a NULL handshake; other mechanisms override the handling of some commands.
-
-    `last_word` is an ERROR to send after `answer` has raised.
-    """
+    """Our part in a NULL handshake, which other mechanisms extend. `last_word` is an ERROR to send after `answer`
+    has raised."""
 
     last_word = b""
     content: OpenedReader | None = None
-    """Reads the contents of MESSAGEs, if the mechanism encrypts them."""
+    """Reads decrypted MESSAGEs, if the mechanism encrypts."""
     waits = False
     """Whether to send nothing before `introduce`."""
 
@@ -61,7 +55,7 @@ class Part:
         self.role = role
         self.metadata: Fields = settings.metadata
         self.facts: Fields = {}
-        """The fields of the command with the other side's metadata."""
+        """The command with the other side's metadata."""
         self._socket_type = settings.socket_type
         self._mine = mechanism.steps[role]
         self._theirs = mechanism.steps[OTHER_ROLE[role]]
@@ -69,17 +63,16 @@ class Part:
 
     @property
     def done(self) -> bool:
-        """Whether both sides have completed all steps."""
+        """Whether both sides have finished."""
         return self._sent == len(self._mine) and self.has_received_all
 
     @property
     def has_received_all(self) -> bool:
-        """Whether the other side has completed all its steps."""
         return self._received == len(self._theirs)
 
     @property
     def awaited(self) -> str:
-        """The next command that the other side has to send."""
+        """The command that the other side must send next."""
         return self._theirs[min(self._received, len(self._theirs) - 1)]
 
     @property
@@ -87,12 +80,12 @@ class Part:
         return self._mine[self._sent - 1] if self._sent else None
 
     def begin(self) -> Iterator[bytes]:
-        """Yield the octets that start our part; a server waits for the client."""
+        """Yield the octets that start our part; none for a server."""
         if self.role != "server":
             yield self._step()
 
     def introduce(self, settings: Settings) -> Iterator[bytes]:
-        """Yield our first command, as the socket of `settings`. Raises `UnfitSocketType`."""
+        """Yield our first command, for the socket of `settings`. Raises `UnfitSocketType`."""
         self.waits = False
         self.metadata, self._socket_type = settings.metadata, settings.socket_type
         self._learn(self.facts)
@@ -100,7 +93,7 @@ class Part:
             yield self._step()
 
     def answer(self, event: Command, octets: bytes) -> Iterator[bytes]:
-        """Process a command of the other side, with the octets of its frame; yield our reply. Raises `PeerError`."""
+        """Process a command and its frame; yield our reply. Raises `PeerError`."""
         name = event.fields.get("name")
         if name == "ERROR":
             raise self.refused(str(event.fields.get("reason") or ""))
@@ -114,12 +107,11 @@ class Part:
             yield self._step()
 
     def _deny(self, why: str) -> Refused:
-        """Refuse the other side with the ERROR reason of libzmq."""
         self._send_error(DENIED)
         return Refused(why)
 
     def _send_error(self, reason: str) -> None:
-        """Set ERROR as the last word of a server; no other role sends one."""
+        """Set an ERROR as last word, if we are the server."""
         if self.role == "server":
             body = build_command(self.mechanism.name, "ERROR", {"reason": reason})
             self.last_word = build_frame(Framing.V2, body, command=True)
@@ -134,11 +126,10 @@ class Part:
         return self.metadata
 
     def _check(self, event: Command, octets: bytes) -> None:
-        """Check the contents of a command of the other side. Raises `PeerError`."""
         self._learn(event.fields)
 
     def _learn(self, facts: Fields) -> None:
-        """Store the other side's metadata, and check whether its socket type fits."""
+        """Store the other side's metadata; check its socket type."""
         self.facts = facts
         theirs = facts.get("socket_type")
         if theirs is not None and not self.waits and not may_meet(self._socket_type, theirs):
@@ -146,7 +137,6 @@ class Part:
             raise UnfitSocketType(unfit(self._socket_type, theirs))
 
     def refused(self, reason: str) -> PeerError:
-        """Return the error for an ERROR from the other side."""
         meaning = STATUS.get(reason)
         said = f"ERROR {reason!r}" + (f": {meaning}" if meaning else "")
         kind = UnfitSocketType if "socket type" in reason.lower() else Refused
@@ -155,11 +145,11 @@ class Part:
     # -- traffic ------------------------------------------------------------------------------------------------------
 
     def seal(self, flags: int, data: bytes) -> bytes:
-        """Build the body of a MESSAGE with these inner flags (curve.md 4)."""
+        """Build a MESSAGE with these inner flags (curve.md 4)."""
         raise NotImplementedError
 
     def open(self, body: bytes) -> bytes | None:
-        """Decrypt the box of a MESSAGE: return its flags octet and data, or None if that fails."""
+        """Decrypt a MESSAGE into its flags octet and data; None if that fails."""
         raise NotImplementedError
 
 
@@ -186,8 +176,7 @@ class PlainPart(Part):
 class CurvePart(Part):
     """Our part in a CURVE handshake.
 
-    `key_line` is the key log entry that decrypts the connection (curve.md 6): the label after `CURVE_`, C', a secret,
-    and for a client S.
+    `key_line` is the key log entry that decrypts the connection (curve.md 6).
     """
 
     key_line: tuple[str, ...] = ()
@@ -215,10 +204,7 @@ class CurvePart(Part):
         return self.crypto.seal_box(content, BOXES[name].prefix + octets, key)
 
     def _opened(self, event: Command, octets: bytes, key: bytes) -> tuple[Fields, dict[str, bytes]]:
-        """Decrypt a handshake command; return its fields, and the octets of its field tree by name.
-
-        Raises `Refused` if the box cannot be decrypted.
-        """
+        """Decrypt a handshake command into its fields, and its octets by field name. Raises `Refused` if that fails."""
         name = str(event.fields["name"])
         box = BOXES[name]
         header = len(octets) - int(event.fields["size"])
@@ -246,7 +232,6 @@ class CurvePart(Part):
 
 
 def unfit(ours: str, theirs: str) -> str:
-    """Format the message that two socket types may not be connected, with the types that fit."""
     *others, last = sorted(PEERS.get(theirs, ())) or [""]
     fitting = f"{', '.join(others)} or {last}" if others else last
     return f"the other side is {theirs}, which {ours} cannot connect to" + (f"; {fitting} may" if fitting else "")
@@ -338,7 +323,6 @@ class CurveServerPart(CurvePart):
 
 
 def part_for(settings: Settings, version: str) -> Part:
-    """Create our part in the handshake of `settings`, on a connection of this version."""
     security = settings.security
     if isinstance(security, PlainClient | PlainServer):
         return PlainPart(security, settings)

@@ -1,4 +1,4 @@
-"""Time limits for the other side's silence: our PINGs, and the TTL of its own (37/ZMTP, wire.md 10.3)."""
+"""Time limits for silence of the other side: by our PINGs, and by the TTL of its own (37/ZMTP, wire.md 10.3)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from zmtpscope.zmtp.peer.settings import Heartbeat
 
 
 class Heartbeats:
-    """Tracks when octets of the other side were last received and when a PING was sent to it.
-
-    Times are seconds; `ours` is the heartbeat that this end sends, None if it sends none.
-    """
+    """Times are seconds; `ours` is None if this end sends no heartbeat."""
 
     def __init__(self, now: float) -> None:
         self._last_received = self._pinged = now
@@ -18,7 +15,7 @@ class Heartbeats:
         self._their_ttl = 0.0
 
     def note_received(self, now: float) -> None:
-        """Note received octets, which count as a PONG."""
+        """Any octets count as a PONG."""
         self._last_received = now
         self._awaits_pong = False
 
@@ -30,11 +27,11 @@ class Heartbeats:
         self._pinged, self._awaits_pong = now, True
 
     def promise(self, ttl: float) -> None:
-        """Set the TTL of a PING of the other side: the maximum seconds until its next octets; 0: no limit."""
+        """Set the TTL of a received PING: maximum seconds until the next octets; 0: no limit."""
         self._their_ttl = ttl
 
     def deadline(self, ours: Heartbeat | None) -> float | None:
-        """Return the time for the next `is_ping_due` call; None: not before octets are received."""
+        """Return the time of the next `is_ping_due` call; None: not before octets are received."""
         times = []
         if ours is not None:
             times.append(self._pinged + (ours.timeout if self._awaits_pong else ours.interval))
@@ -43,7 +40,7 @@ class Heartbeats:
         return min(times, default=None)
 
     def is_ping_due(self, ours: Heartbeat | None, now: float) -> bool:
-        """Whether to send a PING. Raises `TooSlow` if the other side was silent for too long."""
+        """Whether to send a PING. Raises `TooSlow` after too long a silence."""
         if self._their_ttl and now >= self._last_received + self._their_ttl:
             raise TooSlow(f"the other side was silent for longer than the {self._their_ttl:g} s of its own PING")
         if ours is None:

@@ -12,7 +12,7 @@ from zmtpscope.zmtp.traffic import LARGEST_GROUP
 
 
 class MessageLayout(Enum):
-    """Frames around the parts of a message on the wire."""
+    """Frames around the parts of a message."""
 
     PLAIN = "the parts as they are"
     DELIMITED = "an empty frame, the parts"
@@ -22,8 +22,6 @@ class MessageLayout(Enum):
 
 
 class Pattern(NamedTuple):
-    """One socket type: its message layout, and the directions of its messages."""
-
     layout: MessageLayout
     sends: bool
     receives: bool
@@ -44,7 +42,7 @@ PATTERNS = {
 
 
 def outgoing(socket_type: str, parts: list[bytes], envelope: list[bytes]) -> list[bytes]:
-    """Return the frames of a message. Raises `ValueError` if the socket type cannot send it."""
+    """Return the frames to send. Raises `ValueError` if the socket type cannot send it."""
     pattern = PATTERNS[socket_type]
     if not pattern.sends:
         raise ValueError(f"a {socket_type} socket sends no messages")
@@ -89,7 +87,7 @@ def check_member(socket_type: str, group: bytes) -> None:
 
 
 def incoming(socket_type: str, frames: list[bytes]) -> Message | Dropped:
-    """Return the message in `frames`, or the reason why the socket type drops them; libzmq drops them silently."""
+    """Return the received message, or why the socket type drops it; libzmq drops silently."""
     pattern = PATTERNS[socket_type]
     if not pattern.receives:
         return Dropped(frames, f"a {socket_type} socket receives no messages")

@@ -1,6 +1,6 @@
 """One end of a connection, without I/O: octets and time in, events and octets out.
 
-It uses the code of an observer: the same reader, the same version negotiation, and the builders beside the readers.
+Reader, version negotiation and builders are those of an observer.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 from zmtpscope.zmtp.units import UnitReader
 
 Row = tuple[int, int, int, int]
-"""Stream offsets of a frame and its body, size of the body, flags."""
+"""(stream offset of the frame, of its body, body size, flags)"""
 
 SMALL = 1 << 14
-"""Size in octets below which the memory overhead of a chunk matters."""
+"""In octets; smaller chunks have too much memory overhead."""
 
 
 class Peer:
@@ -50,21 +50,18 @@ class Peer:
 
     Call `receive` with received octets, `end` when the other side closes, and `tick` at `deadline`; then send
     `outgoing` and process `events`. These three methods raise `PeerError` if the connection cannot continue; `outgoing`
-    may then return a final ERROR, and `events` returns the earlier events.
+    and `events` then return a final ERROR and the earlier events.
 
-    Time and memory are bounded by the limits: it keeps at most one handshake command or message.
+    Time and memory are bounded: it keeps at most one handshake command or message.
 
-    A peer that `waits` sends only its version and mechanism until `introduce`, and accepts any socket type meanwhile.
+    A peer that `waits` sends only version and mechanism until `introduce`, and accepts any socket type meanwhile.
     """
 
     version: str | None = None
-    """The version in force, once settled."""
     greeting: Fields | None = None
-    """The fields of the other side's greeting."""
     ready = False
-    """Whether the handshake is complete."""
     answered = 0
-    """Octets written in reply to PINGs, which the other side causes even if it does not read them."""
+    """Octets of PONGs, which the other side causes even if it does not read them."""
 
     def __init__(self, settings: Settings, now: float, *, waits: bool = False) -> None:
         self._waits = waits
@@ -81,7 +78,7 @@ class Peer:
         self._stop = 0
         """Stream offset after all octets received."""
         self._wanted = 0
-        """The stream offset to be received before anything can be read."""
+        """Nothing can be read before this stream offset is received."""
         self._held: Row | None = None
         """The last frame, if its body is incomplete."""
         self._parts: list[bytes] = []
@@ -103,24 +100,22 @@ class Peer:
     # -- results and state --------------------------------------------------------------------------------------------
 
     def outgoing(self) -> bytes:
-        """Return the octets to send since the last call."""
         octets = b"".join(self._out)
         self._out.clear()
         return octets
 
     def events(self) -> list[PeerEvent]:
-        """Return the events since the last call."""
         events, self._events = self._events, []
         return events
 
     @property
     def facts(self) -> Fields:
-        """The other side's metadata from its READY or INITIATE, or its fields from a greeting of 2.0."""
+        """The other side's metadata, or the fields of its 2.0 greeting."""
         return self._part.facts if self._part is not None else self.greeting or {}
 
     @property
     def missing_octets(self) -> int:
-        """Number of octets still missing before anything can be read."""
+        """Octets missing before anything can be read."""
         return max(0, self._wanted - self._stop)
 
     @property
@@ -130,7 +125,6 @@ class Peer:
 
     @property
     def held(self) -> int:
-        """Octets kept for the other side: incomplete data, and its subscriptions."""
         names = 0 if self._reader is None else self._content_reader.memberships.size
         return self._stop - self._base + self._size + names
 
@@ -151,7 +145,7 @@ class Peer:
         self._read(data)
 
     def end(self) -> None:
-        """Process a close by the other side. Raises `PeerError` if the close is inside the handshake or a message."""
+        """Process a close by the other side. Raises `PeerError` inside the handshake or a message."""
         cut = self._reader is not None and (self._held is not None or self._reader.position < self._stop)
         if self.ready:
             if cut or self._parts:
@@ -163,19 +157,19 @@ class Peer:
         raise why_handshake_ended(self.settings, part.awaited, part.last_sent, cut=cut)
 
     def let_go(self) -> None:
-        """Free all incomplete data, after the end of the connection."""
+        """Free incomplete data after the end."""
         self._chunks, self._parts, self._held = [], [], None
         self._base, self._size = self._stop, 0
 
     @property
     def deadline(self) -> float | None:
-        """The time to call `tick`; None: not before octets are received."""
+        """When to call `tick`; None: not before octets are received."""
         if not self.ready:
             return self._started + self.settings.limits.handshake
         return self._heartbeats.deadline(self._our_heartbeat)
 
     def tick(self, now: float) -> None:
-        """Send a PING if it is due, or raise `TooSlow`. A call before `deadline` has no effect."""
+        """Send a PING if it is due, or raise `TooSlow`. No effect before `deadline`."""
         if not self.ready:
             limit = self.settings.limits.handshake
             if now >= self._started + limit:
@@ -185,7 +179,7 @@ class Peer:
             self.ping(now)
 
     def introduce(self, socket_type: str) -> None:
-        """Stop waiting, and become a socket of this type. Raises `PeerError` if it does not fit."""
+        """Stop waiting, as a socket of this type. Raises `PeerError` if it does not fit."""
         oldest = self.version or self.settings.oldest
         if socket_type in DRAFT and oldest is not None and oldest < "3.0":
             if self.version is not None:
@@ -205,7 +199,7 @@ class Peer:
     # -- sending ------------------------------------------------------------------------------------------------------
 
     def send(self, parts: Sequence[bytes], envelope: Sequence[bytes] = ()) -> bool:
-        """Send a message; a REP socket first sends the envelope of the request.
+        """Send a message; REP first sends the envelope of the request.
 
         Returns False if the other side has not subscribed to it. Raises `ValueError` if the socket type cannot send it.
         """
@@ -225,14 +219,13 @@ class Peer:
         return True
 
     def subscribe(self, topic: bytes) -> None:
-        """Subscribe to `topic`: by a command on 3.1, otherwise by a message (wire.md 10.2)."""
+        """Subscribe by a command on 3.1, otherwise by a message (wire.md 10.2)."""
         self._subscribe("SUBSCRIBE", topic)
 
     def cancel(self, topic: bytes) -> None:
         self._subscribe("CANCEL", topic)
 
     def join(self, group: str) -> None:
-        """Join `group`, a `text` (DISH)."""
         self._member("JOIN", group)
 
     def leave(self, group: str) -> None:
@@ -250,7 +243,6 @@ class Peer:
     # -- greeting and handshake ---------------------------------------------------------------------------------------
 
     def _settle(self, received: bytes) -> bool:
-        """Continue the greeting; return whether the version is settled."""
         self._out.append(self._greeting.answer(received))
         decision = self._greeting.decision
         if decision is None or decision.version is None:
@@ -289,13 +281,12 @@ class Peer:
         self._events.append(Ready(self.version, mechanism, facts.get("socket_type"), facts.get("identity"), metadata))
 
     def _missing(self) -> str:
-        """Describe the missing command or greeting of the other side."""
         if self._part is not None:
             return f"the other side did not send its {self._part.awaited}"
         return f"the other side sent {'only part of its greeting' if self._stop else 'no data'}"
 
     def _suspicion(self) -> str:
-        """Suggest a reason for the missing command, if there is one."""
+        """Suggest why that command is missing, or return ""."""
         waits = self._part is not None and self._part.role == "server" and self._part.awaited == "HELLO"
         return ": it may be a server, like this side" if waits else ""
 
@@ -317,12 +308,11 @@ class Peer:
         self._wanted = reader.wanted if self._held is None else self._held[1] + self._held[2]
 
     def _join_small(self) -> None:
-        """Join the last two chunks if both are small, because each has a memory overhead."""
+        """Join the last two chunks if both are small."""
         if len(self._chunks) > 1 and len(self._chunks[-1]) < SMALL and len(self._chunks[-2]) < SMALL:
             self._chunks[-2:] = [self._chunks[-2] + self._chunks[-1]]
 
     def _walk(self, data: bytes | bytearray, base: int, rows: list[Row], events: list[Event]) -> None:
-        """Process rows and events in stream order."""
         done = 0
         for event in events:
             in_front = bisect_left(rows, (event.start,), done)
@@ -339,7 +329,7 @@ class Peer:
         elif event.stop - event.start > LARGEST_AWAITED_COMMAND:
             raise Violation(f"a command of {event.fields['size']} octets is larger than the limit")
         elif self.ready or (self._part is not None and self._part.has_received_all):
-            if event.fields.get("name") != "ERROR" or self._is_sealed:  # an unencrypted ERROR could be from anybody
+            if event.fields.get("name") != "ERROR" or self._is_sealed:  # an unencrypted ERROR could be from anyone
                 check(event.findings)
             self._handle_command(event.fields)
         else:
@@ -359,7 +349,7 @@ class Peer:
             self._begin_traffic()
 
     def _handle_command(self, fields: Fields) -> None:
-        """Process a traffic command; ignore others."""
+        """Process a traffic command; ignore any other."""
         name = fields.get("name")
         if name == "PING":
             self._heartbeats.promise(fields["ttl_ms"] / 1000)
@@ -378,7 +368,7 @@ class Peer:
             raise self._part.refused(str(fields.get("reason") or ""))
 
     def _handle_frames(self, data: bytes | bytearray, base: int, rows: list[Row]) -> None:
-        """Process message frames; the last one may be incomplete."""
+        """Process message frames, of which the last may be incomplete."""
         stop, limit = base + len(data), self.settings.limits.message
         sealed: list[Row] = []
         for row in rows:
@@ -412,7 +402,6 @@ class Peer:
             self._open(data, base, sealed)
 
     def _open(self, data: bytes | bytearray, base: int, rows: list[Row]) -> None:
-        """Decrypt MESSAGEs in place, and process their contents."""
         part = self._part
         assert part is not None
         assert part.content is not None
@@ -431,7 +420,6 @@ class Peer:
         self._events.append(Subscription(topic, begins))
 
     def _remember(self, what: str, name: bytes) -> None:
-        """Raise `Violation` unless the reader has stored this topic or group."""
         if len(name) > LARGEST_AWAITED_TOPIC:
             raise Violation(f"the other side subscribed to a {what} of more than {LARGEST_AWAITED_TOPIC >> 10} KiB")
         if not self._content_reader.memberships.complete:
@@ -446,14 +434,13 @@ class Peer:
 
     @property
     def _content_reader(self) -> UnitReader:
-        """The reader of the other side's traffic, decrypted if necessary."""
         reader = self._part.content if self._part is not None and self._part.content is not None else self._reader
         assert reader is not None
         return reader
 
     @property
     def _our_heartbeat(self) -> Heartbeat | None:
-        """Our heartbeat, if the other side supports it (D11)."""
+        """None if the other side does not support heartbeats (D11)."""
         return self.settings.heartbeat if self.version == "3.1" else None
 
     def _must_be_ready(self) -> None:
@@ -461,8 +448,7 @@ class Peer:
             raise ValueError("cannot send before the handshake is complete")
 
     def wants(self, first: bytes) -> bool:
-        """Whether the other side has subscribed to messages with this first frame. True if no subscription is needed,
-        as in 1.0."""
+        """Whether the other side wants messages with this first frame; True if no subscription is needed, as in 1.0."""
         if self._publishes and self.version != "1.0":
             return self._content_reader.memberships.has_topic_of(first)
         return not self._has_groups or self._content_reader.memberships.has_group(first)

@@ -1,5 +1,3 @@
-"""Settings of a peer: socket type, identity, security and limits."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -14,13 +12,13 @@ from zmtpscope.zmtp.socket_types import DRAFT, IDENTIFIED, LARGEST_IDENTITY
 
 VERSIONS = ("1.0", "2.0", "3.0", "3.1")
 LONGEST_CREDENTIAL = 255
-"""Maximum size in octets of a user name and of a password (24/PLAIN)."""
+"""Maximum octets of a user name and of a password (24/PLAIN)."""
 LONGEST_TTL = 6553.5
 """Maximum TTL of a PING in seconds."""
 
 
 class Crypto(Protocol):
-    """Cryptography for CURVE, which the core does not contain: `zmtpscope.curve_crypto` implements it.
+    """Cryptography for CURVE, implemented by `zmtpscope.curve_crypto`.
 
     Keys have 32 octets, nonces 24. `open_box` returns None if decryption fails, `shared_key` if libsodium refuses the
     public key.
@@ -35,15 +33,13 @@ class Crypto(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """No security."""
-
     mechanism: ClassVar[str] = "NULL"
     role: ClassVar[str | None] = None
 
 
 @dataclass(frozen=True, slots=True)
 class PlainClient:
-    """User name and password, each a `text` of at most 255 octets, sent unencrypted."""
+    """User name and password of at most 255 octets each, sent unencrypted."""
 
     mechanism: ClassVar[str] = "PLAIN"
     role: ClassVar[str | None] = "client"
@@ -58,7 +54,7 @@ class PlainClient:
 
 @dataclass(frozen=True, slots=True)
 class PlainServer:
-    """`allows(username, password)` decides on admission; it should compare in constant time."""
+    """`allows(username, password)` decides; it should compare in constant time."""
 
     mechanism: ClassVar[str] = "PLAIN"
     role: ClassVar[str | None] = "server"
@@ -83,7 +79,7 @@ class CurveClient:
 
 @dataclass(frozen=True, slots=True)
 class CurveServer:
-    """`secret` is s; `allows(C)` decides on admission by the client's long-term key. None admits all clients."""
+    """`secret` is s; `allows(C)` decides by the client's long-term key; None admits all."""
 
     mechanism: ClassVar[str] = "CURVE"
     role: ClassVar[str | None] = "server"
@@ -106,7 +102,7 @@ Security = Null | PlainClient | PlainServer | CurveClient | CurveServer
 class Heartbeat(NamedTuple):
     """Send a PING every `interval` seconds, and close after `timeout` seconds of silence.
 
-    `ttl` is the number of seconds that the other side is asked to wait for us; 0: no limit.
+    `ttl`: seconds that the other side is asked to wait for us; 0: no limit.
     """
 
     interval: float
@@ -115,23 +111,22 @@ class Heartbeat(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Limits for the other side: `handshake` seconds, `message` octets (each part counts `PART_COST` more)."""
+    """Limits for the other side: `handshake` seconds, `message` octets (plus `PART_COST` for each part)."""
 
     handshake: float = 30.0
     message: int = 64 << 20
 
 
 PART_COST = 64
-"""Memory in octets of a message part, besides its contents."""
+"""Memory of a message part in octets, besides its contents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Settings of one socket. Raises `ValueError` if they are invalid.
 
-    `identity` is a `text` of at most 255 octets; `properties` are further metadata, as texts. `version` is the newest
-    version to speak, `oldest` the oldest to accept. The default is 1.0, or 3.0 if security, properties or a draft
-    socket type require it.
+    `properties` are further metadata. `version` is the newest version to speak, `oldest` the oldest to accept: by
+    default 1.0, or 3.0 if security, properties or a draft socket type require it.
     """
 
     socket_type: str
@@ -172,7 +167,6 @@ class Settings:
             raise ValueError(f"the TTL of a PING is at most {LONGEST_TTL} s")
 
     def _needs_3(self) -> str | None:
-        """Return the first setting that requires version 3.0, or None."""
         if self.security.mechanism != "NULL":
             return f"the mechanism {self.security.mechanism}"
         if self.properties:
@@ -181,7 +175,7 @@ class Settings:
 
     @property
     def metadata(self) -> dict[str, str | list[dict[str, str]]]:
-        """The fields of READY and INITIATE, in the order of libzmq (wire.md 7.2)."""
+        """READY and INITIATE in libzmq's order (wire.md 7.2)."""
         named = [("Socket-Type", self.socket_type)]
         if self.socket_type in IDENTIFIED or self.identity:
             named.append(("Identity", self.identity))
