@@ -16,12 +16,10 @@ from zmtpscope.capture.segments import ORDINALS, PacketPlaces, SegmentBlock
 from zmtpscope.capture.statistics import CaptureStatistics, FileReports
 
 LARGE = 8 << 20
-"""Size of an allocation that is larger than a block and any of its columns, in octets."""
+"""In octets: larger than a block and any of its columns."""
 
 
 class Segmenter:
-    """Converts the packets of one run into segments; `statistics` counts them."""
-
     def __init__(self, *, put_together: bool = True) -> None:
         self.statistics = CaptureStatistics()
         self._decoder = Decoder(self.statistics, put_together=put_together)
@@ -30,7 +28,7 @@ class Segmenter:
         """Fragments of IP datagrams in the last block, if the caller reassembles them."""
 
     def feed(self, packets: PacketBlock) -> SegmentBlock:
-        """Return the segments and datagrams of a block of packets. Other packets only change `latest`."""
+        """Return the segments and datagrams of some packets; other packets only change `latest`."""
         if not len(packets):
             return SegmentBlock(b"", self._ordinal)
         block = read_headers(packets, self._decoder, self._ordinal)
@@ -47,7 +45,6 @@ class Segmenter:
         return block
 
     def finish(self) -> None:
-        """End the run, after the last packet."""
         fragments = self._decoder.fragments
         fragments.finish()
         self.statistics.fragments_given_up = fragments.given_up
@@ -57,8 +54,7 @@ class Captures:
     """The segments of one or more captures, block by block. Iterate over it once.
 
     Packet references index `files`, the file names (None: standard input). `files`, `problems` and `statistics` grow
-    while iterating. Packets before a problem are returned before the problem is added. `follow` is set if another
-    process still writes them.
+    while iterating; a problem is added after the packets before it. `follow`: another process still writes them.
     """
 
     def __init__(
@@ -77,11 +73,11 @@ class Captures:
         self._read = read
         self._packet_limit = packet_limit
         self.most_packets = sys.maxsize
-        """Maximum number of packets of a block. Lower it while iterating to get control back more often."""
+        """Maximum packets of a block. Lower it while iterating to get control back more often."""
 
     def __iter__(self) -> Iterator[SegmentBlock]:
-        # glibc requests memory from the kernel, with a page fault for every page, for each allocation larger than the
-        # largest piece that it ever freed (at first 128 KiB). Freeing a large untouched piece costs nothing.
+        # glibc requests memory from the kernel, with a page fault for every page, for each allocation larger than any
+        # piece that it ever freed (at first 128 KiB)
         bytes(LARGE)
         left = self._packet_limit
         for packets in self._read(self._reports):
@@ -100,17 +96,17 @@ class Captures:
 
 
 BLOCK_SIZE = 2 << 20
-"""Octets of a block. With half the size, reading takes a tenth longer, because each side is fed more often; twice the
-size gains little."""
+"""In octets. With half the size, reading takes a tenth longer, because each side is fed more often; twice the size
+gains little."""
 FOLLOWED_BLOCK_SIZE = 1 << 19
-"""Octets of a block of a growing capture: the records of a block take a quarter of the memory."""
+"""In octets, for a growing capture: the records of a block take a quarter of the memory."""
 
 
 def open_captures(paths: Sequence[str], *, packet_limit: int | None = None, block_size: int = BLOCK_SIZE) -> Captures:
-    """Open files, FIFOs, directories and standard input ("-") for reading at most `packet_limit` packets.
+    """Open files, FIFOs, directories and standard input ("-").
 
-    About `block_size` octets are read at a time; the segments do not depend on it. Raises `CaptureError` if one of
-    `paths` is missing, unreadable or not a capture.
+    About `block_size` octets are read at a time; the segments do not depend on it. Raises `CaptureError` if a path is
+    missing, unreadable or not a capture.
     """
     files = find_files(paths)
     read = partial(read_merged, files, block_size)
@@ -118,16 +114,16 @@ def open_captures(paths: Sequence[str], *, packet_limit: int | None = None, bloc
 
 
 def read_packets(paths: Sequence[str], *, block_size: int = BLOCK_SIZE) -> Iterator[PacketBlock]:
-    """Yield the captured packets of files, in the order and with the references of `open_captures`.
+    """Yield the packets of files, in the order and with the references of `open_captures`, without packets after
+    damage.
 
-    Packets after damage are left out. Raises `CaptureError` like `open_captures`.
+    Raises `CaptureError` as `open_captures` does.
     """
     yield from read_merged(find_files(paths), block_size, FileReports(statistics=[]))
 
 
 def reopen_captures(paths: Sequence[str], span: TimeSpan = ALWAYS, *, block_size: int = BLOCK_SIZE) -> Captures:
-    """Open files that were captures when they were listed, perhaps by another process, and read their packets within
-    `span`.
+    """Open the files of an earlier list, perhaps made by another process, and read the packets within `span`.
 
     Files that have become unreadable are reported as problems, and keep their positions in `files`.
     """
@@ -141,11 +137,10 @@ def reopen_captures(paths: Sequence[str], span: TimeSpan = ALWAYS, *, block_size
 def follow_captures(
     follow: Follow, *, packet_limit: int | None = None, block_size: int = FOLLOWED_BLOCK_SIZE
 ) -> Captures:
-    """Read the files of `follow`, one after the other, while another process still writes them.
+    """Read the files of `follow` while another process still writes them.
 
     While nothing arrives, yields blocks without segments, so that the caller can act on the time. The segments equal
-    those of `open_captures` over the complete files. Iterating raises `CaptureError` if a file cannot be read or is not
-    a capture.
+    those of the complete files. Iterating raises `CaptureError`.
     """
     names: list[str | None] = []
     return Captures(names, partial(read_followed, follow, names, block_size), packet_limit, follow)

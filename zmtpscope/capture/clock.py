@@ -1,8 +1,8 @@
 """Correct the times of a capture whose clock was set back, so that no duration is negative.
 
-Packets of one interface are in capture order, except for small differences between processors. So a time stamp that is
-at least a second earlier than a previous one means that the clock was set back, manually or by NTP. This packet and all
-later ones are moved forward by the step, until the original times have caught up.
+Packets of one interface are in capture order, except for small differences between processors. A time stamp that is at
+least a second earlier than a previous one therefore means that the clock was set back, manually or by NTP. This packet
+and later ones are moved forward by the step, until the original times have caught up.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from zmtpscope.capture.packets import LATEST
 Times = NDArray[np.int64]
 
 MIN_STEP = 1_000_000_000
-"""Minimum step back in nanoseconds. Packets of several interfaces or processors differ by less."""
+"""In nanoseconds. Packets of several interfaces or processors differ by less."""
 
 MAX_CLOCKS = 4096
-"""Maximum number of interfaces whose clocks are followed."""
 
 
 class SetBack(NamedTuple):
-    """A clock was set back. The time stamp of `packet` in `file` (corrected to `time`) is `ns` before an earlier one.
-    `times` is the number of such steps in the capture; this is the largest."""
+    """A clock was set back: the time stamp of `packet` (corrected to `time`) is `ns` before an earlier one.
+
+    `times` is the number of such steps in the capture; this is the largest.
+    """
 
     ns: int
     time: int
@@ -36,7 +37,7 @@ class SetBack(NamedTuple):
 
 
 def folded(steps: Iterable[SetBack]) -> SetBack | None:
-    """Return the largest step (the first of equal ones) with the total number of steps."""
+    """Return the largest step (the first of equal ones) with the number of steps."""
     steps = list(steps)
     return max(steps, key=_by)._replace(times=sum(each.times for each in steps)) if steps else None
 
@@ -46,15 +47,15 @@ def _by(step: SetBack) -> int:
 
 
 class Clocks:
-    """The clocks of the interfaces of one file, or of several consecutive files."""
+    """The clocks of all interfaces of one file, or of consecutive files."""
 
     def __init__(self) -> None:
         self._clocks: dict[int, Clock] = {}
 
     def correct(self, times: Times, interfaces: Times | None) -> list[tuple[int, int]]:
-        """Correct the times of the next packets, in place. Return the packet index and size of each step back.
+        """Correct times in place; return the packet index and size of each step back.
 
-        `interfaces` are the interfaces of the packets; None: all packets have one clock.
+        `interfaces` None: all packets have one clock.
         """
         if interfaces is None or not len(times) or interfaces.min() == interfaces.max():
             number = 0 if interfaces is None or not len(times) else int(interfaces[0])
@@ -74,15 +75,13 @@ class Clocks:
 
 
 class Clock:
-    """The clock of one interface."""
-
     def __init__(self) -> None:
         self._added = 0
         self._latest = 0
-        """The latest corrected time so far."""
+        """The latest corrected time."""
 
     def correct(self, times: Times) -> list[tuple[int, int]]:
-        """Correct the times of one interface, like `Clocks.correct`."""
+        """As `Clocks.correct`."""
         if not len(times):
             return []
         steps = []

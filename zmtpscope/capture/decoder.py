@@ -1,5 +1,3 @@
-"""Decode one packet of any kind to a TCP segment, a datagram or a counted reason."""
-
 from __future__ import annotations
 
 from struct import Struct, error
@@ -25,7 +23,7 @@ from zmtpscope.capture.undecodable import Undecodable
 
 TCP, UDP = 6, 17
 IN_IP = {4: IPV4, 41: IPV6, 137: MPLS}
-"""IP protocol numbers of tunnels that add no header of their own."""
+"""IP protocols of tunnels without a header of their own."""
 GRE = 47
 ICMP, IGMP, ICMPV6 = 1, 2, 58
 REASONS = {
@@ -33,24 +31,23 @@ REASONS = {
     (ICMPV6, 1): {0: NO_HOST, 1: PROHIBITED, 3: NO_HOST, 4: PROHIBITED, 5: PROHIBITED, 6: PROHIBITED},
 }
 """Reasons of Destination Unreachable, by protocol and type, then code. A Port Unreachable for TCP comes from a
-firewall, because a host would send RST."""
+firewall: a host would send RST."""
 MEMBERSHIP = {(IGMP, type_) for type_ in (b"\x12", b"\x16", b"\x17", b"\x22")}
 MEMBERSHIP |= {(ICMPV6, type_) for type_ in (b"\x83", b"\x84", b"\x8f")}
-"""Protocols and types of messages by which a host joins or leaves multicast groups: reports and leaves of IGMPv1 to v3
-(RFC 1112, 2236, 3376), and of MLDv1 and v2 (RFC 2710, 3810)."""
+"""Messages that join or leave multicast groups: IGMPv1 to v3 (RFC 1112, 2236, 3376), MLDv1 and v2 (RFC 2710, 3810)."""
 ICMP_HEADER = 8
-"""Octets of an ICMP error before the quoted packet."""
+"""Octets before the quoted packet of an ICMP error."""
 FRAGMENT, AUTHENTICATION = 44, 51
 EXTENSIONS = (0, 43, 60, 135, 139, 140)
-"""IPv6 extension headers of the common format (RFC 6564): next header, length in units of 8 octets."""
+"""IPv6 extension headers of the common format (RFC 6564): next header, length in 8 octets."""
 PORTS = 4
-"""Octets of the two ports at the start of a TCP segment or UDP datagram."""
+"""Octets of the ports at the start of a TCP segment or UDP datagram."""
 WINDOW_FLAGS = SYN | RST | ACK
-"""Flags that decide whether a window counts: only ACK of these may be set."""
+"""A window counts if ACK is the only one of these that is set."""
 WINDOW_AT = 14
-"""Offset of the receive window in the TCP header."""
+"""Offset in the TCP header."""
 DEEPEST = 16
-"""Maximum number of nested headers before TCP or UDP. More headers are invalid or an attack."""
+"""Nested headers before TCP or UDP; more are invalid or an attack."""
 
 _ipv4 = Struct(">BxHHHBBxx8s").unpack_from
 _ipv6 = Struct(">BxxxHBB32s").unpack_from
@@ -61,8 +58,7 @@ _udp = Struct(">HHH").unpack_from
 
 
 class Segment(NamedTuple):
-    """A TCP segment with the values of the columns of `SegmentBlock`. `cut` is the number of payload octets that were
-    announced but not captured.
+    """A TCP segment as in `SegmentBlock`. `cut`: payload octets announced but not captured.
 
     `hops` is the remaining TTL or hop limit of a SYN or RST, otherwise 0.
     """
@@ -80,9 +76,8 @@ class Segment(NamedTuple):
 class Fragment(NamedTuple):
     """A fragment of an IP datagram for the caller to reassemble.
 
-    `row` is the index of its packet in the block; `key` is addresses, protocol and identification of the datagram. The
-    fragment has `size` octets of the datagram from `offset` on. `begins` are the datagram's first octets, if they are
-    in this fragment.
+    `row` is the index of its packet in the block; `key` is addresses, protocol and identification. It has `size` octets
+    of the datagram from `offset` on. `begins`: the first octets of the datagram, if this fragment has them.
     """
 
     row: int
@@ -95,9 +90,9 @@ class Fragment(NamedTuple):
 
 
 class Decoder:
-    """Decodes packets one at a time, and keeps fragments from one block to the next.
+    """Decodes one packet at a time; keeps fragments from block to block.
 
-    `fragments_apart` are the fragments of the current block if the caller reassembles them.
+    `fragments_apart`: fragments of the current block, if the caller reassembles them.
     """
 
     def __init__(self, statistics: CaptureStatistics, *, put_together: bool = True) -> None:
@@ -107,22 +102,21 @@ class Decoder:
         self.begin(b"")
 
     def begin(self, data: bytes) -> None:
-        """Start a block whose packets are in `data`."""
         self.data = data
         self.fragments_apart: list[Fragment] = []
         self.behind = bytearray()
-        """Reassembled datagrams, appended to the octets of the block at its end."""
+        """Reassembled datagrams, appended to the block at its end."""
 
     def whole_data(self) -> bytes:
-        """Return the octets that segments and datagrams refer to. Call it at the end of the block."""
+        """Return the octets that segments and datagrams refer to, at the end of the block."""
         return self.data + self.behind if self.behind else self.data
 
     def packet(
         self, row: int, link: int, start: int, stop: int, missing: int, packet: int, time: int
     ) -> Segment | Datagram | None:
-        """Decode the packet `data[start:stop]`, of which `missing` more octets were not captured. Never raises."""
+        """Decode `data[start:stop]`, of which `missing` more octets were not captured. Never raises."""
         self.row, self.base, self.missing, self.number, self.time = row, start, missing, packet, time
-        # a copy, so that an invalid length cannot reach into the next packet
+        # a copy: an invalid length must not reach into the next packet
         octets = self.data[start:stop]
         try:
             protocol, at = open_link(link, octets)
@@ -134,7 +128,7 @@ class Decoder:
         return None
 
     def _network(self, protocol: int, octets: bytes, at: int) -> Segment | Datagram:
-        """Decode the headers from an EtherType down to TCP or UDP."""
+        """Decode headers from an EtherType down to TCP or UDP."""
         for _ in range(DEEPEST):
             if protocol in (IPV4, IPV6):
                 read = self._read_ipv4 if protocol == IPV4 else self._read_ipv6
@@ -166,13 +160,13 @@ class Decoder:
         raise Undecodable("headers nested too deep")
 
     def _read_ipv4(self, octets: bytes, at: int) -> tuple[int, bytes, bytes, int, int]:
-        """Read an IPv4 header. Return protocol, addresses, octets, start of the payload and its announced end.
+        """Read an IPv4 header; return protocol, addresses, octets, payload start and announced end.
 
         The end may be beyond the captured octets.
         """
         version, total, identification, fragment, self.hops, protocol, addresses = _ipv4(octets, at)
         header = (version & 0x0F) * 4
-        # segmentation offload leaves 0 if the length exceeds 16 bits: the packet extends to its end
+        # segmentation offload leaves 0 for a length above 16 bits: the packet extends to its end
         end = at + total if total else len(octets) + self.missing
         at += header
         if version >> 4 != 4 or header < 20 or at > end:
@@ -185,7 +179,7 @@ class Decoder:
         return protocol, addresses, octets, at, end
 
     def _read_ipv6(self, octets: bytes, at: int) -> tuple[int, bytes, bytes, int, int]:
-        """Read an IPv6 header with its extension headers. Return the values of `_read_ipv4`."""
+        """Read an IPv6 header with extensions; return the same values as `_read_ipv4`."""
         version, length, following, self.hops, addresses = _ipv6(octets, at)
         if version >> 4 != 6:
             raise Undecodable("IP header lies")
@@ -212,7 +206,7 @@ class Decoder:
     def _reassemble(
         self, key: bytes, offset: int, more: bool, octets: bytes, at: int, end: int
     ) -> tuple[bytes, int, int]:
-        """Return the payload of the complete datagram, its start and its end. Raises `Undecodable` if fragments are
+        """Return the payload of a whole datagram, its start and its end. Raises `Undecodable` if fragments are
         missing."""
         if at >= end or (more and (end - at) % 8):
             raise Undecodable("IP header lies")
@@ -243,7 +237,7 @@ class Decoder:
         return Segment(addresses + ports, sequence, acknowledgment, flags, *place, cut, hops)
 
     def _unreachable(self, protocol: int, octets: bytes, at: int) -> Segment:
-        """Return a row that stands for an ICMP error about a TCP segment, in the direction of the error."""
+        """Return a row for an ICMP error about a TCP segment, in the direction of the error."""
         reason = REASONS.get((protocol, octets[at]), {}).get(octets[at + 1])
         quoted = at + ICMP_HEADER
         if reason is None or quoted >= len(octets):

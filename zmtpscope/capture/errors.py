@@ -1,5 +1,3 @@
-"""Errors of capture files, with messages for people: the file, the position, the problem and the remedy."""
-
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -8,7 +6,7 @@ STDIN_NAME = "standard input"
 
 
 class CaptureError(Exception):
-    """A file that cannot be read as a capture at all. `str()` is one line for people."""
+    """A file cannot be read as a capture at all. `str()` is one line: file, problem and remedy."""
 
     def __init__(self, path: str | None, message: str, *, offset: int | None = None, hint: str | None = None) -> None:
         self.path = path
@@ -22,10 +20,10 @@ class CaptureError(Exception):
 
 
 class CaptureProblem(NamedTuple):
-    """A container that is damaged or cut short; everything before the damage was read.
+    """A damaged or truncated container; everything before the damage was read.
 
-    `packet` is the number of the last good packet of `file` (0: none), `offset` the octet of the (decompressed) file at
-    which the damaged record or block starts.
+    `packet` is the number of the last good packet (0: none), `offset` the octet of the (decompressed) file at which the
+    damaged record or block starts.
     """
 
     file: str | None
@@ -43,7 +41,7 @@ TOO_MANY_RECORDS = "it expands far more than captured traffic does; decompress i
 
 
 class Damage(Exception):
-    """The container is damaged here. `Captures` converts the exception into a `CaptureProblem`."""
+    """The container is damaged here. `Captures` converts it into a `CaptureProblem`."""
 
     def __init__(self, packet: int, offset: int, text: str) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""Find the capture files of a run, and read them with corrected times."""
+"""Find the capture files of a run; read them with corrected times."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ UNPACKING = {
     b"\x04\x22\x4d\x18": ("compressed with lz4", "lz4 -dc"),
     b"PK\x03\x04": ("a zip archive", "unzip -p"),
 }
-"""Compressed or archived formats that may contain captures, and the command that unpacks them."""
+"""Other formats that may contain captures, and the command that unpacks them."""
 CONVERT = "Wireshark's editcap converts other capture formats to pcapng"
 PEEK = 1 << 16
-"""Octets of a read while searching for the first packet of a file."""
+"""Octets of a read while searching for a file's first packet."""
 
 
 class NotACapture(CaptureError):
-    """The file has another format. This is an error if the user named the file; in a directory the file is skipped."""
+    """An error if the user named the file; in a directory the file is skipped."""
 
 
 class TimeSpan(NamedTuple):
-    """A range of times in nanoseconds since the epoch; `until` is excluded."""
+    """In nanoseconds since the epoch; `until` is excluded."""
 
     since: int
     until: int
@@ -53,11 +53,11 @@ ALWAYS = TimeSpan(0, LATEST)
 
 
 class CaptureFile:
-    """One file of a run that starts like a capture. `name` is None for standard input.
+    """One capture file of a run; `name` None: standard input.
 
-    A pipe stays open from the start. A regular file is open only while it is read, and `open_files` limits how many are
-    open, so that a run can have more files than a process can open. Packets outside of `span` are skipped; the time of
-    a packet is then the largest time of the file so far. Raises `CaptureError`.
+    A pipe stays open from the start. A regular file is open only while it is read, so that a run can have more files
+    than a process can open. Packets outside of `span` are skipped; the time of a packet is then the largest time of the
+    file so far. Raises `CaptureError`.
     """
 
     def __init__(self, path: str, open_files: OpenFiles | None = None, span: TimeSpan = ALWAYS) -> None:
@@ -66,11 +66,11 @@ class CaptureFile:
         self._open_files = open_files
         self.name = None if path == "-" else path
         self.index = 0
-        """The index of the file in `Captures.files`."""
+        """In `Captures.files`."""
         self.packets_before = 0
-        """Number of packets in earlier files, if packets are numbered through several files."""
+        """If packets are numbered through several files."""
         self.clocks: Clocks | None = None
-        """The clocks that continue from the previous file, or None if this file starts its own."""
+        """Clocks of the previous file, if this file continues them."""
         self._started: Iterator[PacketBlock] | None = None
         self._source: Source | None = self._open()
         self.is_regular = self.name is not None and os.path.isfile(self.name) and not self._source.is_growing
@@ -78,7 +78,7 @@ class CaptureFile:
             self._close()
 
     def first_time(self, block_size: int, reports: FileReports) -> int:
-        """Return the time of the first packet, or -1 without packets."""
+        """Return the time of the first packet, or -1."""
         if self.is_regular:
             with closing(self._read(PEEK, FileReports())) as blocks:
                 for block in blocks:
@@ -90,9 +90,9 @@ class CaptureFile:
         return -1 if first is None else int(first.times[0])
 
     def blocks(self, block_size: int, reports: FileReports) -> Iterator[PacketBlock]:
-        """Yield the packets of the file, with their references in the run.
+        """Yield the packets, with their references in the run.
 
-        Errors that end the file early, and statistics of interfaces, are added to `reports`.
+        Errors that end the file early and statistics go to `reports`.
         """
         return self._started or self._read(block_size, reports)
 
@@ -197,9 +197,9 @@ def find_files(paths: Sequence[str]) -> list[CaptureFile]:
 
 
 def find_again(paths: Sequence[str], span: TimeSpan, reports: FileReports) -> list[CaptureFile]:
-    """Open the captures of an earlier list of files, perhaps made by another process.
+    """Open the captures of an earlier list, perhaps made by another process.
 
-    A file that is missing or no longer a capture is added to the problems of `reports`; other files keep their indexes.
+    A file that is missing or no longer a capture becomes a problem in `reports`; other files keep their indexes.
     """
     files: list[CaptureFile] = []
     open_files = OpenFiles()

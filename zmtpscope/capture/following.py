@@ -1,8 +1,8 @@
 """Read captures that another process still writes: a growing file, the files of a capture session, or a pipe.
 
-The octets pass through the `Source` and container readers of complete files, except that a read may return no octets
-for now. The readers then yield a block without packets, keep an incomplete record, and read again later. Pauses between
-reads let octets accumulate, so that many packets are read at a time. A `Follow` describes the writer and waits for it.
+`Source` and the container readers are the same as for complete files, except that a read may return no octets for now.
+The readers then yield a block without packets, keep an incomplete record, and read again later. Pauses between reads
+let octets accumulate, because a block costs much more than a packet.
 """
 
 from __future__ import annotations
@@ -25,23 +25,21 @@ from zmtpscope.capture.source import STANDARD_INPUT, Source, is_readable, open_d
 from zmtpscope.capture.statistics import FileReports
 
 SHORTEST_PAUSE = 0.02
-"""Minimum seconds between reads, unless more was available than one read takes: a block costs a hundred times as much
-as a packet."""
+"""Minimum seconds between reads, unless a read left octets: a block costs a hundred times as much as a packet."""
 LONGEST_PAUSE = 0.25
 PAUSE_PER_COST = 2
-"""Pause between reads, as a multiple of the time that the last block took, so that the reader leaves half of a core to
-the observed programs."""
+"""Pause in multiples of the time that the last block took: leaves half of a core to the observed programs."""
 IDLE_PAUSE = 0.25
-"""Seconds until the next read after a read without octets, unless the writer reports new octets earlier."""
+"""Seconds after a read without octets, unless the writer reports new octets earlier."""
 POLL_INTERVAL = 0.05
-"""Seconds between reads of a file whose writer is unknown."""
+"""Seconds between reads if the writer is unknown."""
 
 
 class FollowedFile(NamedTuple):
     """One followed file; "-" is standard input.
 
-    Records name the file `name`. If that is None, records name no file, and packets are numbered through all such
-    files. `is_complete`: nothing will be added to the file.
+    `name` None: records name no file, and packets are numbered through all such files. `is_complete`: nothing will be
+    added to the file.
     """
 
     path: str
@@ -50,31 +48,31 @@ class FollowedFile(NamedTuple):
 
 
 class Follow(Protocol):
-    """The files of a writer, and a way to wait for it."""
+    """The files of a writer, and how to wait for it."""
 
     @property
     def files(self) -> Sequence[FollowedFile]:
-        """Return all files so far, in the order in which they are written. Only the last may be incomplete."""
+        """Return all files so far in order of writing. Only the last may be incomplete."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to `seconds` for more octets. Return False if no file will grow any more."""
+        """Wait up to `seconds` for more octets; return False if no file will grow any more."""
 
     def consumed(self, file: int, octets: int) -> None:
-        """Report that the first `octets` of the file with this index were read, and their packets passed on."""
+        """Report that the first `octets` of a file were read, and their packets passed on."""
 
     @property
     def unread(self) -> int:
-        """Octets written but not read yet, as far as this is known."""
+        """Return the octets written but not read, if known."""
 
     @property
     def known_until(self) -> int:
-        """Time up to which the writer has written all packets, in nanoseconds since the epoch; 0 if unknown."""
+        """Return the time up to which the writer has written all packets (ns since the epoch); 0 if unknown."""
 
 
 class Polling:
     """Follows one file or standard input ("-") of an unknown writer, until `stop`.
 
-    `grace`: seconds to keep reading after `stop`, for a writer that was stopped too and still has octets to write.
+    `grace`: seconds to read on after `stop`, for a writer that was stopped too and has more to write.
     """
 
     known_until = 0  # the writer may delay packets
@@ -91,7 +89,7 @@ class Polling:
         return self._end is None or time.monotonic() < self._end
 
     def stop(self) -> None:
-        """End after the octets written so far. A signal handler may call this."""
+        """End after the octets written so far. Safe in a signal handler."""
         self._end = time.monotonic() + self._grace
 
     def consumed(self, file: int, octets: int) -> None:
@@ -99,7 +97,7 @@ class Polling:
 
     @property
     def unread(self) -> int:
-        """Return the octets of the file that were not read yet; 0 for a pipe, whose number is unknown."""
+        """0 for a pipe, because it is unknown."""
         try:
             status = os.stat(self.files[0].path)
         except OSError:
@@ -108,34 +106,31 @@ class Polling:
 
 
 class Pace:
-    """Decides when to read the files of `follow` again."""
+    """When to read the files of `follow` again."""
 
     def __init__(self, follow: Follow, clock: Callable[[], float] = time.monotonic) -> None:
         self._follow = follow
         self._clock = clock
         self._looked = clock()
         self.is_alive = True
-        """Whether the files may still grow."""
 
     def pause(self) -> float:
-        """Return the seconds to wait now, after the octets of the last read were processed."""
+        """Return the seconds to wait after processing the last read."""
         spent = self._clock() - self._looked
         return max(0.0, min(max(SHORTEST_PAUSE, PAUSE_PER_COST * spent), LONGEST_PAUSE) - spent)
 
     def wait(self, seconds: float) -> None:
-        """Wait up to `seconds` for the writer."""
         self.is_alive = self.is_alive and self._follow.wait(seconds)
 
     def looked(self) -> None:
-        """Note that a read has ended, and that processing its octets starts."""
+        """Note that processing starts."""
         self._looked = self._clock()
 
 
 class FollowedSource(Source):
-    """A source whose end may be temporary: `read` then returns no octets, and `is_growing` is true.
+    """A source whose end may be temporary: then `read` returns no octets, and `is_growing` is true.
 
-    `is_named`: records name the file. `is_complete()` is whether the file is complete. `consumed` is called with the
-    number of octets read.
+    `is_named`: records name the file. `consumed` is called with the number of octets read.
     """
 
     def __init__(
@@ -155,14 +150,14 @@ class FollowedSource(Source):
         self._is_complete = is_complete
         self._consumed = consumed
         self._taken = 0
-        """Octets read from the file or pipe, before decompression."""
+        """Octets read before decompression."""
         self._last: int | None = None
-        """Octets returned by the last read, or None if more may be available."""
+        """Octets of the last read, or None if more may be available."""
         self._end: int | None = None
-        """Where reading ends, once the file is complete."""
+        """Where a complete file ends."""
 
     def offsets(self, starts: NDArray[np.int64], origin: int) -> NDArray[np.int64]:
-        """Return the offsets in the file, or `NOWHERE` for a file without a name, because its writer removes it."""
+        """Return offsets in the file; `NOWHERE` without a name, because the writer removes the file."""
         return super().offsets(starts, origin) if self._is_named else np.full(len(starts), NOWHERE)
 
     @property
@@ -170,7 +165,7 @@ class FollowedSource(Source):
         return not self._ended and self.damage is None
 
     def read(self, size: int) -> bytes:
-        """Return at most `size` octets; none at the end, at `damage`, or at a temporary end (`is_growing`)."""
+        """Return octets; none at the end, at `damage`, or at a temporary end (`is_growing`)."""
         if self._decompressor is not None:
             return super().read(size)
         octets = self._look(size)
@@ -178,7 +173,7 @@ class FollowedSource(Source):
         return octets
 
     def read_raw(self, size: int) -> bytes:
-        """Return octets for a decompressor. Waits at a temporary end, which a decompressor would take for the end."""
+        """Return octets for a decompressor, which would take a temporary end for the end: wait there."""
         octets = self._look(size)
         while not octets and self.is_growing:
             octets = self._look(size)
@@ -189,7 +184,7 @@ class FollowedSource(Source):
         self._consumed(self._taken)
 
     def _look(self, size: int) -> bytes:
-        """Return at most `size` octets of the octets available now."""
+        """Return octets available now."""
         if self._ahead:
             octets, self._ahead = self._ahead[:size], self._ahead[size:]
             return octets
@@ -215,8 +210,8 @@ class FollowedSource(Source):
         return octets
 
     def _wait(self) -> float:
-        """Wait for the next read. Return the seconds during which to gather octets of a pipe instead, because a pipe
-        has little room."""
+        """Wait for the next read; for a pipe, return the seconds to gather octets instead, because a pipe has little
+        room."""
         if self._last is None:
             self._pace.wait(0)
             return 0
@@ -233,7 +228,7 @@ class FollowedSource(Source):
 
     def _pipe_look(self, size: int, seconds: float) -> bytes:
         """Return the octets of a pipe that arrive within `seconds` of the first."""
-        if self._poll is None:  # this system cannot poll
+        if self._poll is None:
             return self._read_now(size)
         if not self._poll.poll(0 if self._end is not None else IDLE_PAUSE * 1000):
             return b""
@@ -241,7 +236,7 @@ class FollowedSource(Source):
         return self._gather(octets, size, seconds) if 0 < len(octets) < size else octets
 
     def _end_reason(self) -> str | None:
-        """Return why a file cannot be read further, or None: it was removed, replaced or truncated."""
+        """Return why a file cannot be read further (removed, replaced, truncated), or None."""
         if os.fstat(self._descriptor).st_size < self._taken:
             return "it was truncated while it was followed"
         try:
@@ -254,7 +249,7 @@ class FollowedSource(Source):
 
 
 class FollowedCaptureFile(CaptureFile):
-    """A file of `follow`. Waits until the file starts like a capture. Raises `CaptureError`."""
+    """A file of `follow`; waits until it starts like a capture. Raises `CaptureError`."""
 
     def __init__(self, follow: Follow, number: int, pace: Pace, clocks: Clocks) -> None:
         self._follow = follow
@@ -265,7 +260,6 @@ class FollowedCaptureFile(CaptureFile):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the writer has finished this file, so that it grows no more."""
         return self._follow.files[self._number].is_complete
 
     def _open_source(self) -> Source:
@@ -285,10 +279,9 @@ class FollowedCaptureFile(CaptureFile):
 def read_followed(
     follow: Follow, names: list[str | None], block_size: int, reports: FileReports
 ) -> Iterator[PacketBlock]:
-    """Yield the packets of all files of `follow`, in blocks of at most about `block_size` octets.
+    """Yield the packets of all files of `follow`, and a block without packets when nothing arrived.
 
-    Yields a block without packets when nothing arrived. Appends the names of files in records to `names`. Raises
-    `CaptureError`.
+    Appends the names of files in records to `names`. Raises `CaptureError`.
     """
     pace, clocks = Pace(follow), Clocks()
     packets = 0
@@ -313,7 +306,7 @@ def read_followed(
 
 
 def _is_there(follow: Follow, number: int) -> bool:
-    """Whether the file with this number exists and contains octets, as far as that is known without reading."""
+    """Whether this file exists and is not empty, as far as that is known without reading."""
     if number >= len(follow.files):
         return False
     path = follow.files[number].path

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections import OrderedDict
 
 MAX_OCTETS = 4 << 20
-"""Maximum octets of all waiting fragments. When it is exceeded, the oldest datagram is dropped."""
+"""Of all waiting fragments. Above, the oldest datagram is dropped."""
 LONGEST_WAIT = 30_000_000_000
-"""Nanoseconds of capture time that a datagram waits for its last fragment."""
+"""Nanoseconds that a datagram waits for its last fragment."""
 OVERHEAD = 128
-"""Octets counted for each fragment in addition to its own, so that empty fragments are limited too."""
+"""Octets counted in addition for each fragment, so that empty ones are limited too."""
 LARGEST_DATAGRAM = 65_535
 
 
 class Waiting:
-    """The fragments of one datagram by offset: captured octets and announced number."""
-
     def __init__(self, time: int) -> None:
         self.time = time
         self.pieces: dict[int, tuple[bytes, int]] = {}
@@ -25,8 +23,6 @@ class Waiting:
 
 
 class Fragments:
-    """The incomplete datagrams. `given_up` counts datagrams that were dropped."""
-
     def __init__(self) -> None:
         self.waiting: OrderedDict[bytes, Waiting] = OrderedDict()
         self.cost = 0
@@ -36,14 +32,13 @@ class Fragments:
     def add(
         self, key: bytes, offset: int, more: bool, octets: bytes, announced: int, time: int
     ) -> tuple[bytes, int] | None:
-        """Add a fragment. If its datagram is complete, return the payload and the number of octets that were not
-        captured.
+        """Add a fragment; return the payload of a complete datagram, and its octets that were not captured.
 
-        `key` is the addresses, protocol and identification. The payload ends at a fragment that was not captured
-        completely. Fragments that overlap without being repeats drop their datagram (RFC 5722; also for IPv4, because
-        the receiver's choice is unknown).
+        `key` is addresses, protocol and identification. The payload ends at a truncated fragment. Fragments that
+        overlap without being repeats drop their datagram (RFC 5722; also for IPv4, because the receiver's choice is
+        unknown).
         """
-        # capture time may go backwards; the largest counts
+        # capture time may go backwards
         self.latest = max(self.latest, time)
         self._expire()
         waiting = self.waiting.get(key)
@@ -67,7 +62,6 @@ class Fragments:
         return None
 
     def finish(self) -> None:
-        """Drop all incomplete datagrams, after the last packet."""
         for key in list(self.waiting):
             self._give_up(key)
 

@@ -1,4 +1,4 @@
-"""Decode the headers of the packets of a block into columns of TCP segments and UDP datagrams."""
+"""Decode the headers of a block of packets into columns of TCP segments and UDP datagrams."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.capture.segments import ORDINALS, DatagramColumns, SegmentBlock
 
 SEGMENT_COLUMNS = 8
-"""Number of columns of segments: flows, sequence and acknowledgment numbers, flags, starts, stops, packets, times."""
+"""Flows, sequence and acknowledgment numbers, flags, starts, stops, packets, times."""
 DATAGRAM_COLUMNS = 8
-"""Number of columns of datagrams: flows, starts, stops, cut, packets, times, rows, ordinals."""
+"""Flows, starts, stops, cut, packets, times, rows, ordinals."""
 
 
 Columns = NDArray[np.int64]
 Decoded = tuple[list[bytes], Columns, dict[int, int], dict[int, int], list[bytes], Columns]
-"""Keys, columns, `cut` and `hops` of segments, then keys and columns of datagrams."""
+"""Keys, columns, `cut` and `hops` of segments; keys and columns of datagrams."""
 
 
 def read_headers(packets: PacketBlock, decoder: Decoder, ordinal: int) -> SegmentBlock:
-    """Return the segments and datagrams of `packets` in order; `ordinal` is the ordinal of the first segment."""
+    """Return the segments and datagrams in order; `ordinal` is that of the first segment."""
     decoder.begin(packets.data)
     keys, segments, cut, hops, datagram_keys, datagrams = decode(packets, decoder, ordinal)
     block = SegmentBlock(decoder.whole_data(), ordinal)
@@ -36,8 +36,7 @@ def read_headers(packets: PacketBlock, decoder: Decoder, ordinal: int) -> Segmen
 
 @compiled.where_possible
 def decode(packets: PacketBlock, decoder: Decoder, ordinal: int) -> Decoded:
-    """Return the segments and datagrams of `packets`. The compiled version decodes plain packets itself, and calls
-    `decoder` for all others."""
+    """The compiled twin decodes plain packets itself, and calls `decoder` for all others."""
     segments: list[tuple[int, ...]] = []
     datagrams: list[tuple[int, ...]] = []
     flows: dict[bytes, int] = {}

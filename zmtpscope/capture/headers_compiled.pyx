@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
-"""Compiled version of `headers.py`: plain packets are decoded here, all others by the decoder.
+"""Compiled twin of `headers.py`: plain packets are decoded here, all others by the decoder.
 
 A plain packet is IPv4 without options or fragments, or IPv6 without extension headers, directly on a link layer of
-`ip_header`, then TCP, or UDP to a port of no tunnel, with lengths that agree.
+`ip_header`; then TCP, or UDP to a port of no tunnel, with lengths that agree.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -47,7 +47,7 @@ for each in (0, *ON_UDP):
 
 
 cdef inline int64_t ip_header(const uint8_t *octets, int64_t at, int64_t stop, int64_t link, int *version) noexcept nogil:
-    """Return where the IP header of the packet `at..stop` begins, at most `stop`. Sets its version, 0 if unknown."""
+    """Return where the IP header begins, at most `stop`. Sets its version, 0 if unknown."""
     cdef int64_t header = 14 if link == ETHERNET else 16 if link == SLL else 20 if link == SLL2 else 4
     cdef int protocol, family, _
     version[0] = 0
@@ -77,7 +77,7 @@ cdef inline int64_t ip_header(const uint8_t *octets, int64_t at, int64_t stop, i
 
 
 cdef inline Kind plain_packet(const uint8_t *octets, int64_t at, int64_t stop, int64_t link, Plain *found) noexcept nogil:
-    """Decode the headers of the packet `at..stop`, if it is plain."""
+    """Decode the headers of a packet if it is plain."""
     cdef int version, protocol, hops, flags = 0
     cdef int64_t end, length
     at = ip_header(octets, at, stop, link, &version)

@@ -1,4 +1,4 @@
-"""Link layers: the protocol and the start of the header that follows.
+"""Link layers: the protocol and the start of the next header.
 
 Numbers are LINKTYPE values (https://www.tcpdump.org/linktypes.html), and DLT values that some systems write.
 """
@@ -10,7 +10,7 @@ from struct import Struct
 from zmtpscope.capture.undecodable import Undecodable
 
 IPV4, IPV6 = 0x0800, 0x86DD
-"""EtherTypes, used as protocol numbers for all link layers."""
+"""EtherTypes, used as protocol numbers."""
 
 VLAN_TAGS = (0x8100, 0x88A8, 0x9100, 0x9200)
 """802.1Q, 802.1ad, and earlier types of the outer tag."""
@@ -19,18 +19,17 @@ ETHERNET, NULL, LOOP, SLL, SLL2 = 1, 0, 108, 113, 276
 RAW_IP = 101
 RAW_TYPES = (RAW_IP, 12, 14, 228, 229)
 INSIDE_PKTAP = (ETHERNET, NULL, LOOP, SLL, SLL2, *RAW_TYPES)
-"""Link types that PKTAP may contain."""
 
 FAMILIES = {2: IPV4, 10: IPV6, 23: IPV6, 24: IPV6, 28: IPV6, 30: IPV6}
-"""IP versions of the address families of Linux, Windows, the BSDs and Darwin."""
+"""Of Linux, Windows, the BSDs and Darwin."""
 
 PPP_TYPES = (9, 50)
 PPPOE, CISCO_HDLC, PKTAP, NFLOG = 51, 104, 258, 239
 FIXED = {ETHERNET: (12, 14), SLL: (14, 16), SLL2: (0, 20), CISCO_HDLC: (2, 4)}
-"""Offset of the EtherType and length of the header, by link type."""
+"""Offset of the EtherType and length of the header."""
 
 PPP_PROTOCOL, PPPOE_PROTOCOL = 0x880B, 0x8864
-"""EtherTypes of PPP and PPPoE sessions, which `tunnels.py` reads."""
+"""Sessions, which `tunnels.py` reads."""
 
 _short = Struct(">H").unpack_from
 _long = Struct(">I").unpack_from
@@ -39,7 +38,7 @@ _attribute = Struct("<HH").unpack_from
 
 
 def open_link(link: int, octets: bytes) -> tuple[int, int]:
-    """Return the EtherType of a packet's payload, and where the payload starts.
+    """Return the EtherType and the start of a packet's payload.
 
     Raises `Undecodable`, or `IndexError` or `struct.error` if the packet is too short.
     """
@@ -68,7 +67,7 @@ def open_link(link: int, octets: bytes) -> tuple[int, int]:
 
 
 def _open_nflog(octets: bytes) -> tuple[int, int]:
-    """Read a Linux netfilter log: an address family, then attributes in host byte order; attribute 9 is the packet."""
+    """Linux netfilter log: an address family, then attributes in host byte order; attribute 9 is the packet."""
     at = 4
     while True:
         length, kind = _attribute(octets, at)

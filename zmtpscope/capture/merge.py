@@ -1,14 +1,14 @@
 """Merge several files into one capture, packet by packet in time order.
 
-A file is opened when the time of its first packet is reached. Files that do not overlap are therefore read one after
-the other, and their blocks are yielded unchanged. Packets are copied only where files overlap.
+A file is opened when the time of its first packet is reached. Files that do not overlap are read one after the other,
+and their blocks are not copied.
 
-Of overlapping files, the file whose loaded packets end first is read next, until most of the loaded packets can be
-yielded; at most a block of each file is left then. So each merge visits every file once and yields at least a third of
-its packets, and n files of one size cost n log n (sorting).
+Of overlapping files, the one whose loaded packets end first is read next, until most loaded packets can be yielded; at
+most a block of each file is left then. So each merge visits every file once and yields at least a third of its packets,
+and n files of one size cost n log n.
 
-Each file keeps its own order, even if its time goes backwards: the time of a packet is then the largest time of its
-file so far. For equal times, the file named first is first.
+Each file keeps its order, even if its time goes backwards: the time of a packet is then the largest time of its file so
+far. For equal times, the file named first is first.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.capture.statistics import FileReports
 
 SMALLEST_BLOCK = 1 << 15
-"""Minimum octets to read at a time from each of very many overlapping files."""
+"""Octets to read at a time from very many overlapping files."""
 
 Part = tuple[PacketBlock, NDArray[np.int64]]
-"""Packets of one file, and their sort times."""
+"""Packets of one file, with their sort times."""
 
 
 def read_merged(files: list[CaptureFile], block_size: int, reports: FileReports) -> Iterator[PacketBlock]:
-    """Yield the packets of all files in order, in blocks of about `block_size` octets."""
+    """Yield all packets in order, in blocks of about `block_size` octets."""
     if len(files) == 1:
         yield from files[0].blocks(block_size, reports)
         return
@@ -58,28 +58,27 @@ def read_merged(files: list[CaptureFile], block_size: int, reports: FileReports)
 
 
 class AtHand:
-    """The files that are open, or have loaded packets that were not yielded."""
+    """Files that are open, or have loaded packets left."""
 
     def __init__(self) -> None:
         self.cursors: list[Cursor] = []
-        """Cursors in the order of the files."""
+        """In the order of the files."""
         self.unfinished: list[tuple[tuple[int, int], Cursor]] = []
-        """Cursors of open files, as a heap by the time of their last loaded packet."""
+        """A heap by the time of the last loaded packet."""
         self.octets = 0
-        """Captured octets of all loaded packets."""
+        """Of all loaded packets."""
         self.sizes = 0
-        """Sum of the block sizes of all files."""
+        """Block sizes of all files together."""
         self.pipes = 0
 
     def limit(self) -> tuple[int, int] | None:
-        """Return the (time, file) up to which all packets are loaded: no open file can have an earlier packet. None if
-        no file is open."""
+        """Return the (time, file) up to which all packets are loaded, or None if no file is open."""
         if self.unfinished:
             return self.unfinished[0][0]
         return max((cursor.last for cursor in self.cursors), default=None)
 
     def needs_packets(self) -> bool:
-        """Whether to read more packets before the next merge. Packets of a pipe are merged at once."""
+        """Whether to read more before the next merge. Packets of a pipe are merged at once."""
         if not self.unfinished:
             return False
         if not self.unfinished[0][1].parts:
@@ -87,18 +86,16 @@ class AtHand:
         return len(self.cursors) > 1 and not self.pipes and 2 * self.octets < 3 * self.sizes
 
     def may_be_merged(self, octets: int) -> bool:
-        """Whether all open files are loaded to their end, with at least `octets` of packets."""
+        """Whether all open files are loaded to their end, with at least `octets`."""
         return not self.unfinished and self.octets >= octets
 
     def open(self, cursor: Cursor) -> None:
-        """Start to read a file."""
         insort(self.cursors, cursor, key=_file_of)
         self.sizes += cursor.size
         self.pipes += cursor.is_pipe
         self._read(cursor)
 
     def read_on(self) -> None:
-        """Read a block of the file whose loaded packets end first."""
         self._read(heappop(self.unfinished)[1])
 
     def _read(self, cursor: Cursor) -> None:
@@ -110,7 +107,7 @@ class AtHand:
             self._leave(cursor)
 
     def drain(self, limit: tuple[int, int]) -> list[Part]:
-        """Remove and return all packets up to `limit`, in parts by file."""
+        """Remove and return all packets up to `limit`, by file."""
         parts = [part for cursor in self.cursors for part in cursor.up_to(limit)]
         self.octets -= sum(_octets(packets) for packets, _ in parts)
         for cursor in [cursor for cursor in self.cursors if cursor.ended and not cursor.parts]:
@@ -124,7 +121,7 @@ class AtHand:
 
 
 class Cursor:
-    """The reading position of one file, with the loaded packets and their sort times."""
+    """The reading position of one file, with loaded packets and their sort times."""
 
     def __init__(self, file: CaptureFile, size: int, reports: FileReports) -> None:
         self.file = file.index
@@ -132,12 +129,12 @@ class Cursor:
         self.size = size
         self.parts: list[Part] = []
         self.last = (0, file.index)
-        """Sort key of the last packet read: its time, and the file, which decides between equal times."""
+        """Sort key of the last packet: its time, then the file."""
         self.ended = False
         self._blocks = file.blocks(size, reports)
 
     def read(self) -> int | None:
-        """Read one more block. Return the number of captured octets of its packets, or None at the end of the file."""
+        """Read one block; return its captured octets, or None at the end."""
         packets = next(self._blocks, None)
         if packets is None:
             self.ended = True
@@ -148,7 +145,6 @@ class Cursor:
         return _octets(packets)
 
     def up_to(self, limit: tuple[int, int]) -> list[Part]:
-        """Remove and return all loaded packets up to `limit`."""
         taken: list[Part] = []
         while self.parts:
             packets, times = self.parts[0]
@@ -173,8 +169,8 @@ def _octets(packets: PacketBlock) -> int:
 
 
 def _merged(parts: list[Part], block_size: int) -> Iterator[PacketBlock]:
-    """Yield the packets of all parts in order. Small parts share one block; large parts are split into blocks that
-    contain only their own octets."""
+    """Yield packets in order. Small parts share a block; large ones are split into blocks that contain only their
+    own octets."""
     if len(parts) == 1:
         yield parts[0][0]
         return
@@ -192,7 +188,7 @@ def _merged(parts: list[Part], block_size: int) -> Iterator[PacketBlock]:
 
 
 def _compact(packets: PacketBlock) -> PacketBlock:
-    """Return the packets of a block with a copy of only their octets."""
+    """Copy only the octets of these packets."""
     data = packets.data
     pieces = [data[start:stop] for start, stop in zip(packets.starts.tolist(), packets.stops.tolist(), strict=True)]
     stops = (packets.stops - packets.starts).cumsum()
@@ -201,7 +197,7 @@ def _compact(packets: PacketBlock) -> PacketBlock:
 
 
 def join(parts: list[Part]) -> PacketBlock:
-    """Join packets of several files into one block, sorted by time."""
+    """Join packets of several files, sorted by time."""
     order = np.argsort(np.concatenate([times for _, times in parts]), kind="stable")
     octets: list[bytes] = []
     columns = []

@@ -1,4 +1,4 @@
-"""Decode the headers of one packet field by field, for display."""
+"""Decode one packet's headers field by field, for display."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLAGS = {SYN: "SYN", FIN: "FIN", RST: "RST", PSH: "PSH", ACK: "ACK"}
 
 
 class HeaderField(NamedTuple):
-    """A field with Wireshark's name, and its octets `start..stop` (stop excluded). Deeper fields are inside it."""
+    """A field with Wireshark's name, and its octets (`stop` excluded). Deeper fields are inside it."""
 
     depth: int
     name: str
@@ -24,14 +24,12 @@ class HeaderField(NamedTuple):
 
 
 class _Headers(NamedTuple):
-    """Offsets of the headers of a packet."""
-
     ip: int
     tcp: int
 
 
 def header_fields(octets: bytes, payload: int) -> Iterator[HeaderField]:
-    """Yield the headers before the TCP payload at `payload`, from the link layer on (RFC 791, 8200, 9293).
+    """Yield the headers before the TCP payload, from the link layer on (RFC 791, 8200, 9293).
 
     Headers that are not understood, such as extension headers, are one field.
     """
@@ -47,7 +45,7 @@ def header_fields(octets: bytes, payload: int) -> Iterator[HeaderField]:
 
 
 def _headers_of(octets: bytes, payload: int) -> _Headers | None:
-    """Find the headers that end at a payload, on any link layer. Returns None if there are none."""
+    """Find the headers before a payload, on any link layer."""
     for ip in range(payload - IPV4_HEADER - TCP_HEADER + 1):
         version, words = octets[ip] >> 4, octets[ip] & 0x0F
         if version == 4 and words >= 5 and octets[ip + 9] == TCP:

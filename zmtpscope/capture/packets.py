@@ -1,5 +1,3 @@
-"""A block of packets as columns: the result of container readers."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -8,24 +6,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 LARGEST_PACKET = 1 << 20
-"""Maximum captured octets of one packet; larger lengths are invalid (the largest real packets have 512 KiB)."""
+"""In captured octets; larger ones are invalid (the largest real packets have 512 KiB)."""
 
 LATEST = (1 << 63) - 1
-"""Maximum time: int64 nanoseconds. A time stamp after the year 2262 is invalid anyway."""
+"""Maximum int64 nanoseconds: a time stamp after the year 2262 is invalid."""
 
 
 NOWHERE = -1
-"""The offset of a packet that cannot be read again from its file, such as one from a pipe."""
+"""Offset of a packet that cannot be read again, such as one from a pipe."""
 
 
 @dataclass(slots=True, eq=False)
 class PacketBlock:
-    """Consecutive packets in one block of octets: packet `i` is `data[starts[i]:stops[i]]`, captured at `times[i]`
-    (ns).
+    """Consecutive packets: packet `i` is `data[starts[i]:stops[i]]`, captured at `times[i]` (ns).
 
-    `links` are link types (`link.py`), `missing` the number of octets of each packet that were not captured.
-    `references` are packet references (`segments.FILE_SHIFT`); container readers set the packet number within the file,
-    from 1. `offsets` locate the packets in the file, or are `NOWHERE` if the file was compressed or a pipe.
+    `links` are link types (`link.py`), `missing` octets that were not captured. `references` are packet references
+    (`segments.FILE_SHIFT`); container readers set the packet number within the file, from 1. `offsets` locate packets
+    in the file; `NOWHERE` if it was compressed or a pipe.
     """
 
     data: bytes
@@ -37,20 +34,19 @@ class PacketBlock:
     references: NDArray[np.int64]
     offsets: NDArray[np.int64]
     interfaces: NDArray[np.int64] | None = None
-    """The interface of each packet, if the file has it; only set by the container reader."""
+    """By packet, if the file has interfaces; only set by the container reader."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def columns(self) -> tuple[NDArray[np.int64], ...]:
-        """Return all columns except the octets."""
         return self.links, self.starts, self.stops, self.missing, self.times, self.references, self.offsets
 
     def __getitem__(self, rows: slice) -> PacketBlock:
-        """Return a slice of the packets, over the same octets."""
+        """Slice the packets, over the same octets."""
         return PacketBlock(self.data, *(column[rows] for column in self.columns()))
 
 
 def no_packets() -> PacketBlock:
-    """Return an empty block, for callers that wait for more octets."""
+    """For callers that wait for more octets."""
     return PacketBlock(b"", *(np.empty(0, np.int64) for _ in range(7)))

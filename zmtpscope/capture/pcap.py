@@ -1,4 +1,4 @@
-"""Read pcap files (draft-ietf-opsawg-pcap): both byte orders, micro- and nanoseconds, and the "modified" format."""
+"""Read pcap files (draft-ietf-opsawg-pcap): both byte orders, micro- and nanoseconds, the "modified" format."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ MAGICS = {
     b"\x34\xcd\xb2\xa1": ("<", 1000, 24),
     b"\xa1\xb2\xcd\x34": (">", 1000, 24),
 }
-"""The first four octets of each variant, with its byte order, nanoseconds of a fraction unit, and octets of a record
-header.
+"""First four octets of each variant: byte order, nanoseconds per fraction unit, octets of a record header.
 
 The last two are the "modified" format of Alexey Kuznetsov's patches to libpcap: eight more octets (interface index,
 protocol, packet type, padding) in every record header.
@@ -31,12 +30,12 @@ protocol, packet type, padding) in every record header.
 
 FILE_HEADER = 24
 CAPTURED = 8
-"""Offset of the captured length in a record header, after seconds and fraction; the original length follows."""
+"""After seconds and fraction; the original length follows."""
 COLUMNS = 4
 
 
 class Header(NamedTuple):
-    """The file header: byte order, nanoseconds of a fraction unit, octets of a record header, link type."""
+    """Byte order, nanoseconds per fraction unit, octets of a record header, link type."""
 
     order: str
     unit: int
@@ -45,7 +44,6 @@ class Header(NamedTuple):
 
     @classmethod
     def read(cls, octets: bytes) -> Self:
-        """Parse the header of a file that starts with one of `MAGICS`."""
         order, unit, record = MAGICS[octets[:4]]
         # the upper half is the length of frame check sequences (draft, section 4), which IP's length removes
         link: int = Struct(order + "I").unpack_from(octets, 20)[0] & 0xFFFF
@@ -53,7 +51,7 @@ class Header(NamedTuple):
 
 
 def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
-    """Yield the packets of `source` (at its first octet), in blocks of about `block_size` octets.
+    """Yield the packets of `source`, in blocks of about `block_size` octets.
 
     Blocks are empty only if the source is growing and has no new octets. Raises `Damage` after the last readable
     packet.
@@ -91,10 +89,9 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
 
 @compiled.where_possible
 def records(data: bytes, position: int, order: str, unit: int, header: int, room: int) -> tuple[NDArray[np.int64], int]:
-    """Return at most `room` whole records from `position` on, and the offset of the next record.
+    """Return starts, stops, missing octets and times of at most `room` records, and the offset of the next.
 
-    The rows of the result are the starts, stops, missing octets and times of the packets. Stops before a record that is
-    incomplete or larger than `LARGEST_PACKET`.
+    Stops before a record that is incomplete or larger than `LARGEST_PACKET`.
     """
     read = Struct(order + "4I").unpack_from
     found: list[tuple[int, ...]] = []

@@ -1,4 +1,4 @@
-"""Read pcapng files (draft-ietf-opsawg-pcapng): sections, interfaces, and the three kinds of packet block."""
+"""Read pcapng files (draft-ietf-opsawg-pcapng)."""
 
 from __future__ import annotations
 
@@ -19,38 +19,37 @@ from zmtpscope.capture.statistics import FileStatistics, InterfaceStatistics
 MAGIC = b"\x0a\x0d\x0d\x0a"
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
 SMALLEST = {SECTION: 28, INTERFACE: 20, OLD_PACKET: 32, SIMPLE_PACKET: 16, PACKET: 32}
-"""Minimum octets of the block types that are read, without options and packet data. An invalid statistics block is
-ignored; other block types are skipped."""
+"""Minimum octets of a block, without options and packet data. An invalid statistics block is ignored; other block
+types are skipped."""
 LARGEST_STATISTICS = 1 << 16
-"""Maximum octets of a block of statistics. Larger ones, which no tool writes, are skipped."""
+"""In octets. Larger blocks, which no tool writes, are skipped."""
 
 LARGEST_BLOCK = LARGEST_PACKET + (1 << 20)
-"""Maximum octets of a block that is read; larger lengths are invalid. A skipped block may have any length."""
+"""In octets, if the block is read; larger lengths are invalid. A skipped block may have any length."""
 
 MAX_INTERFACES = 65_536
 LONGEST_NAME = 64
-"""Maximum octets of an interface name to keep."""
+"""Octets of an interface name to keep."""
 COLUMNS = 6
-"""Link types, starts, stops, missing octets, times and interfaces of packets."""
+"""Link types, starts, stops, missing octets, times, interfaces."""
 BYTE_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 LENGTHS_DIFFER = "the two lengths of a block of type {} differ"
 END_OF_OPTIONS, NAME, TIME_RESOLUTION, TIME_OFFSET = 0, 2, 9, 14
 DROP_COUNT = 4
-"""Packet option: the number of packets lost between the interface's previous packet and this one."""
+"""Option of a packet: packets lost since the interface's previous packet."""
 DROP_COUNT_SIZE, OPTION = 8, 4
-"""Octets of the value of `DROP_COUNT`, and of the header of any option."""
+"""Octets of the value of `DROP_COUNT`, and of an option header."""
 MAX_OPTIONS = 8
-"""Maximum number of options of a packet to read. Tools write one or two."""
+"""Options of a packet to read. Tools write one or two."""
 STATISTICS_HEADER = 12
 START_TIME, END_TIME = 2, 3
 MICROSECOND = 1000
 COUNTS = {4: "received", 5: "dropped_by_interface", 7: "dropped_by_system", 8: "delivered"}
-"""Statistics options by number, with their names in `InterfaceStatistics`: isb_ifrecv, isb_ifdrop, isb_osdrop,
-isb_usrdeliv."""
+"""Statistics options as fields of `InterfaceStatistics`: isb_ifrecv, isb_ifdrop, isb_osdrop, isb_usrdeliv."""
 
 
 class Interface(NamedTuple):
-    """An interface of a section. A tick of its clock is `unit / divisor` nanoseconds."""
+    """A tick of its clock is `unit / divisor` nanoseconds."""
 
     link: int
     unit: int
@@ -60,12 +59,11 @@ class Interface(NamedTuple):
     name: str = ""
 
     def time(self, ticks: int) -> int:
-        """Return the time of `ticks`, in nanoseconds since the epoch."""
+        """In nanoseconds since the epoch."""
         return min(max(ticks * self.unit // self.divisor + self.offset, 0), LATEST)
 
     def end_time(self, ticks: int, last: int) -> int | None:
-        """Return the time of an isb_endtime option in nanoseconds, or None if it is before `last`, the time of the
-        previous packet.
+        """Return the time of an isb_endtime option; None if it is before `last`, the time of the previous packet.
 
         dumpcap writes microseconds there, regardless of the interface's clock.
         """
@@ -74,23 +72,20 @@ class Interface(NamedTuple):
 
 
 class Section:
-    """The byte order and the interfaces of section `number` of a file."""
-
     def __init__(self, order: str, number: int = 0) -> None:
         self.order = order
         self.number = number
         self.first_interface = number * MAX_INTERFACES
-        """Number of the section's first interface. All interfaces of a file have different numbers."""
+        """All interfaces of a file have different numbers."""
         self.head = Struct(order + "II").unpack_from
         self.packet = Struct(order + "IIIIIII").unpack_from
         self.old_packet = Struct(order + "HHIIII").unpack_from
         self.interfaces: list[Interface] = []
         self.links = array("q")
         self.units = array("q")
-        """Link type and nanoseconds per tick of each interface; 0 if the clock has an offset or a fractional unit."""
+        """Link type and nanoseconds per tick; 0 if the clock has an offset or a fractional unit."""
 
     def add(self, interface: Interface) -> None:
-        """Add the next interface."""
         self.interfaces.append(interface)
         self.links.append(interface.link)
         self.units.append(interface.unit if interface.divisor == 1 and not interface.offset else 0)
@@ -113,7 +108,7 @@ class Section:
         return Interface(link, unit, divisor, offset, snap_length, name)
 
     def options(self, body: bytes, position: int) -> Iterator[tuple[int, bytes]]:
-        """Yield code and value of each valid option from `position` on (section 3.5)."""
+        """Yield code and value of each valid option (section 3.5)."""
         option = Struct(self.order + "HH").unpack_from
         while position + 4 <= len(body):
             code, length = option(body, position)
@@ -124,9 +119,9 @@ class Section:
             position += length + (-length & 3)
 
     def statistics(self, body: bytes, file: FileStatistics, last: int) -> None:
-        """Parse an Interface Statistics Block (section 4.6) and add it to `file`.
+        """Add an Interface Statistics Block (section 4.6) to `file`.
 
-        Ignores statistics of an interface without a description. `last` is the time of the previous packet.
+        Ignored for an interface without a description. `last` is the time of the previous packet.
         """
         if len(body) < STATISTICS_HEADER:
             return
@@ -148,7 +143,7 @@ class Section:
 
 
 def read_pcapng(source: Source, block_size: int, statistics: FileStatistics) -> Iterator[PacketBlock]:
-    """Yield the packets of `source` (at its first octet), in blocks of about `block_size` octets.
+    """Yield the packets of `source`, in blocks of about `block_size` octets.
 
     Blocks are empty only if the source is growing and has no new octets. Interfaces are added to `statistics`. Raises
     `Damage` after the last readable packet.
@@ -166,8 +161,7 @@ def read_pcapng(source: Source, block_size: int, statistics: FileStatistics) -> 
 
 
 class Reader:
-    """Reads whole blocks from pieces of the file. The offset of the next octet to parse is `origin + position` in the
-    file."""
+    """Reads blocks. The next octet to parse is at `origin + position` in the file."""
 
     def __init__(self, source: Source, statistics: FileStatistics) -> None:
         self.source = source
@@ -176,25 +170,25 @@ class Reader:
         self.position = 0
         self.origin = 0
         self.count = 0
-        """Number of packets so far."""
+        """Packets so far."""
         self.blocks = 0
-        """Number of blocks of any type so far."""
+        """Blocks of any type so far."""
         self.sections = 0
-        """Number of section headers so far."""
+        """Section headers so far."""
         self.time = 0
-        """The time of the previous packet, which packets without a time get."""
+        """Of the previous packet; packets without a time get it."""
         self.section = Section("<")
         self.parts: list[NDArray[np.int64]] = []
         self.single_packets: list[tuple[int, ...]] = []
-        """Packets that were read one by one since the last part. In file order they follow `parts`."""
+        """Packets read one by one since the last part. They follow `parts`."""
         self.broken: Damage | None = None
         self.skip = 0
         self.trailer = b""
-        """While a long block is skipped: the length field that must follow the remaining `skip` octets, as octets."""
+        """While a long block is skipped: the length field expected after the remaining `skip` octets."""
         self.skipped_from = self.skipped_type = 0
 
     def fill(self, block_size: int) -> bool:
-        """Keep unparsed octets and read the next octets of the source. Return False at its end."""
+        """Read the next octets after the unparsed ones; return False at the end."""
         more = self.source.read(block_size)
         if not more:
             return self.source.is_growing
@@ -204,7 +198,6 @@ class Reader:
         return True
 
     def finish(self) -> None:
-        """Raise `Damage` if the source ended inside a block."""
         rest = len(self.data) - self.position
         if self.trailer:
             raise CutShort(self.count, self.skipped_from, "the file ends inside a block")
@@ -216,7 +209,7 @@ class Reader:
         return Damage(self.count, self.origin + self.position, text)
 
     def packets(self) -> PacketBlock | None:
-        """Return the packets of all complete blocks in `data`. Sets `broken` if the file cannot be read further."""
+        """Return the packets of all complete blocks. Sets `broken` if the file cannot be read further."""
         first = self.count + 1
         self.parts = []
         try:
@@ -234,13 +227,13 @@ class Reader:
         return PacketBlock(self.data, links, starts, stops, missing, times, numbers, offsets, interfaces)
 
     def end_single_packets(self) -> None:
-        """Convert `single_packets` into columns, and append them to `parts`."""
+        """Append `single_packets` to `parts`."""
         if self.single_packets:
             self.parts.append(np.array(self.single_packets, np.int64).T.copy())
             self.single_packets = []
 
     def packet_blocks(self) -> None:
-        """Read plain Enhanced Packet Blocks until a block of another kind."""
+        """Read plain Enhanced Packet Blocks, until another block."""
         section, room = self.section, self.source.most_records - self.blocks
         known = section.links, section.units, section.first_interface
         columns, self.position = packet_blocks(self.data, self.position, section.order, *known, room)
@@ -257,12 +250,11 @@ class Reader:
             self.count_packets(number, packets)
 
     def count_packets(self, number: int, count: int) -> None:
-        """Add to the number of packets of an interface."""
         section = self.section
         self.statistics.interface(section.number, number, section.interfaces[number].name).packets += count
 
     def other_block(self) -> bool:
-        """Read one block of any type. Returns False if it is incomplete. Raises `Damage` if its length is invalid."""
+        """Read any block; return False if it is incomplete. Raises `Damage` if its length is invalid."""
         data, position = self.data, self.position
         available = len(data) - position
         if available < 12:
@@ -308,7 +300,7 @@ class Reader:
         return True
 
     def packet(self, kind: int, length: int) -> None:
-        """Read a packet block that is no plain one: sections 4.3, 4.4 and appendix A."""
+        """Read a packet block that is not plain: sections 4.3, 4.4 and appendix A."""
         data, position, section = self.data, self.position, self.section
         time: int | None = None
         start = position + 28
@@ -341,7 +333,7 @@ class Reader:
             lost.dropped_between += Struct(section.order + "Q").unpack_from(data, at)[0]
 
     def pass_over(self) -> bool:
-        """Continue to skip a long block. Returns False if its end is not loaded yet."""
+        """Skip more of a long block; return False before its end."""
         if not self.trailer:
             return True
         available = len(self.data) - self.position
@@ -361,10 +353,9 @@ class Reader:
 def packet_blocks(
     data: bytes, position: int, order: str, links: Sequence[int], units: Sequence[int], first_interface: int, room: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Return at most `room` plain Enhanced Packet Blocks from `position` on, and the offset of the next block.
+    """Return at most `room` plain Enhanced Packet Blocks as columns, and the offset of the next block.
 
-    The result has `COLUMNS` columns. A plain block is complete, has valid lengths, an interface whose clock is in
-    `units`, and reports no lost packets.
+    A plain block is complete, has valid lengths, an interface whose clock is in `units`, and reports no lost packets.
     """
     read, least = Struct(order + "IIIIIII").unpack_from, SMALLEST[PACKET]
     found: list[tuple[int, ...]] = []
@@ -386,7 +377,7 @@ def packet_blocks(
 
 
 def drop_count(data: bytes, at: int, end: int, order: str) -> int | None:
-    """Return where the options `at..end` of a packet contain the number of lost packets, or None."""
+    """Return where the options `at..end` have the number of lost packets, or None."""
     option = Struct(order + "HH").unpack_from
     for _ in range(MAX_OPTIONS):
         if end - at < OPTION + DROP_COUNT_SIZE:

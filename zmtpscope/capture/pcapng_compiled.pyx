@@ -24,7 +24,6 @@ cdef struct Block:
 
 
 cdef inline bint has_drop_count(const uint8_t *octets, int64_t size, bint is_little) noexcept nogil:
-    """Whether these options contain a number of lost packets."""
     cdef int64_t at = 0
     cdef int code, length, _
     for _ in range(MAX_OPTIONS):
@@ -42,7 +41,7 @@ cdef inline bint has_drop_count(const uint8_t *octets, int64_t size, bint is_lit
 cdef inline bint read_block(
     const uint8_t *data, int64_t at, int64_t stop, bint is_little, const int64_t *units, int64_t most, Block *found
 ) noexcept nogil:
-    """Read the block at `at` before `stop`; return whether it is a plain packet block of one of `most` interfaces."""
+    """Read a block; return whether it is a plain packet block of one of `most` interfaces."""
     cdef int64_t size = stop - at, length, captured, high, ticks, unit, options
     cdef const uint8_t *octets = data + at
     if size < LEAST:

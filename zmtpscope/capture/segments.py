@@ -1,4 +1,4 @@
-"""The TCP segments and UDP datagrams of one block as columns: the output of the capture layer."""
+"""TCP segments and UDP datagrams of one block as columns: the output of the capture layer."""
 
 from __future__ import annotations
 
@@ -14,33 +14,30 @@ from zmtpscope.capture.packets import NOWHERE
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 
 CUT = 0x100
-"""Flag in `SegmentBlock.flags`, next to the TCP flags: fewer payload octets were captured than IP announces."""
+"""Flag above the TCP flags: fewer payload octets were captured than IP announces."""
 
 CLOSED_WINDOW = 0x400
-"""Flag in `SegmentBlock.flags`: the sender accepts no more octets for now, because it announces a receive window of 0
-in an acknowledgment. Windows of SYN and RST do not count."""
+"""Flag of an acknowledgment with a receive window of 0: the sender accepts no more octets for now. Windows of SYN
+and RST do not count."""
 
 UNREACHABLE = 0x800
-"""Flag of a row that stands for an ICMP message: a segment of the other direction was not delivered (RFC 792, RFC
-4443). `sequences` is the sequence number of that segment, `acknowledgments` is `PROHIBITED` or `NO_HOST`."""
+"""Flag of an ICMP message: a segment of the other direction was not delivered (RFC 792, RFC 4443). `sequences` is
+that segment's sequence number, `acknowledgments` is `PROHIBITED` or `NO_HOST`."""
 
 PROHIBITED, NO_HOST = 1, 2
-"""Reasons of an ICMP message: a firewall rejects the segment, or the host or a route to it does not exist."""
+"""A firewall rejects the segment; the host or a route to it does not exist."""
 
 NO_PORTS = bytes(4)
-"""Ports of an IGMP or MLD message, by which a host joins or leaves multicast groups. UDP datagrams never have
-destination port 0 (RFC 768)."""
+"""Of an IGMP or MLD message, which joins or leaves multicast groups. UDP never has destination port 0 (RFC 768)."""
 
 DATAGRAM = 0x200
-"""Flag in `SegmentRows.flags`: the row is a UDP datagram."""
+"""Flag in `SegmentRows.flags`: a UDP datagram."""
 
 FILE_SHIFT = 40
-"""Bits of the packet number in a packet reference, which is `file index << FILE_SHIFT | packet number`. Packets are
-numbered from 1 within their file."""
+"""A packet reference is `file index << FILE_SHIFT | packet number`, from 1 within the file."""
 
 ORDINALS = 2
-"""Distance between the ordinals of segments. The odd ordinal before a segment is for events that time alone decided
-before the segment arrived."""
+"""Distance between ordinals of segments. The odd ordinal before a segment is for events that time alone decided."""
 
 PACKET_MASK = (1 << FILE_SHIFT) - 1
 
@@ -51,10 +48,10 @@ EMPTY: Column = np.empty(0, np.int64)
 
 
 class Datagram(NamedTuple):
-    """One UDP datagram. Its payload is `data[start:stop]` of its block; `cut` more octets were not captured.
+    """A UDP datagram with payload `data[start:stop]`; `cut` more octets were not captured.
 
-    `key`, `packet` and `time` are as in `SegmentBlock`. `ordinal` is the ordinal of the preceding TCP segment (one
-    distance before the first segment, if none precedes), and `row` the index of its packet in the block.
+    `ordinal` is that of the preceding TCP segment (one distance before the first segment, if none precedes); `row` is
+    the index of the packet in its block.
     """
 
     key: bytes
@@ -69,10 +66,9 @@ class Datagram(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class DatagramColumns:
-    """The UDP datagrams of a block in capture order, including IGMP and MLD messages.
+    """UDP datagrams, IGMP and MLD messages of a block in capture order; columns as in `Datagram`.
 
-    Each column except `keys` has an entry per datagram, as in `Datagram`. `keys` are the distinct flows in order of
-    first appearance; `flows` are indexes into `keys`.
+    `keys` are the distinct flows in order of first appearance; `flows` index them.
     """
 
     keys: list[bytes]
@@ -89,12 +85,11 @@ class DatagramColumns:
         return len(self.flows)
 
     def memberships(self) -> Column:
-        """Return the indexes of IGMP and MLD messages among the datagrams."""
+        """Return the indexes of IGMP and MLD messages."""
         flows = [number for number, key in enumerate(self.keys) if key.endswith(NO_PORTS)]
         return np.flatnonzero(np.isin(self.flows, flows)) if flows else EMPTY
 
     def select(self, flows: Mask) -> DatagramColumns:
-        """Return the datagrams of selected flows; `flows` is a mask over `keys`."""
         chosen = flows[self.flows]
         columns = self.starts, self.stops, self.cut, self.packets, self.times, self.rows, self.ordinals
         keys = [self.keys[index] for index in flows.nonzero()[0].tolist()]
@@ -112,11 +107,10 @@ NO_DATAGRAMS = DatagramColumns([], *[EMPTY] * 8)
 
 
 class PacketPlaces(NamedTuple):
-    """Where the packets of a block are in their files, with an entry for each packet, decoded or not.
+    """Where all packets of a block are in their files, to display their octets later (24 octets per packet).
 
     Columns: packet references, offsets of the first octets (`packets.NOWHERE` if they cannot be read again), lengths,
-    and starts in the octets of the block. Records name packets by reference. To display their octets later, keep these
-    columns, 24 octets per packet.
+    and starts in the block.
     """
 
     references: Column
@@ -129,10 +123,9 @@ NO_PLACES = PacketPlaces(EMPTY, EMPTY, EMPTY, EMPTY)
 
 
 class SegmentRows(NamedTuple):
-    """Segments and datagrams as one table in capture order: the form in which a block is sent to another process.
+    """Segments and datagrams as one table in capture order, as sent to another process; columns as in `SegmentBlock`.
 
-    All columns except `keys` have an entry per row, as in `SegmentBlock`. TCP and UDP flows share one numbering. A
-    datagram has the flag `DATAGRAM` and no sequence numbers.
+    TCP and UDP flows share one numbering. A datagram has the flag `DATAGRAM` and no sequence numbers.
     """
 
     keys: list[bytes]
@@ -148,19 +141,18 @@ class SegmentRows(NamedTuple):
     times: Column
 
     def some(self, rows: Column | slice) -> SegmentRows:
-        """Return a selection of the rows. `keys` stay complete."""
+        """Select rows; `keys` stay complete."""
         return SegmentRows(self.keys, *(column[rows] for column in self[1:]))
 
 
 class SegmentBlock:
-    """The TCP segments of one block of captured octets in capture order, with one entry per segment in every column.
+    """The TCP segments of a block in capture order, one entry per segment in every column.
 
-    `keys` are the distinct flows of the block in order of first appearance: source address, destination address, source
-    port and destination port in wire format (12 octets for IPv4, 36 for IPv6), so that slicing yields the reverse
-    direction. `flows` are indexes into them. Payloads are `data[start:stop]`. `packets` are packet references (see
-    `FILE_SHIFT`), `times` nanoseconds since the epoch. `ordinal` is the ordinal of the block's first segment: `ordinal
-    + ORDINALS * index` orders segments over all files. `places` locates packets in files; it is empty in a block
-    received from another process.
+    `keys` are the distinct flows in order of first appearance: source address, destination address, source port and
+    destination port in wire format (12 octets for IPv4, 36 for IPv6), so that slicing yields the reverse direction.
+    `flows` index them. Payloads are `data[start:stop]`. `packets` are packet references (see `FILE_SHIFT`), `times`
+    nanoseconds since the epoch. Ordinals `ordinal + ORDINALS * index` order segments over all files. `places` locates
+    packets in files; empty in a block from another process.
     """
 
     __slots__ = (
@@ -195,23 +187,20 @@ class SegmentBlock:
         self.packets = EMPTY
         self.times = EMPTY
         self.cut: dict[int, int] = {}
-        """Payload octets announced but not captured, by index of the segment (segments with the flag `CUT`)."""
+        """Payload octets not captured, by index of the segment (flag `CUT`)."""
         self.hops: dict[int, int] = {}
-        """Remaining hops (TTL or hop limit), by index of the segment (SYN and RST only)."""
+        """TTL or hop limit, by index of the segment (SYN and RST only)."""
         self.datagrams = NO_DATAGRAMS
         self.places = NO_PLACES
         self.latest = 0
-        """The latest time of all packets of the block, including packets that are neither TCP nor UDP."""
+        """Latest time of all packets, including packets that are neither TCP nor UDP."""
 
     def __len__(self) -> int:
         return len(self.flows)
 
     @classmethod
     def from_columns(cls, data: bytes, rows: SegmentRows, ordinal: int, latest: int) -> Self:
-        """Return a block made of rows whose payloads are in `data`.
-
-        `ordinal` is the ordinal of its first segment, `latest` the latest time of the original packets.
-        """
+        """Make a block of rows with payloads in `data`; `latest` is the latest time of the original packets."""
         block = cls(data, ordinal)
         block.latest = latest
         chosen = (rows.flags & DATAGRAM) == 0
@@ -225,15 +214,12 @@ class SegmentBlock:
         return block
 
     def payload_offsets(self) -> Column:
-        """Return the offset in its file of each segment's payload, or `NOWHERE` if it cannot be read again.
-
-        Reassembled IP fragments cannot be read again.
-        """
+        """Return the file offset of each payload; `NOWHERE` if it cannot be read again, as after reassembly of IP
+        fragments."""
         return self.payload_places()[0]
 
     def payload_places(self) -> tuple[Column, Column, Column]:
-        """Return `payload_offsets`, and the octets of each packet before and after its payload (0 if the offset is
-        `NOWHERE`)."""
+        """Return `payload_offsets`, and the octets of each packet before and after its payload (0 at `NOWHERE`)."""
         places = self.places
         if not len(places.starts) or not len(self):
             return np.full(len(self), NOWHERE), np.zeros(len(self), np.int64), np.zeros(len(self), np.int64)
@@ -247,7 +233,7 @@ class SegmentBlock:
         return np.where(stands_there, offsets + heads, NOWHERE), heads, tails
 
     def rows(self) -> SegmentRows:
-        """Return segments and datagrams as one table. `from_columns` restores the block."""
+        """`from_columns` restores the block."""
         datagrams = self.datagrams
         ordinals = self.ordinal + ORDINALS * np.arange(len(self))
         order = np.concatenate((ordinals, datagrams.ordinals)).argsort(kind="stable")
@@ -270,10 +256,10 @@ class SegmentBlock:
         return SegmentRows(self.keys + datagrams.keys, *(np.concatenate(column)[order] for column in columns))
 
     def select(self, flows: Mask, *, datagrams: bool | Mask) -> SegmentBlock:
-        """Return a block with the segments of selected flows, over the same octets; `flows` is a mask over `keys`.
+        """Return the segments of selected flows, a mask over `keys`, over the same octets.
 
-        `datagrams` selects all or no datagrams, or is a mask over `datagrams.keys`. `latest` and `places` stay
-        unchanged. Ordinals start again at the first ordinal of this block, so they never exceed the next block's.
+        `datagrams`: all, none, or a mask over `datagrams.keys`. `latest` and `places` stay unchanged. Ordinals start
+        again at the first of this block, so they never exceed the next block's.
         """
         block = SegmentBlock(self.data, self.ordinal)
         block.latest, block.places = self.latest, self.places
@@ -297,20 +283,20 @@ class SegmentBlock:
 
 
 def by_entry(column: Column) -> dict[int, int]:
-    """Return the non-zero values of a column by index, as in `SegmentBlock.cut` and `hops`."""
+    """Return non-zero values by index."""
     indexes = np.flatnonzero(column)
     return dict(zip(indexes.tolist(), column[indexes].tolist(), strict=True))
 
 
 def _keys_of(keys: list[bytes], flows: Column) -> tuple[list[bytes], Column]:
-    """Return the keys that occur in `flows`, in order of first appearance, and the indexes into them."""
+    """Return the keys in `flows`, in order of first appearance, and indexes into them."""
     found, first, inverse = np.unique(flows, return_index=True, return_inverse=True)
     order = first.argsort()
     return [keys[index] for index in found[order].tolist()], order.argsort()[inverse]
 
 
 def _datagrams_of(rows: SegmentRows, chosen: Mask, ordinal: int) -> DatagramColumns:
-    """Return the datagrams among the rows of a block whose first segment is `ordinal`."""
+    """Return the datagrams among the rows of a block whose first segment has this ordinal."""
     keys, flows = _keys_of(rows.keys, rows.flows[chosen])
     return DatagramColumns(
         keys,

@@ -1,4 +1,4 @@
-"""Read octets of files, pipes and compressed streams in blocks, without seeking."""
+"""Read files, pipes and compressed streams in blocks, without seeking."""
 
 from __future__ import annotations
 
@@ -24,68 +24,63 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 STANDARD_INPUT = 0
 READ_ONLY = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 RAW_READ = 1 << 20
-"""Octets to read at a time before decompression."""
+"""Octets to read before decompression."""
 RECORDS = 1 << 20
 RECORDS_PER_OCTET = 2
-"""Records allowed in a compressed file per octet of the file, in addition to `RECORDS`.
+"""Records allowed per octet of a compressed file, besides `RECORDS`.
 
-Captured packets differ in their times and numbers, so real traffic always takes more than one octet per record. Empty
-records compress to a sixtieth of an octet.
+Real packets differ in times and numbers, so they compress to more than one octet each; empty records compress to a
+sixtieth.
 """
 MAX_OPEN_FILES = 64
-"""Maximum number of regular files that a run keeps open; processes are often limited to 1,024."""
+"""Regular files that a run keeps open; processes are often limited to 1,024."""
 GATHER_SECONDS = 0.02
-"""Seconds to gather more octets from a pipe. A pipe returns at most 64 KiB at a time, and small blocks cost more."""
+"""For more octets from a pipe: it returns at most 64 KiB at a time, and small blocks cost more."""
 
 
 class Octets(Protocol):
-    """A stream whose `read` returns 1 to `size` octets, or none at the end."""
-
     def read(self, size: int) -> bytes: ...
 
 
 class OpenFiles:
-    """The open regular files of a run. Above `MAX_OPEN_FILES`, the file that was not read for longest is closed until
-    its next read."""
+    """Above `MAX_OPEN_FILES`, the file that was not read for longest is closed until its next read."""
 
     def __init__(self) -> None:
         self._sources: OrderedDict[Source, None] = OrderedDict()
 
     def use(self, source: Source) -> None:
-        """Note that a source was read now."""
         self._sources[source] = None
         self._sources.move_to_end(source)
         if len(self._sources) > MAX_OPEN_FILES:
             self._sources.popitem(last=False)[0].rest()
 
     def forget(self, source: Source) -> None:
-        """Remove a source that was closed."""
         self._sources.pop(source, None)
 
 
 class Source:
-    """A stream of octets, decompressed, that is read once from the start.
+    """A stream of octets, decompressed, read once from the start.
 
     Container readers keep an incomplete record until the next read completes it. Reading never raises: an input error
-    or a broken compressed stream ends the octets and sets `damage`.
+    or broken compression ends the octets and sets `damage`.
     """
 
     was_left = False
-    """Whether the user stopped reading although more may be written. An incomplete record is no damage then."""
+    """The user stopped reading, so an incomplete record is no damage."""
 
     def __init__(self, path: str, descriptor: int | None, *, pipe: bool, open_files: OpenFiles | None = None) -> None:
-        """Open a source. A subclass with descriptor None implements `_read_now`."""
+        """A subclass with descriptor None implements `_read_now`."""
         self.path = path
         self._open_files = None if pipe else open_files
         self._identity = os.stat(os.devnull) if descriptor is None else os.fstat(descriptor)
         self._position: int | None = None
-        """The reading position of a file that is temporarily closed."""
+        """The position of a file that is temporarily closed."""
         self.damage: str | None = None
         self.octets = 0
-        """Octets read so far, decompressed."""
+        """Read so far, decompressed."""
         self._descriptor = -1 if descriptor is None else descriptor
         self._packed = 0 if pipe else self._identity.st_size
-        """Octets of the file on disk; for a pipe, octets read so far."""
+        """Octets of the file on disk; for a pipe, read so far."""
         self._is_pipe = pipe
         self._ended = False
         self._poll: select.poll | None = None
@@ -96,7 +91,7 @@ class Source:
         self._decompressor: Octets | None = None
 
     def decompress(self) -> None:
-        """Detect compression from the first octets and add a decompressor. Raises `CaptureError`."""
+        """Detect compression from the first octets. Raises `CaptureError`."""
         head = self.peek(len(ZSTD_MAGIC))
         if head.startswith(GZIP_MAGIC):
             self._decompressor = Gzip(Raw(self))
@@ -105,24 +100,24 @@ class Source:
 
     @property
     def is_growing(self) -> bool:
-        """Whether the end may be temporary, because more may be written (`following.py`)."""
+        """Whether more may be written after the end (`following.py`)."""
         return False
 
     def offsets(self, starts: NDArray[np.int64], origin: int) -> NDArray[np.int64]:
-        """Return the offsets in the file of octets at `starts`, counted from octet `origin` of this stream.
+        """Return file offsets of `starts`, counted from octet `origin` of this stream.
 
-        `NOWHERE` if they cannot be read again: compressed, from a pipe or from standard input.
+        `NOWHERE` if they cannot be read again: compressed, a pipe, standard input.
         """
         is_file = self._decompressor is None and not self._is_pipe and self.path != "-"
         return starts + origin if is_file else np.full(len(starts), NOWHERE)
 
     @property
     def most_records(self) -> int:
-        """Return the maximum number of records to read. A file that decompresses to more was made to waste time."""
+        """A file that decompresses to more records was made to waste time."""
         return sys.maxsize if self._decompressor is None else RECORDS + RECORDS_PER_OCTET * self._packed
 
     def read(self, size: int) -> bytes:
-        """Return 1 to `size` octets; none at the end or at `damage`."""
+        """Return 1 to `size` octets; none at the end or `damage`."""
         if self._decompressor is None:
             octets = self.read_raw(size)
         elif self.damage is not None:
@@ -137,7 +132,7 @@ class Source:
         return octets
 
     def read_raw(self, size: int) -> bytes:
-        """Return 1 to `size` octets before decompression; none at the end or at `damage`."""
+        """The same before decompression."""
         if self._ahead:
             octets, self._ahead = self._ahead[:size], self._ahead[size:]
             return octets
@@ -145,7 +140,7 @@ class Source:
         return self._gather(octets, size, GATHER_SECONDS) if self._poll and 0 < len(octets) < size else octets
 
     def _read_now(self, size: int) -> bytes:
-        """Return the octets of one system call; empty at the end, and from then on."""
+        """Return the octets of one system call; none at and after the end."""
         while self.damage is None and not self._ended:
             try:
                 if self._open_files is not None:
@@ -161,12 +156,11 @@ class Source:
         return b""
 
     def rest(self) -> None:
-        """Close a regular file until the next read."""
         self._position = os.lseek(self._descriptor, 0, os.SEEK_CUR)
         os.close(self._descriptor)
 
     def _reopen(self) -> None:
-        """Open a temporarily closed file again at its position. Raises `OSError`."""
+        """Raises `OSError`."""
         assert self._open_files is not None
         if self._position is not None:
             descriptor = os.open(self.path, READ_ONLY)
@@ -178,7 +172,7 @@ class Source:
         self._open_files.use(self)
 
     def _gather(self, octets: bytes, size: int, seconds: float) -> bytes:
-        """Return `octets` and the octets that arrive in a pipe within `seconds`, up to `size` in total."""
+        """Return `octets` and further octets of a pipe within `seconds`, up to `size`."""
         assert self._poll is not None
         parts, missing = [octets], size - len(octets)
         until = time.monotonic() + seconds
@@ -189,7 +183,7 @@ class Source:
         return b"".join(parts)
 
     def read_at_least(self, least: int, size: int) -> bytes:
-        """Read `size` octets at a time until `least` octets were read or the source ends."""
+        """Read `size` octets at a time until `least` were read or the source ends."""
         octets = self.read(size)
         while len(octets) < least:
             more = self.read(size)
@@ -199,7 +193,7 @@ class Source:
         return octets
 
     def peek(self, count: int) -> bytes:
-        """Return up to `count` next octets without consuming them."""
+        """Return the next octets without consuming them."""
         octets = b""
         while len(octets) < count:
             more = self.read(count - len(octets))
@@ -214,7 +208,7 @@ class Source:
         return octets
 
     def close(self) -> None:
-        """Close the file; standard input stays open."""
+        """Standard input stays open."""
         if self._open_files is not None:
             self._open_files.forget(self)
         if self._descriptor > 2 and self._position is None:
@@ -225,8 +219,7 @@ AnySource = TypeVar("AnySource", bound=Source)
 
 
 class StreamSource(Source):
-    """A source over a Python stream of `size` octets, such as an object in a store. Reading the stream may raise
-    `OSError`."""
+    """A Python stream of `size` octets, such as an object in a store. Reading the stream may raise `OSError`."""
 
     def __init__(self, path: str, stream: BinaryIO, size: int) -> None:
         super().__init__(path, None, pipe=False)
@@ -246,7 +239,7 @@ class StreamSource(Source):
 
 
 class Raw:
-    """The octets of a source before decompression, as input of a decompressor."""
+    """Input of a decompressor."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -256,7 +249,7 @@ class Raw:
 
 
 class Front:
-    """A stream that first returns some octets that were read from it before."""
+    """A stream that first repeats octets read before."""
 
     def __init__(self, octets: bytes, rest: Octets) -> None:
         self._octets = octets
@@ -270,7 +263,7 @@ class Front:
 
 
 class Gzip:
-    """Decompresses gzip members (RFC 1952). Unlike `gzip.GzipFile` it returns the octets before a cut."""
+    """Gzip members (RFC 1952). Unlike `gzip.GzipFile` it returns the octets before a cut."""
 
     def __init__(self, raw: Raw) -> None:
         self._raw = raw
@@ -278,10 +271,10 @@ class Gzip:
         self._input = b""
 
     def read(self, size: int) -> bytes:
-        """Return at most `size` octets, at any compression ratio."""
+        """At any compression ratio."""
         while True:
             if self._member.eof:
-                # zeros or garbage after the last member is padding, as for gzip itself
+                # zeros or garbage after the last member is padding, as for gzip
                 self._input = self._member.unused_data or self._raw.read(RAW_READ)
                 while self._input and len(self._input) < len(GZIP_MAGIC):
                     more = self._raw.read(RAW_READ)
@@ -294,7 +287,7 @@ class Gzip:
             if not self._input:
                 self._input = self._raw.read(RAW_READ)
                 if not self._input:
-                    octets = self._member.decompress(b"", size)  # octets unpacked earlier that exceeded `size`
+                    octets = self._member.decompress(b"", size)  # left over from the last call
                     if octets:
                         return octets
                     raise EOFError("it is truncated")
@@ -308,7 +301,7 @@ class Gzip:
                 return octets
 
     def _up_to_damage(self, member: zlib._Decompress, size: int) -> bytes:
-        """Return the octets before the damage in the input. Raises the error if there are none."""
+        """Return the octets before damage, or raise the error if there are none."""
         octets, step = b"", len(self._input)
         while self._input and len(octets) < size:
             before = member.copy()
@@ -328,7 +321,7 @@ class Gzip:
 
 
 def zstd(path: str, raw: Raw) -> Octets:
-    """Return a zstd reader of Python's own module (3.14) or of `zstandard`. Raises `CaptureError`."""
+    """Use Python's own module (3.14) or `zstandard`. Raises `CaptureError`."""
     module: Any
     try:
         module = importlib.import_module("compression.zstd")
@@ -346,14 +339,12 @@ def zstd(path: str, raw: Raw) -> Octets:
 
 
 STEP = 16 << 10
-"""Octets of one read from a decompressor."""
 
 
 class Steps:
     """Reads a decompressor in steps of constant size.
 
-    A read that meets damage discards the octets before it, so the octets returned must not depend on the `size` of the
-    caller.
+    A read that meets damage discards the octets before it, so the result must not depend on the caller's `size`.
     """
 
     def __init__(self, octets: Octets) -> None:
@@ -362,8 +353,7 @@ class Steps:
         self._damage: Exception | None = None
 
     def read(self, size: int) -> bytes:
-        """Return at most `size` octets. Raises the decompressor's error after all octets before the damage were
-        returned."""
+        """Raises the decompressor's error after all octets before the damage were returned."""
         parts, missing = [], size
         while missing and (step := self._rest or self._step()):
             parts.append(step[:missing])
@@ -385,14 +375,14 @@ class Steps:
 def open_source(path: str, open_files: OpenFiles | None = None) -> Source:
     """Open a file, a FIFO, or standard input ("-"). Raises `CaptureError`.
 
-    With `open_files`, a regular file may be closed temporarily to limit the number of open files.
+    With `open_files`, a regular file may be closed temporarily.
     """
     descriptor, pipe = open_descriptor(path)
     return ready(Source(path, descriptor, pipe=pipe, open_files=None if path == "-" else open_files))
 
 
 def open_descriptor(path: str) -> tuple[int, bool]:
-    """Return the descriptor of a file, a FIFO, or standard input ("-"), and whether it is a pipe. Raises
+    """Return the descriptor of a file, FIFO or standard input ("-"), and whether it is a pipe. Raises
     `CaptureError`."""
     name = None if path == "-" else path
     try:
@@ -407,7 +397,7 @@ def open_descriptor(path: str) -> tuple[int, bool]:
 
 
 def is_readable(descriptor: int) -> bool:
-    """Whether a read would return at once, with octets or at the end. True if this system cannot tell."""
+    """Whether a read would return at once; True if this system cannot tell."""
     if not hasattr(select, "poll"):
         return True
     poll = select.poll()
@@ -416,7 +406,7 @@ def is_readable(descriptor: int) -> bool:
 
 
 def ready(source: AnySource) -> AnySource:
-    """Return `source` with a decompressor if it is compressed. Raises `CaptureError` after closing it."""
+    """Add a decompressor if needed. Raises `CaptureError` after closing the source."""
     try:
         source.decompress()
     except CaptureError:

@@ -1,4 +1,4 @@
-"""Count the packets of a run, the reasons why some are not TCP or UDP, and lost packets."""
+"""Count the packets of a run, why some are not TCP or UDP, and lost packets."""
 
 from __future__ import annotations
 
@@ -12,38 +12,37 @@ from zmtpscope.capture.errors import CaptureProblem
 from zmtpscope.capture.packets import PacketBlock
 
 MAX_INTERFACES = 4096
-"""Maximum number of interfaces of one file to count."""
+"""Interfaces of one file to count."""
 
 
 @dataclass
 class InterfaceStatistics:
-    """Counts of packets of one interface, from the capturing tool, since its capture started at `start`.
+    """Counts from the capturing tool, since the capture of this interface started.
 
-    `start` is in nanoseconds, or in another unit of the interface's clock; None is unknown.
+    `start` is in nanoseconds, or another unit of the interface's clock; None if unknown.
     """
 
     name: str
     file: str | None
     start: int | None = None
     received: int | None = None
-    """Packets received by the interface; the tool decides whether before or after a filter."""
+    """Before or after a filter, as the tool decides."""
     delivered: int | None = None
-    """Packets delivered to the capturing tool."""
+    """To the capturing tool."""
     dropped_by_interface: int | None = None
     dropped_by_system: int | None = None
     dropped_between: int = 0
-    """Sum of the losses that single packets report."""
+    """Sum of losses that single packets report."""
     packets: int = 0
-    """Packets of the interface that were read from the file."""
+    """Read from the file."""
     end: int | None = None
-    """The end of the interface's capture, from its last statistics, in nanoseconds since the epoch."""
+    """From the interface's last statistics, in nanoseconds since the epoch."""
 
     @property
     def known_until(self) -> int | None:
-        """Return the time up to which all packets of the interface were read, or None if unknown.
+        """Return the time up to which all packets of the interface were read, or None.
 
-        None if the tool wrote no end, or counted more packets than were read: then the file was cut or filtered, and
-        the end belongs to the complete capture.
+        None if the tool wrote no end, or counted more packets than were read: the file was cut or filtered then.
         """
         counted = self.delivered
         if counted is None and self.received is not None:
@@ -52,11 +51,11 @@ class InterfaceStatistics:
 
     @property
     def dropped(self) -> int:
-        """Return the number of lost packets. Totals of the tool, if any, include losses that packets report."""
+        """Lost packets. Totals of the tool, if any, include losses that packets report."""
         return max((self.dropped_by_interface or 0) + (self.dropped_by_system or 0), self.dropped_between)
 
     def update(self, other: InterfaceStatistics) -> None:
-        """Merge other counts of the same interface. Counts since the same start only increase."""
+        """Merge counts of the same interface. Counts since the same start only increase."""
         self.start = other.start if self.start is None else self.start
         for name in ("received", "delivered", "dropped_by_interface", "dropped_by_system", "end"):
             one, two = getattr(self, name), getattr(other, name)
@@ -67,15 +66,14 @@ class InterfaceStatistics:
 
 @dataclass
 class FileStatistics:
-    """Statistics of one file: interfaces by (section, number), and whether its clock was set back."""
+    """Interfaces by (section, number), and whether the clock was set back."""
 
     file: str | None
     interfaces: dict[tuple[int, int], InterfaceStatistics] = field(default_factory=dict)
     set_back: SetBack | None = None
 
     def interface(self, section: int, number: int, name: str) -> InterfaceStatistics:
-        """Return the counts of an interface. Above the maximum number of interfaces, return counts that are
-        discarded."""
+        """Above the maximum number of interfaces, the result is discarded."""
         key = section, number
         if key in self.interfaces:
             return self.interfaces[key]
@@ -87,30 +85,27 @@ class FileStatistics:
 
 @dataclass
 class CaptureStatistics:
-    """Counts of a run. Every packet is counted once: `packets == tcp_segments + udp_datagrams +
-    sum(other.values())`."""
+    """Every packet is counted once: `packets == tcp_segments + udp_datagrams + sum(other.values())`."""
 
     packets: int = 0
     octets: int = 0
-    """Captured octets of all packets, including link layer headers."""
+    """Captured, with link layer headers."""
     shortened: int = 0
-    """Packets of which the capture does not contain all octets, because of the snap length."""
+    """Packets truncated by the snap length."""
     tcp_segments: int = 0
     udp_datagrams: int = 0
     other: dict[str, int] = field(default_factory=dict)
-    """Packets without a segment or datagram, by reason."""
+    """Packets that are neither segment nor datagram, by reason."""
     fragments_given_up: int = 0
-    """IP datagrams with fragments that did not become complete in time or within the limits."""
+    """IP datagrams that did not become complete within the limits."""
     first_time: int | None = None
     last_time: int | None = None
-    """The time of the first packet in capture order, and the largest time, in nanoseconds since the epoch."""
+    """The largest time, in nanoseconds since the epoch; `first_time` is that of the first packet in capture order."""
     is_cut: bool = False
-    """Whether only the first packets were requested."""
+    """Only the first packets were requested."""
     files: list[FileStatistics] = field(default_factory=list)
-    """Statistics of the files read so far."""
 
     def add(self, packets: PacketBlock) -> None:
-        """Count packets of any kind."""
         if not len(packets):
             return
         self.packets += len(packets)
@@ -121,12 +116,11 @@ class CaptureStatistics:
         self.last_time = max(self.last_time or 0, int(packets.times.max()))
 
     def count(self, reason: str, packets: int = 1) -> None:
-        """Count packets without a segment or UDP datagram."""
         if packets:
             self.other[reason] = self.other.get(reason, 0) + packets
 
     def interfaces(self) -> list[InterfaceStatistics]:
-        """Return the counts of each interface. Interfaces with equal name and start in several files are one."""
+        """By name and start, over all files."""
         found: dict[tuple[object, ...], InterfaceStatistics] = {}
         for index, file in enumerate(self.files):
             for place, interface in file.interfaces.items():
@@ -135,10 +129,10 @@ class CaptureStatistics:
         return list(found.values())
 
     def end_time(self) -> int:
-        """Return the end of the capture in nanoseconds since the epoch, or 0 if unknown.
+        """Return the end of the capture in nanoseconds since the epoch, or 0.
 
-        This is the earliest end of all interfaces that were captured until the last packet. It is unknown if an
-        interface or file has no end, or if packets were left out.
+        It is the earliest end of all interfaces captured until the last packet; 0 if an interface or file has no end,
+        or packets were left out.
         """
         known = [(each.known_until, each.packets) for each in self.interfaces()]
         is_whole = sum(packets for end, packets in known if end is not None) == self.packets and not self.is_cut
@@ -147,7 +141,7 @@ class CaptureStatistics:
         return min((end for end, _ in known if end is not None and end >= self.last_time), default=0)
 
     def dropped(self) -> dict[str, int]:
-        """Return the number of lost packets by interface name, without zeros."""
+        """Lost packets by interface name, without zeros."""
         drops: dict[str, int] = {}
         for interface in self.interfaces():
             if interface.dropped:
@@ -155,11 +149,11 @@ class CaptureStatistics:
         return drops
 
     def set_back(self) -> SetBack | None:
-        """Return the largest step of a clock that was set back, or None."""
+        """Return the largest step of a clock, or None."""
         return folded(file.set_back for file in self.files if file.set_back is not None)
 
     def fold_files(self) -> None:
-        """Merge the statistics of all files into one, so that memory does not grow with the number of files."""
+        """Merge the statistics of all files, so that memory does not grow with their number."""
         together = FileStatistics(None, set_back=self.set_back())
         lost: dict[str, int] = {}
         for place, interface in enumerate(self.interfaces()):
@@ -174,15 +168,15 @@ class CaptureStatistics:
 
 @dataclass
 class FileReports:
-    """Problems and statistics that grow while files are read."""
+    """Grows while files are read."""
 
     problems: list[CaptureProblem] = field(default_factory=list)
     statistics: list[FileStatistics] = field(default_factory=list)
     packets: int = 0
-    """Packets of a file whose counts the caller merges (`run_statistics`)."""
+    """Of a file whose counts the caller merges (`run_statistics`)."""
 
 
 def run_statistics(last_time: int, reports: Sequence[FileReports]) -> CaptureStatistics:
-    """Return the counts of a run whose files were read separately; `last_time` is the time of the last packet."""
+    """Merge the counts of files that were read separately; `last_time` is that of the last packet."""
     files = [each for report in reports for each in report.statistics]
     return CaptureStatistics(sum(report.packets for report in reports), last_time=last_time, files=files)

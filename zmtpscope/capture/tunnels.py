@@ -1,9 +1,8 @@
 """Headers between the link layer and IP: tags, labels and tunnels.
 
-A step takes the octets of a packet and the start of its header, and returns the EtherType of the content and its start.
-It raises `Undecodable`, or `IndexError` or `struct.error` if the packet is too short. Headers are read by offset,
-because segments point into the captured octets. dpkt, which reads some of them (neither VXLAN nor Geneve), returns
-copies of the content, so only tests use it.
+A step takes a packet and the start of its header, and returns the EtherType and start of the content. It raises
+`Undecodable`, or `IndexError` or `struct.error` if the packet is too short. dpkt, which reads some of them (neither
+VXLAN nor Geneve), returns copies, but segments point into the captured octets; so only tests use it.
 """
 
 from __future__ import annotations
@@ -18,31 +17,31 @@ MPLS, MPLS_MULTICAST, BRIDGED = 0x8847, 0x8848, 0x6558
 ERSPAN, ERSPAN_3 = 0x88BE, 0x22EB
 PPP_PROTOCOLS = {0x21: IPV4, 0x57: IPV6, 0x281: MPLS}
 LARGEST_LENGTH = 1500
-"""Type fields up to this value are the length of an 802.3 frame."""
+"""Type fields up to this are the length of an 802.3 frame."""
 SNAP = b"\xaa\xaa\x03\0\0\0"
 
 _short = Struct(">H").unpack_from
 
 
 def ethernet(octets: bytes, at: int) -> tuple[int, int]:
-    """Step over the header of an Ethernet frame inside a tunnel."""
+    """Inside a tunnel."""
     return _short(octets, at + 12)[0], at + 14
 
 
 def snap(octets: bytes, at: int) -> tuple[int, int]:
-    """Step over LLC and SNAP in an 802.3 frame, with an EtherType (RFC 1042)."""
+    """LLC and SNAP in an 802.3 frame, with an EtherType (RFC 1042)."""
     if octets[at : at + 6] != SNAP:
         raise Undecodable("not IP")
     return _short(octets, at + 6)[0], at + 8
 
 
 def vlan(octets: bytes, at: int) -> tuple[int, int]:
-    """Step over one tag of 802.1Q or 802.1ad."""
+    """One tag of 802.1Q or 802.1ad."""
     return _short(octets, at + 2)[0], at + 4
 
 
 def mpls(octets: bytes, at: int) -> tuple[int, int]:
-    """Step over a label stack (RFC 3032); the first four bits of the content select its type (RFC 4385, 4928)."""
+    """A label stack (RFC 3032); the first four bits of the content select its type (RFC 4385, 4928)."""
     while not octets[at + 2] & 1:
         at += 4
     at += 4
@@ -53,7 +52,7 @@ def mpls(octets: bytes, at: int) -> tuple[int, int]:
 
 
 def ppp(octets: bytes, at: int) -> tuple[int, int]:
-    """Step over PPP, with or without address and control, the protocol in one octet or two (RFC 1661, RFC 1662)."""
+    """With or without address and control, the protocol in one octet or two (RFC 1661, RFC 1662)."""
     if octets[at : at + 2] == b"\xff\x03":
         at += 2
     if octets[at] & 1:
@@ -62,14 +61,14 @@ def ppp(octets: bytes, at: int) -> tuple[int, int]:
 
 
 def pppoe(octets: bytes, at: int) -> tuple[int, int]:
-    """Step over the session stage of PPP over Ethernet (RFC 2516)."""
+    """The session stage (RFC 2516)."""
     if octets[at + 1] != 0:
         raise Undecodable("not IP")
     return PPP_PROTOCOL, at + 6
 
 
 def gre(octets: bytes, at: int) -> tuple[int, int]:
-    """Step over generic routing encapsulation (RFC 2784, 2890), PPTP's (RFC 2637) and ERSPAN in it."""
+    """RFC 2784, 2890; PPTP's (RFC 2637), and ERSPAN in it."""
     flags, second, protocol = octets[at], octets[at + 1], _short(octets, at + 2)[0]
     version = second & 7
     if version > 1 or flags & 0x40:
@@ -86,13 +85,12 @@ def gre(octets: bytes, at: int) -> tuple[int, int]:
 
 
 def vxlan(octets: bytes, at: int) -> tuple[int, int] | None:
-    """Step over VXLAN (RFC 7348), also with a group policy; None if the flag of a valid network identifier is not
-    set."""
+    """RFC 7348, also with a group policy; None if the network identifier is not valid."""
     return (BRIDGED, at + 8) if octets[at] & 0x08 else None
 
 
 def geneve(octets: bytes, at: int) -> tuple[int, int] | None:
-    """Step over Geneve (RFC 8926); None if it is not Geneve."""
+    """RFC 8926; None if it is not Geneve."""
     head = octets[at : at + 4]
     if len(head) < 4 or head[0] >> 6:
         return None
@@ -110,7 +108,6 @@ BELOW_IP: dict[int, Callable[[bytes, int], tuple[int, int]]] = {
     PPPOE_PROTOCOL: pppoe,
     BRIDGED: ethernet,
 }
-"""The step of each EtherType that is not IP."""
 
 ON_UDP: dict[int, Callable[[bytes, int], tuple[int, int] | None]] = {4789: vxlan, 8472: vxlan, 6081: geneve}
-"""Steps by destination port; Linux used 8472 for VXLAN before RFC 7348."""
+"""By destination port; Linux used 8472 for VXLAN before RFC 7348."""

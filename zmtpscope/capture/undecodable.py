@@ -1,7 +1,5 @@
-"""The exception for packets without a segment."""
-
 from __future__ import annotations
 
 
 class Undecodable(Exception):
-    """A packet that is neither TCP nor UDP, or has invalid headers; `str()` is the reason that statistics count."""
+    """A packet that is neither TCP nor UDP, or has invalid headers; `str()` is the reason in statistics."""
