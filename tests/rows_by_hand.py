@@ -72,7 +72,7 @@ def message_values(run: MessageTable, index: int, options: Options) -> dict[str,
         "bodies_kept": kept,
         "packet_end": int(run.packet_ends[index]) & PACKET_MASK,
         "ts_end_ns": int(run.time_ends[index]),
-        "version": run.version,
+        "version": run.sender.version,
         "socket_type": run.socket_type,
         "peer_socket_type": run.peer_socket_type,
         "envelope": envelope_of(run, first, last) if kind == "data" else None,
@@ -81,7 +81,7 @@ def message_values(run: MessageTable, index: int, options: Options) -> dict[str,
         "decrypted": run.regime.opened,
         "payload": payload_of(run, index),
         "complete": bool(run.complete[index]),
-        "confidence": run.confidence,
+        "confidence": run.sender.confidence,
     }
 
 

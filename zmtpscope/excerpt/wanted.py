@@ -139,10 +139,11 @@ class WantedPackets:
             rows = rows[run.packets[rows] != run.packet_ends[rows]]
         else:
             first = last = np.arange(len(run.offsets))
+        pieces = run.sender.pieces
         for row in rows.tolist():
             start = int(run.offsets[first[row]])
             stop = start + run.length(int(first[row]), int(last[row]))
-            slices = [] if run.pieces is None else run.pieces.slices(start, stop)
+            slices = [] if pieces is None else pieces.slices(start, stop)
             self._packets.extend(each.packet for each in slices)
             covered = sum(each.stop - each.start for each in slices)
             if isinstance(run, MessageTable):

@@ -294,7 +294,7 @@ def _sent(runs: list[MessageTable]) -> tuple[Sent, int]:
     until = NEVER
     for number, run in enumerate(runs):
         is_whole = run.complete & ((run.flags[run.first] & SPECIAL) == 0)
-        if run.confidence != "proven":  # octets were lost, or a box was not decrypted
+        if run.sender.confidence != "proven":  # octets were lost, or a box was not decrypted
             is_whole[:] = False
         rows = is_whole.nonzero()[0]
         of_rows = envelopes(run, rows)

@@ -79,7 +79,7 @@ def broken_rows(run: MessageTable) -> list[tuple[str, Int64]]:
 
     After lost octets nothing is evaluated, because the first row may be the rest of a message.
     """
-    rules = ROW_RULES.get(run.socket_type or "", ()) if run.confidence == "proven" else ()
+    rules = ROW_RULES.get(run.socket_type or "", ()) if run.sender.confidence == "proven" else ()
     return [(rule.id, rule.broken(run)) for rule in rules if rule.peer is None or rule.peer == run.peer_socket_type]
 
 

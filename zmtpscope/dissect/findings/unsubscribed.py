@@ -91,7 +91,7 @@ class Unsubscribed:
 
     def _take(self, run: MessageTable, rows: Int64) -> None:
         """Remember messages without a match."""
-        if run.confidence != "proven" or not may_meet(run.socket_type or "", run.peer_socket_type or ""):
+        if run.sender.confidence != "proven" or not may_meet(run.socket_type or "", run.peer_socket_type or ""):
             return
         id_ = "ZMTP31-GROUP-06" if self.are_groups else "ZMTP-SUB-05"
         for row in rows.tolist():

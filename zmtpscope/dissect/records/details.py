@@ -55,7 +55,8 @@ def details(item: Record | MessageTable | FrameTable, index: int) -> Iterator[De
         start, stop = int(item.offsets[frame]), int(item.bodies[frame]) + int(item.sizes[frame])
         octets = item.data[max(0, start - item.base) : max(0, stop - item.base)]
         if start >= item.base and octets:
-            slices = item.pieces.slices(start, start + len(octets)) if item.pieces is not None else []
+            pieces = item.sender.pieces
+            slices = [] if pieces is None else pieces.slices(start, start + len(octets))
             tree = field_tree(item.regime, octets, start, inside=frame > first)
             secrets: Sequence[range] = ()
             if made is not None:

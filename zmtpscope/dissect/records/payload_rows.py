@@ -265,7 +265,7 @@ def about_side(sender: SideFacts, run: MessageTable) -> About:
     return About(
         conn=ends.conn or 0,
         side=ends.side or 0,
-        version=run.version,
+        version=run.sender.version,
         mechanism=run.regime.mechanism,
         socket_type=run.socket_type,
         peer_socket_type=run.peer_socket_type,

@@ -54,18 +54,6 @@ class RecordWriter:
         self._last: dict[tuple[int | None, str], Note] = {}
         """The last finding of each kind that is only counted."""
 
-    def _put(
-        self,
-        type_: str,
-        stream: Stream,
-        at: Arrival | Stamp,
-        ordinal: int,
-        offset: int,
-        own: dict[str, Any],
-        unit: Unit | None = None,
-    ) -> None:
-        self.sink.put(self._record(type_, stream, at, ordinal, offset, own, unit))
-
     def _record(
         self,
         type_: str,
@@ -101,7 +89,7 @@ class RecordWriter:
         count_event(self.sink.summary, event)
         if self.is_writing:
             own = fields_of(event, octets, whole=whole)
-            self._put(type_of(event), self.streams[side], first, ordinal, event.start, own, unit)
+            self.sink.put(self._record(type_of(event), self.streams[side], first, ordinal, event.start, own, unit))
 
     def note(self, note: Note) -> None:
         """Write a finding, or only count it from the eleventh of a kind on."""
@@ -154,7 +142,8 @@ class RecordWriter:
             "count": count,
             "last_packet": (note.last or note.at).packet & PACKET_MASK,
         }
-        self._put("finding", stream, note.at, note.decided, offset if finding.start is None else finding.start, own)
+        offset = offset if finding.start is None else finding.start
+        self.sink.put(self._record("finding", stream, note.at, note.decided, offset, own))
 
     def _count(self, note: Note, count: int) -> None:
         count_finding(self.sink.summary, note.finding, count, self._endpoint, self._client, note.at)
@@ -172,7 +161,7 @@ class RecordWriter:
             return
         own: dict[str, Any] = {"source": 0, "offset": gap.start, "length": gap.stop - gap.start}
         own |= {"bytes": gap.octets, "reason": gap.reason, "resumed_at": gap.resumed_at}
-        self._put("gap", self.streams[side], gap.decided, gap.decided.ordinal, gap.start, own)
+        self.sink.put(self._record("gap", self.streams[side], gap.decided, gap.decided.ordinal, gap.start, own))
 
     def stall(self, side: int, stall: Stall, ordinal: int) -> None:
         """Write one or more times during which `side` could not send; decided by the segment `ordinal`."""
@@ -218,21 +207,22 @@ class RecordWriter:
             return
         own: dict[str, Any] = {"source": 0, "offset": leftover.start, "length": leftover.stop - leftover.start}
         own |= {"bytes": leftover.octets, "kind": leftover.kind, "reason": leftover.reason, "data": leftover.data}
-        self._put("leftover", self.streams[side], leftover.decided, leftover.decided.ordinal, leftover.start, own)
+        at = leftover.decided
+        self.sink.put(self._record("leftover", self.streams[side], at, at.ordinal, leftover.start, own))
 
     def datagram(self, first: Arrival, ordinal: int, offset: int, own: dict[str, Any], unit: Unit | None) -> None:
         """Write a datagram, decidable with the segment `ordinal`; `own` contains its own fields."""
         own = empty_own("datagram") | {"source": 0, "offset": offset} | own
-        self._put("datagram", self.streams[0], first, ordinal, offset, own, unit)
+        self.sink.put(self._record("datagram", self.streams[0], first, ordinal, offset, own, unit))
 
     def pair(self, first: Stamp, ordinal: int, unit: int, own: dict[str, Any]) -> None:
         """Write two ZRE nodes that this connection made a pair, decided by the message at offset `unit`."""
         if self.is_writing:
-            self._put("zre_pair", self.whole, first, ordinal, unit, empty_own("zre_pair") | own)
+            self.sink.put(self._record("zre_pair", self.whole, first, ordinal, unit, empty_own("zre_pair") | own))
 
     def connection(self, start: Arrival, own: dict[str, Any], ordinal: int) -> None:
         """Write the connection when it has ended; `start` is its first segment, `own` contains its own fields."""
-        self._put("connection", self.whole, start, ordinal, AT_THE_END, own)
+        self.sink.put(self._record("connection", self.whole, start, ordinal, AT_THE_END, own))
 
 
 def type_of(event: Greeting | Command) -> str:

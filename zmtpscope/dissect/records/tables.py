@@ -187,10 +187,6 @@ class Table:
         return self.sender.regime
 
     @property
-    def confidence(self) -> str:
-        return self.sender.confidence
-
-    @property
     def data(self) -> bytes:
         return self.sender.data
 
@@ -203,16 +199,8 @@ class Table:
         return self.sender.end
 
     @property
-    def pieces(self) -> Pieces | None:
-        return self.sender.pieces
-
-    @property
     def source(self) -> int:
         return self.sender.source
-
-    @property
-    def version(self) -> str | None:
-        return self.sender.version
 
     @property
     def socket_type(self) -> str | None:
