@@ -1,8 +1,8 @@
 """The API for payload dissectors (docs/payload-dissectors.md).
 
 A dissector is a subclass of `Payload`, named by an entry point of the group `zmtpscope.payloads`. Its `claim` decides
-whether a message has its format, and `dissect` reads the message. Every named read of the `Reader` becomes a field of
-the record and, if trees are requested, a node of the field tree with its octets.
+whether a message has its format; its `dissect` reads the message. Every named read of the `Reader` becomes a field of
+the record and, if trees are requested, a node with its octets.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class Payload:
 
     `claim` is called only for messages that match these declarations:
 
-    - `begins`: the possible first octets of the first content frame (bytes) or its possible prefixes (tuple); None: any
-    - `least_frames`: the minimum number of content frames. With `looks_in_front`, frames before the content count too:
-      in a message without a delimiter, an empty frame may have been taken for one.
-    - `socket_types`: the possible socket types of the sender, with None if the type may be unknown; None: any
+    - `begins`: possible first octets of the first content frame (bytes), or its possible prefixes (tuple); None: any
+    - `least_frames`: minimum number of content frames; with `looks_in_front`, frames before the content count too:
+      in a message without a delimiter, an empty frame may have been taken for one
+    - `socket_types`: possible socket types of the sender, with None if the type may be unknown; None: any
 
     `prefix` starts the names in field trees. A dissector that `judges` can report findings, so it also runs when only
     findings are wanted. A dissector that is not `automatic` is used only if the user selects it, because its format
-    would fit too many other messages.
+    fits too many messages.
     """
 
     name: ClassVar[str]
@@ -43,26 +43,24 @@ class Payload:
     automatic: ClassVar[bool] = True
 
     wants_all = False
-    """Set to True by a dissector that is certain that the side uses its protocol. Its `claim` is then called for every
-    message."""
+    """Set to True once it is certain that the side uses this protocol. `claim` is then called for every message."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 
     def claim(self, message: Message, about: About) -> Claim:
-        """Return the claim on `message`. Must be cheap, because most calls are for messages of other formats."""
+        """Must be cheap: most calls are for messages of other formats."""
         raise NotImplementedError
 
     def at_once(self, octets: bytes) -> tuple[str, Json] | None:
-        """Return summary and fields of a message whose only content frame is `octets`, or None to use `claim` and
-        `dissect`.
+        """Return summary and fields if `octets` are the only content frame, or None to use `claim` and `dissect`.
 
-        This is an optional fast path: it must claim the same messages and return the same results, without findings.
+        Optional and fast: it must claim the same messages and return the same results, without findings.
         """
         return None
 
     def claims_at_once(self, octets: bytes) -> bool:
-        """Whether `claim` would return MAYBE for a message whose only content frame is `octets`.
+        """Whether `claim` would return MAYBE if `octets` are the only content frame.
 
         A dissector with this method claims by these octets alone, regardless of earlier messages, and never returns YES
         if other dissectors may claim them. So no call is made when the answer does not matter.
@@ -70,7 +68,7 @@ class Payload:
         raise NotImplementedError
 
     def dissect(self, message: Message, reader: Reader) -> str:
-        """Read a message and return its summary, one line. `reader` starts at the first content frame.
+        """Read a message from its first content frame on, and return its summary, one line.
 
         Reading past the end of a frame or raising `Malformed` ends the dissection; fields read before are kept.
         """

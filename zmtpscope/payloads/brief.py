@@ -1,5 +1,3 @@
-"""One-line form of a value, for summaries."""
-
 from __future__ import annotations
 
 import json
@@ -10,7 +8,7 @@ from zmtpscope.payloads.values import LONGEST_SUMMARY, shown
 
 
 def in_brief(value: Json) -> str:
-    """Return a value as JSON without blanks, octets as h'6f6b', cut to the maximum length of a summary."""
+    """Return a value as JSON without blanks, octets as h'6f6b', cut to the length of a summary."""
     text = ""
     for piece in _pieces(value):
         text += piece

@@ -9,7 +9,7 @@ from zmtpscope.payloads.headed import ARRAY, BREAK, MAP, OCTETS, PIECES, SIMPLE,
 from zmtpscope.payloads.text import is_text
 
 _KINDS = (VALUE, VALUE, OCTETS, TEXT, ARRAY, MAP, TAG)
-"""Kinds of heads by major type. Major type 7 has several kinds."""
+"""By major type; 7 has several kinds."""
 
 _INDEFINITE: dict[int, tuple[int, int | None]] = {
     2: (PIECES, OCTETS),
@@ -18,21 +18,19 @@ _INDEFINITE: dict[int, tuple[int, int | None]] = {
     5: (MAP, None),
     7: (BREAK, None),
 }
-"""Kind and argument by major type, for indefinite lengths."""
+"""Indefinite lengths, by major type."""
 
 _SIMPLE = {20: False, 21: True, 22: None}
 _FLOATS = {25: Struct(">e"), 26: Struct(">f"), 27: Struct(">d")}
 
 BIGNUM, NEGATIVE_BIGNUM, EMBEDDED, SELF_DESCRIBED = 2, 3, 24, 55799
-"""Tags (RFC 8949 3.4) whose meaning is shown. For other tags only the number is shown."""
+"""Tags (RFC 8949 3.4) whose meaning is shown; of others only the number."""
 
 _FIRST_MAP = 0xA0
 _DESCRIBES_ITSELF = b"\xd9\xd9\xf7"
 
 
 class Cbor(Headed):
-    """Dissector of a CBOR map or array, or any value after the tag 55799."""
-
     name = "cbor"
     prefix = "cbor"
     begins = bytes([*range(0x80, 0xC0), 0xD9])
@@ -45,7 +43,7 @@ class Cbor(Headed):
         if octets[0] == _DESCRIBES_ITSELF[0]:
             return octets.startswith(_DESCRIBES_ITSELF)
         if octets[0] < _FIRST_MAP and is_text(octets[1:]):
-            return False  # letters are heads of texts, so an octet before plain text sometimes parses as an array
+            return False  # letters are heads of texts, so an octet before plain text may parse as an array
         return super().claims_at_once(octets)
 
     def head(self, data: bytes, at: int) -> Head:
@@ -97,7 +95,7 @@ class Cbor(Headed):
                     self.read(reader, "value")
 
     def _read_embedded(self, reader: Reader, stop: int) -> None:
-        """Read the single value that fills the octets up to `stop`."""
+        """Read the single value up to `stop`."""
         outer, reader.stop = reader.stop, stop
         self.read(reader, "value")
         if reader.left:
@@ -105,7 +103,7 @@ class Cbor(Headed):
         reader.stop = outer
 
     def _read_pieces(self, reader: Reader, name: str, at: int, of: int) -> None:
-        """Read a text or octet string in pieces, the first of which is at `at`."""
+        """Read a text or octet string in pieces, from `at` on."""
         pieces = []
         kind, stop, argument = self.head(reader.data, at)
         while kind != BREAK:
@@ -119,7 +117,6 @@ class Cbor(Headed):
         reader.value(name, stop - reader.position, as_text(whole) if of == TEXT else whole)
 
     def _octets_at(self, reader: Reader, at: int) -> tuple[int, int] | None:
-        """Return start and end of the octet string whose head is at `at`. None for other kinds, pieces and truncated
-        strings."""
+        """Return start and end of the octet string at `at`; None for other kinds, pieces and truncated strings."""
         kind, stop, argument = self.head(reader.data, at)
         return (stop, stop + argument) if kind == OCTETS and stop + argument <= reader.stop else None

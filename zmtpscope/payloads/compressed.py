@@ -1,6 +1,6 @@
 """Compressed bodies: gzip (RFC 1952), zlib (RFC 1950), zstd (RFC 8878) and LZ4 frames.
 
-A frame is unpacked into a new source, and the dissector that claims the unpacked octets reads them.
+A frame is unpacked into a new source, which the dissector that claims it reads.
 """
 
 from __future__ import annotations
@@ -19,26 +19,25 @@ from zmtpscope.payloads.limits import UNPACKED_PER_OCTET, Limit
 from zmtpscope.payloads.unpacking import Format, StaysPacked, Unpacker, most_octets, optional, unpack
 
 LARGEST_WINDOW = 16 << 20
-"""Maximum window of a zstd frame, in octets: the memory that a decoder allocates."""
+"""Octets of a zstd window: the memory that a decoder allocates."""
 
 SKIPPABLE_HEADER = 8
 USED_UP = f"not decompressed: the messages of this side expand to more than {UNPACKED_PER_OCTET} times their size"
 MAX_SKIPPED = 4
-"""Maximum number of skippable frames that `claim` skips."""
+"""Skippable frames that `claim` skips."""
 
 
 class Compressed(Framewise[bool]):
-    """Dissector of a compressed frame. Octets after the compressed stream stay as they are."""
+    """Reads a compressed frame. Octets after the compressed stream stay as they are."""
 
     judges = True
 
     def form(self) -> Format:
-        """Return the format to unpack. Raises `StaysPacked` if it cannot be unpacked."""
+        """Raises `StaysPacked`."""
         raise NotImplementedError
 
     def header(self, reader: Reader) -> None:
-        """Read the header of the first stream into the tree. Raises `StaysPacked`, or `Malformed` if it is no
-        header."""
+        """Read the first stream's header into the tree. Raises `StaysPacked`, or `Malformed` if it is no header."""
         raise NotImplementedError
 
     @abstractmethod
@@ -59,7 +58,7 @@ class Compressed(Framewise[bool]):
                 raise StaysPacked(USED_UP)
             octets, stop, problem, made = unpack(self.form(), reader.data, min(limit, allowance.octets))
             allowance.octets -= made
-            if allowance.octets < 0 and made <= limit:  # the budget of the side is exceeded, not the limit of a message
+            if allowance.octets < 0 and made <= limit:  # the side exceeds its budget; the message is within its limit
                 raise StaysPacked(USED_UP)
         except StaysPacked as reason:
             return f"{packed} octets; {reason}"
@@ -77,8 +76,6 @@ class Compressed(Framewise[bool]):
 
 
 class Gzip(Compressed):
-    """Dissector of one or more gzip members (RFC 1952)."""
-
     name = prefix = "gzip"
     magic = b"\x1f\x8b\x08"
     begins = (magic,)
@@ -109,18 +106,18 @@ class Gzip(Compressed):
 
 
 class Zlib(Compressed):
-    """Dissector of a zlib stream (RFC 1950) with the usual window of 32 KiB."""
+    """A zlib stream (RFC 1950) with the usual window of 32 KiB."""
 
     name = prefix = "zlib"
     HEADERS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
-    """Headers without a dictionary, one per compression level. As 16-bit numbers they are multiples of 31."""
+    """Without a dictionary, one per compression level. As 16-bit numbers they are multiples of 31."""
     begins = HEADERS
     LOOKED_AT = 1024
-    """Maximum number of packed octets that `claim` unpacks."""
+    """Packed octets that `claim` unpacks at most."""
     MAX_EXAMINED = 4 << 10
-    """Number of unpacked octets after which `claim` stops."""
+    """Unpacked octets after which `claim` stops."""
     ENOUGH = 64
-    """Minimum number of octets for a claim. A few octets of text such as `x^2` may unpack without error."""
+    """Octets of a claimed body. A few octets of text such as `x^2` may unpack without error."""
 
     def claim_of(self, octets: bytes) -> Claim:
         if not octets.startswith(self.HEADERS):
@@ -146,9 +143,9 @@ class Zlib(Compressed):
 
 
 class Framed(Compressed):
-    """Base of zstd and LZ4: frames with optional skippable frames between them.
+    """Frames with optional skippable frames between them: zstd, LZ4.
 
-    `fixed` are a mask and the value of the constant bits in the octet after the magic number.
+    `fixed`: mask and value of the constant bits after the magic number.
     """
 
     magic: ClassVar[bytes]
@@ -175,13 +172,10 @@ class Framed(Compressed):
         self.frame_header(reader, reader.u8("flags", hidden=True))
 
     def frame_header(self, reader: Reader, flags: int) -> None:
-        """Read the header after the flags."""
         raise NotImplementedError
 
 
 class Zstd(Framed):
-    """Dissector of one or more zstd frames (RFC 8878)."""
-
     name = prefix = "zstd"
     magic = b"\x28\xb5\x2f\xfd"
     begins = (magic, *SKIPPABLE)
@@ -207,7 +201,7 @@ class Zstd(Framed):
 
 
 class Lz4(Framed):
-    """Dissector of one or more LZ4 frames (lz4_Frame_format.md, version 1.6)."""
+    """One or more LZ4 frames (lz4_Frame_format.md, version 1.6)."""
 
     name = prefix = "lz4"
     magic = b"\x04\x22\x4d\x18"
@@ -228,7 +222,7 @@ class Lz4(Framed):
 
 
 def zstd_unpacker() -> Callable[[], Unpacker]:
-    """Return the constructor of a zstd unpacker: Python's own from 3.14 on, else `zstandard`. Raises `StaysPacked`."""
+    """Return a constructor: Python's own (3.14) or `zstandard`'s. Raises `StaysPacked`."""
     unpacker: Callable[[], Unpacker]
     if sys.version_info >= (3, 14):
         from compression.zstd import DecompressionParameter, ZstdDecompressor

@@ -1,13 +1,10 @@
-"""The read position in the frames of one message."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 
 class Malformed(Exception):
-    """The payload does not have the expected format. The text is the reason; the position of the reader is the
-    place."""
+    """The payload does not have the expected format. The text is the reason; the reader's position is the place."""
 
 
 class EndOfFrame(Malformed):
@@ -17,8 +14,7 @@ class EndOfFrame(Malformed):
 class FrameCursor:
     """A read position in the frames of one message.
 
-    `position` and `left` count octets of the current frame; a missing frame is empty. `offsets` are the stream offsets
-    of the frame bodies.
+    `position` and `left` count octets of the current frame. `offsets` are stream offsets of frame bodies.
     """
 
     def __init__(self, frames: Sequence[bytes], offsets: Sequence[int], first: int) -> None:
@@ -27,7 +23,7 @@ class FrameCursor:
         self.go_to(first)
 
     def go_to(self, frame: int) -> None:
-        """Move to the first octet of the frame with this index. A missing frame is empty."""
+        """Move to the start of a frame; a missing frame is empty."""
         is_there = 0 <= frame < len(self.frames)
         self.frame = frame if is_there else len(self.frames)
         self.data = self.frames[frame] if is_there else b""
@@ -35,7 +31,7 @@ class FrameCursor:
         self.position = 0
 
     def next_frame(self) -> bool:
-        """Move to the next frame. Return whether there is one."""
+        """Move to the next frame; return whether there is one."""
         if self.frame + 1 >= len(self.frames):
             return False
         self.go_to(self.frame + 1)
@@ -43,16 +39,15 @@ class FrameCursor:
 
     @property
     def left(self) -> int:
-        """Octets of the current frame that are not read yet."""
+        """Octets left in the current frame."""
         return self.stop - self.position
 
     @property
     def offset(self) -> int:
-        """Stream offset of the next octet."""
         if self.frame == len(self.frames):
             return self.offsets[-1] + len(self.frames[-1])
         return self.offsets[self.frame] + self.position
 
     def outer_span(self) -> tuple[int, int]:
-        """Return stream offset and length of the current frame, for findings without octets of their own."""
+        """Return stream offset and length of the current frame."""
         return (self.offsets[self.frame] if self.frame < len(self.offsets) else self.offsets[-1]), self.stop

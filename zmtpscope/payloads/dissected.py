@@ -1,5 +1,3 @@
-"""The dissection of one message, with its field trees."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -11,7 +9,7 @@ from zmtpscope.zmtp.reader import FieldNode, Finding
 
 
 class Source(NamedTuple):
-    """Unpacked octets of a message, with their own offsets. The first such source of a message has `number` 2.
+    """Unpacked octets of a message, with offsets of their own. Sources are numbered from 2.
 
     `origin` is the packed span: number of the parent source, start, stop.
     """
@@ -24,7 +22,7 @@ class Source(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Dissected:
-    """The dissection of one message. `nodes` are the field trees by frame index, if trees were requested."""
+    """The dissection of one message. `nodes` are the requested field trees, by frame index."""
 
     protocol: str
     summary: str = ""
@@ -33,11 +31,11 @@ class Dissected:
     nodes: dict[int, list[FieldNode]] = field(default_factory=dict)
     sources: Sequence[Source] = ()
     secrets: Sequence[int] = ()
-    """Frames that contain a password."""
+    """Frames with a password."""
 
 
 class Opened(NamedTuple):
-    """The dissection of a nested payload. `protocol` is None if no dissector claims the payload."""
+    """A nested payload. `protocol` None: no dissector claims it."""
 
     protocol: str | None
     summary: str
@@ -45,13 +43,13 @@ class Opened(NamedTuple):
 
 
 def is_sound(node: Any, start: int, stop: int) -> bool:
-    """Whether a node and its descendants lie within `start`..`stop` and do not overlap."""
+    """Whether a node and its descendants lie within `start`..`stop` without overlap."""
     if not isinstance(node, FieldNode) or not isinstance(node.value, int | str | bytes | None):
         return False
     end = node.start + node.length
     if not start <= node.start <= end <= stop:
         return False
-    if node.value is not None:  # its children are bits of the value
+    if node.value is not None:
         return all(is_sound(child, node.start, end) for child in node.children)
     at = node.start
     for child in node.children:
@@ -62,8 +60,8 @@ def is_sound(node: Any, start: int, stop: int) -> bool:
 
 
 def tiled(nodes: list[FieldNode], start: int, octets: bytes) -> list[FieldNode]:
-    """Return the nodes of one level, completed so that they cover `octets`, which start at offset `start`. Unread
-    octets become leaves; of overlapping nodes the first is kept."""
+    """Complete the nodes of one level, so that they cover `octets`. Unread octets become leaves; of overlapping
+    nodes the first is kept."""
     found: list[FieldNode] = []
     at, stop = start, start + len(octets)
     for node in [*nodes, FieldNode("", stop, 0)]:

@@ -1,5 +1,7 @@
-"""Declarations of dissectors: which messages each may claim. They are known without loading the module of a dissector,
-because most captures need only a few. Also the table of built-in dissectors."""
+"""The table of built-in dissectors, and their declarations: which messages each may claim.
+
+Declarations are known without loading a dissector's module, because most captures need only a few.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,7 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 
 class Dissector(NamedTuple):
-    """A dissector and its declarations (see `Payload`). `source` is its class, or the name of the class,
-    `module:class`."""
+    """A dissector with the declarations of `Payload`. `source` is its class, or `module:class`."""
 
     name: str
     source: type[Payload] | str
@@ -23,16 +24,16 @@ class Dissector(NamedTuple):
     socket_types: frozenset[str | None] | None = None
     automatic: bool = True
     dissects_at_once: bool = False
-    """Whether the class overrides `at_once`."""
+    """The class overrides `at_once`."""
     claims_at_once: bool = False
-    """Whether the class overrides `claims_at_once`."""
+    """The class overrides `claims_at_once`."""
     judges: bool = False
     wants_all: bool = False
     framewise: bool = False
-    """Whether each frame is complete in its format (`Framewise`), so that it may claim a message by any frame."""
+    """Each frame is complete (`Framewise`), so any frame may claim a message."""
 
     def load(self) -> type[Payload]:
-        """Return the class. Exceptions of its module propagate."""
+        """Exceptions of the module propagate."""
         if not isinstance(self.source, str):
             return self.source
         module, _, name = self.source.partition(":")
@@ -40,17 +41,17 @@ class Dissector(NamedTuple):
         return kind
 
     def may_begin(self, head: int) -> bool:
-        """Whether a message of this format may start with this octet, or be empty (`NO_OCTET`)."""
+        """Whether a message may start with this octet, or be empty (`NO_OCTET`)."""
         begins = self.begins
         return begins is None or head in (set(begins) if isinstance(begins, bytes) else {each[0] for each in begins})
 
     def may_be_from(self, socket_type: str | None) -> bool:
-        """Whether a message of this format may come from this socket type. None: unknown type."""
+        """None: unknown socket type."""
         return self.socket_types is None or socket_type in self.socket_types
 
     @property
     def prefixes(self) -> tuple[bytes, ...]:
-        """Return the declared prefixes of messages, or () if the dissector declares first octets."""
+        """() if it declares first octets."""
         return self.begins if isinstance(self.begins, tuple) else ()
 
 
@@ -91,7 +92,7 @@ def _is_prefix(octets: object) -> bool:
 
 
 TEXT = "text"
-"""The dissector that is tried last, because messages of most other formats are text too."""
+"""Tried last, because messages of most other formats are text too."""
 JSON = Dissector(
     "json",
     "zmtpscope.payloads.json:JsonPayload",
@@ -100,13 +101,13 @@ JSON = Dissector(
     claims_at_once=True,
     framewise=True,
 )
-"""The JSON dissector. JSON messages are recognised many at once, like text, because most claimed messages are JSON."""
+"""Most claimed messages are JSON, so they are recognised many at once, as text is."""
 ZAP, ZRE = "zap", "zre"
-"""Protocols whose messages findings compare across both sides or several connections."""
+"""Findings compare their messages across both sides or several connections."""
 
 _COMPRESSED = "zmtpscope.payloads.compressed"
 SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
-"""Magic numbers of skippable frames, which zstd and LZ4 allow for other data."""
+"""Magic numbers of skippable frames (zstd, LZ4)."""
 
 OURS = (
     Dissector(
@@ -142,4 +143,3 @@ OURS = (
     Dissector(ZRE, "zmtpscope.payloads.zre.messages:Zre", b"\xaa", judges=True),
     Dissector("zstd", f"{_COMPRESSED}:Zstd", (b"\x28\xb5\x2f\xfd", *SKIPPABLE), judges=True, framewise=True),
 )
-"""The built-in dissectors, as their classes declare them."""

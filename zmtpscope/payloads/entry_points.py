@@ -1,7 +1,7 @@
 """Read the entry points of installed distributions from their files.
 
-`importlib.metadata` returns the same, but loading it takes half as long as loading numpy. It is used only if
-distributions may be outside of folders in `sys.path`: in zip files or eggs, or found by import hooks.
+`importlib.metadata` takes half as long to load as numpy. It is used only if distributions may be outside of folders in
+`sys.path`: in zip files or eggs, or found by import hooks.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from importlib.machinery import PathFinder
 from typing import Any, NamedTuple
 
 METADATA = {".dist-info": "METADATA", ".egg-info": "PKG-INFO"}
-"""The file with the distribution's name, by the suffix of its folder."""
+"""File with the distribution's name, by suffix of its folder."""
 
 
 class EntryPoint(NamedTuple):
-    """An entry point: `value` is `module:attribute`, `package` its distribution."""
+    """`value` is `module:attribute`, `package` the distribution."""
 
     name: str
     value: str
     package: str
 
     def load(self) -> Any:
-        """Import and return the object. Exceptions of the module propagate."""
+        """Exceptions of the module propagate."""
         module, _, attributes = self.value.partition(":")
         found = import_module(module.strip())
         for attribute in filter(None, attributes.strip().split(".")):
@@ -35,7 +35,7 @@ class EntryPoint(NamedTuple):
 
 
 def entry_points(group: str) -> list[EntryPoint]:
-    """Return the entry points of a group, sorted by name. If a distribution is installed twice, the first in `sys.path`
+    """Return the entry points of a group, sorted by name. Of a distribution installed twice, the first in `sys.path`
     counts."""
     if _lie_elsewhere():
         from importlib.metadata import entry_points as asked
@@ -92,9 +92,9 @@ def _name_of(folder: str) -> str:
 
 
 def _octets(path: str) -> bytes:
-    """Return the contents of a file, empty if it cannot be read."""
+    """Empty if the file cannot be read."""
     try:
-        with open(path, "rb", buffering=0) as file:  # most distributions have no such file, or not this group
+        with open(path, "rb", buffering=0) as file:
             return file.read()
     except OSError:
         return b""

@@ -1,5 +1,3 @@
-"""Formats in which each frame is complete: a message is claimed by one content frame and read frame by frame."""
-
 from __future__ import annotations
 
 from abc import abstractmethod
@@ -11,38 +9,36 @@ from zmtpscope.payloads.values import BETWEEN_FRAMES
 from zmtpscope.records import to_text
 
 _LARGEST_REMEMBERED = 1 << 16
-"""Maximum size of a frame whose parsed form is kept from `claim` to `dissect`. Larger frames are parsed twice."""
+"""Octets of a frame whose parsed form is kept from `claim` to `dissect`. Larger ones are parsed twice."""
 _LARGEST_SHOWN = 1024
-"""Maximum size of an unclaimed frame that is shown in the fields. For a larger frame the fields contain only its
-size."""
+"""Octets of an unclaimed frame shown in the fields. Of a larger one they contain only the size."""
 
 
 Known = TypeVar("Known")
 
 
 class Framewise(Payload, Generic[Known]):
-    """Base of dissectors that claim a message by one frame: the first content frame, or a later one if no dissector
-    claims the frames before it. The other frames are read by the dissectors that claim them.
+    """Claims a message by one complete frame: the first content frame, or a later one if no dissector claims earlier
+    ones. Other frames are read by the dissectors that claim them.
 
-    `Known` is the parsed form of a recognised frame, kept to avoid parsing it twice.
+    `Known` is the parsed form of a frame, kept to avoid parsing it twice.
     """
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._claimed: tuple[bytes | None, Known | None] | None = None
-        """The last claimed frame and its parsed form, both None for a large frame. None if the user selected the
-        dissector, which then gets no `claim`."""
+        """The last claimed frame and its parsed form, both None for a large frame. None without a `claim`: the user
+        selected the dissector."""
 
     @abstractmethod
     def recognise(self, octets: bytes) -> tuple[Claim, Known | None]:
-        """Return the claim on a frame, and its parsed form if it is in the format."""
+        """Return the claim on a frame, and its parsed form if it has the format."""
 
     @abstractmethod
     def read_frame(self, reader: Reader, known: Known | None, values: list[Json]) -> str:
-        """Read the current frame, append its value to `values` and return its summary.
+        """Read the current frame: append its value to `values`, return its summary.
 
-        `known` is None only for a frame outside the format: the single frame of a message, or one that the user
-        assigned to this dissector.
+        `known` is None only for a frame outside the format: a message's single frame, or one that the user assigned.
         """
 
     def claim(self, message: Message, about: About) -> Claim:
@@ -62,7 +58,7 @@ class Framewise(Payload, Generic[Known]):
             while True:
                 if claimed is not None and reader.data is claimed[0]:
                     in_front = False
-                if in_front:  # no dissector claims it, or the message would be claimed by that one
+                if in_front:  # no dissector claims it: otherwise that one would have the message
                     summaries.append(_unclaimed_frame(reader, values))
                 else:
                     known = self._known(reader.data)
@@ -75,8 +71,8 @@ class Framewise(Payload, Generic[Known]):
             reader.fields = values if count > 1 else values[0] if values else None
 
     def _first_that_begins(self, message: Message) -> int | None:
-        """Return the index of the first content frame that starts like the format. None if no frame does, or if a frame
-        is in the format."""
+        """Return the first content frame that starts like the format; None if there is none, or if a frame has the
+        format."""
         begins = self.begins or b""
         octets = begins if isinstance(begins, tuple) else tuple(bytes([each]) for each in begins)
         if any(self.recognise(each)[1] is not None for each in message.bodies):
@@ -85,7 +81,6 @@ class Framewise(Payload, Generic[Known]):
         return next((place for place, frame in frames if frame.startswith(octets)), None)
 
     def _known(self, octets: bytes) -> Known | None:
-        """Return the parsed form of a frame, from `claim` or `recognise`."""
         claimed = self._claimed
         if claimed is not None and claimed[0] is octets and claimed[1] is not None:
             return claimed[1]
@@ -93,8 +88,8 @@ class Framewise(Payload, Generic[Known]):
 
 
 def _other_frame(reader: Reader, values: list[Json]) -> str:
-    """Read the current frame with the dissector that claims it, otherwise as text or octets. Append its value to
-    `values` and return its summary."""
+    """Read the current frame with the dissector that claims it, otherwise as text or octets. Append its value;
+    return its summary."""
     opened = reader.another()
     if opened.protocol is not None:
         values.append(opened.fields)
@@ -103,7 +98,6 @@ def _other_frame(reader: Reader, values: list[Json]) -> str:
 
 
 def _unclaimed_frame(reader: Reader, values: list[Json]) -> str:
-    """Read the current frame as text or octets. Append it to `values` and return its summary."""
     octets = reader.data
     readable = is_text(octets)
     if readable:

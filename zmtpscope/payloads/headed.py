@@ -1,5 +1,4 @@
-"""Values that start with a head, which gives the type and length of the rest: the common part of MessagePack and
-CBOR."""
+"""Values that start with a head, which gives type and length of the rest: common to MessagePack and CBOR."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from zmtpscope.payloads.values import to_key
 from zmtpscope.records import to_text
 
 VALUE, TEXT, OCTETS, ARRAY, MAP, PIECES, BREAK, TAG, SIMPLE, EXTENSION = range(10)
-"""Kinds of heads. The argument of each kind:
+"""Kinds of heads, with the argument of each:
 
   VALUE    the value itself, which is all in the head: a number, a boolean or None
   TEXT     number of octets that follow
@@ -26,41 +25,39 @@ VALUE, TEXT, OCTETS, ARRAY, MAP, PIECES, BREAK, TAG, SIMPLE, EXTENSION = range(1
   SIMPLE   number of an unassigned simple value, which is all in the head
   EXTENSION  number of octets that follow, the first of which is the type
 
-These are plain numbers because members of an Enum take five times as long to look up, several times per value.
+Plain numbers: members of an Enum take five times as long to look up.
 """
 
 Head = tuple[int, int, Json]
 """Kind, end of the head, and argument."""
 
 MAX_STEPS = 2_000
-"""Maximum number of heads that `claim` parses. A frame without an error so far is accepted."""
+"""Heads that `claim` parses. A frame without an error so far is accepted."""
 
 MIN_WEIGHT = 3
-"""Minimum weight of a map or array to be claimed.
+"""Of a claimed map or array.
 
 Small numbers take one octet in both formats, so a few random octets can be an array of them: they have no weight. A
-valid text weighs its octets including the head; {"id": 7} is the smallest map claimed. One random frame in 40,000 is
-claimed.
+valid text weighs its octets and its head; {"id": 7} is the smallest map claimed. One random frame in 40,000 is claimed.
 """
 
 WIDE_WEIGHT = 2
-"""Weight of a number with octets after its head, and of an extension. Few values of the first octet announce one."""
+"""Of an extension, and a number with octets after its head: few first octets announce one."""
 
 UNTIL_BREAK = -2
-"""Start of the count of remaining values if their number is unknown. It counts down, and is even when pairs are
-complete."""
+"""Count of remaining values if unknown. It counts down, and is even when pairs are complete."""
 
 
 class Headed(Framewise[bool]):
-    """Base of dissectors of a map or array that fills its frame. The fields are its items.
+    """A map or array that fills its frame. The fields are its items.
 
-    Keys other than text are converted to text. Of equal keys, the fields contain the last value and the tree all.
+    Other keys than text become text. Of equal keys, the fields have the last value, the tree all.
     """
 
     begins = b""
 
     def head(self, data: bytes, at: int) -> Head:
-        """Parse the head at `at`. Raises `Malformed` if there is no complete head."""
+        """Raises `Malformed` if there is no complete head."""
         raise NotImplementedError
 
     def read_special(self, reader: Reader, name: str, head: Head) -> None:
@@ -81,10 +78,9 @@ class Headed(Framewise[bool]):
         return weight >= MIN_WEIGHT and stop in (None, len(octets))
 
     def walk(self, data: bytes) -> tuple[int | None, int]:
-        """Return the end of the value at the start of `data`, and its weight. The higher the weight, the less likely
-        the value is accidental.
+        """Return the end and weight of the first value. The higher the weight, the less likely it is accidental.
 
-        The end is None if it is not within `MAX_STEPS` heads. Raises `Malformed` if `data` does not start with a value.
+        End None: not within `MAX_STEPS` heads. Raises `Malformed` if there is no value.
         """
         at = weight = 0
         outer: list[tuple[int, int]] = []
@@ -131,7 +127,7 @@ class Headed(Framewise[bool]):
         return in_brief(values[-1])
 
     def read(self, reader: Reader, name: str) -> None:
-        """Read one value with all nested values."""
+        """Read one value, with nested ones."""
         head = kind, stop, argument = self.head(reader.data, reader.position)
         length = stop - reader.position
         if kind == VALUE:
@@ -157,7 +153,7 @@ class Headed(Framewise[bool]):
             self.read_special(reader, name, head)
 
     def _counted(self, reader: Reader, name: str, length: int, count: int | None) -> Iterator[int]:
-        """Read the head of an array or map (`length` octets), then yield the index of each item in it."""
+        """Read the head of an array or map (`length` octets), then yield the index of each item."""
         if count is not None:
             reader.value(name, length, count, hidden=True)
             if count > reader.left:
@@ -177,7 +173,7 @@ _IN_ONE = (*_WITH_OCTETS, VALUE, SIMPLE)
 
 
 def _level(kind: int, argument: Json) -> tuple[int, int]:
-    """Return the number of values inside a container, and the kind of the container."""
+    """Return how many values a container has, and its kind."""
     if kind == TAG:
         return 1, kind
     if kind == PIECES:
@@ -188,7 +184,7 @@ def _level(kind: int, argument: Json) -> tuple[int, int]:
 
 
 def as_text(octets: bytes) -> str:
-    """Decode text. Invalid UTF-8 is escaped, as in all fields."""
+    """Invalid UTF-8 is escaped, as in all fields."""
     try:
         return octets.decode()
     except UnicodeDecodeError:

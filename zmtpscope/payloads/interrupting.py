@@ -10,7 +10,7 @@ from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.side import claim_of, is_claimed_at_once, read_whole, result_at_once
 
 SECONDS = 1.5
-"""Seconds between checks. A call that is still running at the second check is ended, so after 1.5 to 3 s."""
+"""Between checks. A call still running at the second check is ended, so after 1.5 to 3 s."""
 
 CALLS = {
     claim_of.__code__: "payload",
@@ -19,20 +19,19 @@ CALLS = {
     result_at_once.__code__: "payload",
     Registry.make.__code__: "kind",
 }
-"""The functions that call dissectors and handle their exceptions, with the name of the variable that holds the
-dissector."""
+"""Functions that call dissectors and handle their exceptions, with the variable that holds the dissector."""
 
 
 class Interrupting:
-    """Context manager that ends calls of dissectors of `registry` that take too long, unless they run in compiled code.
+    """Ends calls of dissectors that take too long, unless they run in compiled code.
 
-    Works only in the main thread, and uses SIGALRM. The only cost is the timer.
+    Only in the main thread; uses SIGALRM. The only cost is the timer.
     """
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._met: list[FrameType] = []
-        """The calls that were running at the last check, innermost first."""
+        """Calls running at the last check, innermost first."""
         signal.signal(signal.SIGALRM, self._look)
 
     def __enter__(self) -> None:
@@ -54,7 +53,7 @@ class Interrupting:
 
 
 def _calls(frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield the running dissector calls in the stack of `frame`, innermost first."""
+    """Yield the running dissector calls, innermost first."""
     inner = None
     while frame is not None:
         if inner is not None and getattr(frame.f_locals.get(CALLS.get(frame.f_code, "")), "name", None) is not None:

@@ -17,20 +17,20 @@ from zmtpscope.payloads.values import as_summary
 _BRACKETS = b"{[", b"}]"
 _CONTAINERS, _ENDS = (dict, list), (b"}", b"]")
 _LINE_ENDS = re.compile(r"\s*[\r\n]\s*")
-"""White space that contains a line end, which cannot be part of a string."""
+"""White space with a line end, which cannot be part of a string."""
 MAX_CLAIMED, FEW_CLAIMED = 1000, 100
-"""Maximum number of values that `claim` parses if orjson fails: the first in a frame below the limit of values, the
-second in any other frame."""
+"""Values that `claim` parses if orjson fails: the first for a frame below the limit of values, the second for any
+other."""
 HEAD = 4096
-"""Number of octets of a frame that a summary reads."""
+"""Octets that a summary reads."""
 MIN_INTEGER, BEYOND_INTEGERS = -(2.0**63), 2.0**64
-"""Bounds of numbers that cannot be integers of more than 64 bits: a float beyond them may have been one."""
+"""A float beyond these bounds may have been an integer of more than 64 bits."""
 
 
 class JsonPayload(Framewise[list[Json]]):
-    """Dissector of messages whose first content frame is exactly one object or array. Other frames may be anything.
+    """Claims if the first content frame is exactly one object or array; other frames may be anything.
 
-    It never claims with YES, so that dissectors of protocols based on JSON take precedence.
+    Never YES, so that protocols based on JSON take precedence.
     """
 
     name = "json"
@@ -58,9 +58,9 @@ class JsonPayload(Framewise[list[Json]]):
 
 
 def recognised(octets: bytes) -> list[Json] | None:
-    """Parse objects or arrays, one or several on lines of their own. Returns None for other octets.
+    """Parse objects or arrays, one or several on lines of their own; None for other octets.
 
-    The result is a list with the value, or an empty list if only `JsonText` can read it.
+    The list contains the value; it is empty if only `JsonText` can read it.
     """
     inside = octets.removeprefix(BYTE_ORDER_MARK).strip(SPACES)
     if not inside or inside[0] not in _BRACKETS[0] or inside[-1] not in _BRACKETS[1]:
@@ -74,13 +74,13 @@ def recognised(octets: bytes) -> list[Json] | None:
         text.read()
     except Malformed:
         return None
-    except Limit:  # the part that was read is JSON
+    except Limit:  # the part read is JSON
         return []
     return [text.value]
 
 
 def _read(reader: Reader, documents: list[Json], values: list[Json]) -> None:
-    """Append the value of the current frame to `values`. `documents` is the value if it was parsed already."""
+    """Append the value of the current frame. `documents`: the value if it was parsed already."""
     octets = reader.data
     left = reader.budget.fields
     most = _most_values(octets)
@@ -98,12 +98,12 @@ def _read(reader: Reader, documents: list[Json], values: list[Json]) -> None:
 
 
 def _most_values(octets: bytes) -> int:
-    """Return an upper bound for the number of values: each is the first or follows a comma or bracket."""
+    """Return an upper bound for the number of values: each is first or follows a comma or bracket."""
     return 1 + octets.count(b",") + octets.count(b"[") + octets.count(b"{")
 
 
 def loaded(octets: bytes) -> Json | None:
-    """Return the value that orjson parses, or None if it fails."""
+    """Return the value parsed by orjson, or None."""
     if len(octets) > MAX_FIELDS and _most_values(octets) > MAX_FIELDS:
         return None  # avoid millions of objects for a hostile frame
     try:
@@ -113,8 +113,7 @@ def loaded(octets: bytes) -> Json | None:
 
 
 def _is_ordinary(value: Json) -> bool:
-    """Whether `JsonText` would return the same value: it is not nested too deep, and no integer of more than 64 bits
-    became a float."""
+    """Whether `JsonText` would return the same: not nested too deep, no integer of more than 64 bits became a float."""
     level = [value]
     for _ in range(DEEPEST):
         below = []
@@ -132,7 +131,7 @@ def _is_ordinary(value: Json) -> bool:
 
 
 def summary_of(octets: bytes) -> str:
-    """Return the text itself, in one line."""
+    """Return the text in one line."""
     head = octets[:HEAD].removeprefix(BYTE_ORDER_MARK).decode("utf-8", "ignore").strip()
     if "\n" in head or "\r" in head:
         head = _LINE_ENDS.sub(" ", head)
@@ -141,15 +140,15 @@ def summary_of(octets: bytes) -> str:
 
 @compiled.where_possible
 def ordinary(octets: bytes) -> tuple[str, Json] | None:
-    """Return summary and value of an object or array that orjson and `JsonText` parse alike. None for anything else."""
-    if octets[-1:] not in _ENDS:  # this rules out most octets that are not worth parsing, and no valid ones
+    """Return summary and value of an object or array that orjson and `JsonText` parse alike, or None."""
+    if octets[-1:] not in _ENDS:  # rules out most octets that are not JSON
         return None
     value = loaded(octets)
     return (summary_of(octets), value) if type(value) in _CONTAINERS and _is_ordinary(value) else None
 
 
 def dissected(octets: bytes) -> Dissected:
-    """Return the dissection of a message whose only content frame is `ordinary`."""
+    """`octets` are the only content frame, and `ordinary`."""
     found = ordinary(octets)
     assert found is not None
     summary, value = found
@@ -158,6 +157,6 @@ def dissected(octets: bytes) -> Dissected:
 
 @compiled.where_possible
 def summary_and_fields(octets: bytes) -> tuple[str, str | None]:
-    """Return summary and fields of `dissected`, the fields as JSON text."""
+    """As `dissected`, with the fields as JSON text."""
     made = dissected(octets)
     return made.summary, None if made.fields is None else orjson.dumps(made.fields).decode()

@@ -15,28 +15,28 @@ cdef enum:
     MAX_LEVELS = 16  # of objects and arrays
     MAX_KEYS = 64  # of the open objects
     MAX_INTEGER = 18  # digits that fit in 64 bits
-    MAX_REAL = 15  # digits at which every decimal is a distinct double
+    MAX_REAL = 15  # digits up to which every decimal is a distinct double
     MAX_SHORTEST = 17  # digits of the shortest decimal of any double
-    NUMBER = 32  # octets of a number with so many digits, and more
-    MAX_ZEROS = 2  # after the point, so that no exponent is needed
+    NUMBER = 32  # octets of a number with more digits than these
+    MAX_ZEROS = 2  # after the point: no exponent is needed
 
 cdef struct Plain:
     const uint8_t *octets
     Py_ssize_t size
     Py_ssize_t at
-    char *to  # output buffer, or NULL to write nothing
+    char *to  # output buffer; NULL: write nothing
     Py_ssize_t used
 
 
 cdef inline void put_plain(Plain *plain, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-    """Write the octets `begin..end` (`end` excluded)."""
+    """Write the octets `begin..end`."""
     if plain.to != NULL:
         memcpy(plain.to + plain.used, plain.octets + begin, end - begin)
     plain.used += end - begin
 
 
 cdef inline bint pass_octet(Plain *plain, uint8_t octet) noexcept nogil:
-    """Skip blanks, then consume `octet` if it is next."""
+    """Consume `octet` after blanks, if it is next."""
     while plain.at < plain.size and plain.octets[plain.at] == c" ":
         plain.at += 1
     if plain.at == plain.size or plain.octets[plain.at] != octet:
@@ -47,7 +47,7 @@ cdef inline bint pass_octet(Plain *plain, uint8_t octet) noexcept nogil:
 
 
 cdef inline bint pass_string(Plain *plain) noexcept nogil:
-    """Consume a string after its opening quotation mark, up to and including the closing one."""
+    """Consume a string after its opening quotation mark, with the closing one."""
     cdef Py_ssize_t begin = plain.at
     cdef uint8_t octet
     while plain.at < plain.size:
@@ -62,7 +62,6 @@ cdef inline bint pass_string(Plain *plain) noexcept nogil:
 
 
 cdef inline Py_ssize_t pass_digits(Plain *plain) noexcept nogil:
-    """Consume digits and return their number."""
     cdef Py_ssize_t begin = plain.at
     while plain.at < plain.size and c"0" <= plain.octets[plain.at] <= c"9":
         plain.at += 1
@@ -71,7 +70,7 @@ cdef inline Py_ssize_t pass_digits(Plain *plain) noexcept nogil:
 
 cdef inline bint is_shortest(const uint8_t *text, Py_ssize_t size, int digits) noexcept nogil:
     """Whether a decimal of 16 or 17 significant digits, without an exponent, is the shortest one of its double, as
-    orjson writes it. (A power of two of this size is never the double: it has fewer digits, or no fraction.)"""
+    orjson writes it. The double is no power of two, which has fewer digits or no fraction."""
     cdef char given[NUMBER]
     cdef char made[NUMBER]
     cdef double value
@@ -80,7 +79,7 @@ cdef inline bint is_shortest(const uint8_t *text, Py_ssize_t size, int digits) n
     memcpy(given, text, size)
     given[size] = 0
     value = strtod(given, NULL)
-    snprintf(made, NUMBER, "%.*g", digits, value)  # has a comma in some locales, and so equals nothing
+    snprintf(made, NUMBER, "%.*g", digits, value)  # has a comma in some locales, and then equals nothing
     if strcmp(made, given):
         return False
     snprintf(made, NUMBER, "%.*g", digits - 1, value)
@@ -131,7 +130,7 @@ cdef inline bint pass_word(Plain *plain, const char *word, Py_ssize_t size) noex
 
 
 cdef inline bint pass_leaf(Plain *plain) noexcept nogil:
-    """Consume a value that is neither object nor array. No blanks precede it."""
+    """Consume a value without blanks before it, neither object nor array."""
     cdef uint8_t octet = plain.octets[plain.at]
     if octet == c'"':
         plain.at += 1
@@ -153,7 +152,7 @@ cdef struct Keys:
 
 
 cdef inline bint pass_key(Plain *plain, Keys *keys, int first) noexcept nogil:
-    """Consume a key and its colon. Fails if the key equals one of its object, which are `keys` from `first` on."""
+    """Consume a key and its colon. Fails if it equals a key of its object, `keys` from `first` on."""
     cdef Py_ssize_t begin, size
     cdef int other
     if not pass_octet(plain, c'"') or keys.count == MAX_KEYS:
@@ -171,9 +170,9 @@ cdef inline bint pass_key(Plain *plain, Keys *keys, int first) noexcept nogil:
 
 
 cdef inline Py_ssize_t plain_json(const uint8_t *octets, Py_ssize_t size, char *to) noexcept nogil:
-    """Write to `to` (unless it is NULL) the JSON that orjson makes of plain octets.
+    """Write to `to`, unless NULL, the JSON that orjson makes of plain octets.
 
-    Returns the number of octets written, at most `size`, or a negative number if the octets are not plain.
+    Returns the octets written, at most `size`; negative if the octets are not plain.
     """
     cdef Plain plain
     cdef Keys keys
@@ -186,7 +185,6 @@ cdef inline Py_ssize_t plain_json(const uint8_t *octets, Py_ssize_t size, char *
     plain.octets, plain.size, plain.at, plain.to, plain.used = octets, size, 0, to, 0
     keys.count = 0
     while True:
-        # before a value
         if pass_octet(&plain, c"{") or pass_octet(&plain, c"["):
             if level == MAX_LEVELS:
                 return -1
@@ -213,5 +211,4 @@ cdef inline Py_ssize_t plain_json(const uint8_t *octets, Py_ssize_t size, char *
 
 
 cdef inline bint is_empty_object(const char *plain, Py_ssize_t size) noexcept nogil:
-    """Whether the output of `plain_json` has no fields."""
     return size == 2 and plain[0] == c"{"

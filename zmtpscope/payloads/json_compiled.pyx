@@ -23,16 +23,15 @@ cdef double LEAST = twin.MIN_INTEGER, BEYOND = twin.BEYOND_INTEGERS
 
 
 cdef bint is_one_line(const uint8_t *octets, Py_ssize_t size) noexcept nogil:
-    """Whether the octets are ASCII without line ends."""
     cdef Py_ssize_t place
     cdef uint8_t other = 0
-    for place in range(size):  # no early exit, so that the compiler vectorises the loop
+    for place in range(size):  # no early exit: the compiler vectorises the loop
         other |= (octets[place] >= 0x80) | (octets[place] == 10) | (octets[place] == 13)
     return not other
 
 
 cdef bint is_ordinary(object value, int level) except -1:
-    """Whether `JsonText` would return the same value, including all nested values."""
+    """Whether `JsonText` would return the same value."""
     cdef Py_ssize_t place = 0
     cdef PyObject *key
     cdef PyObject *inner

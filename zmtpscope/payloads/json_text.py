@@ -18,7 +18,7 @@ SPACES = b" \t\r\n"
 
 _SPACE = rb"[ \t\r\n]*+"
 _STRING = rb'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
-"""A string. The expression is possessive, so that an unterminated string is scanned once."""
+"""Possessive, so that an unterminated string is scanned once."""
 _BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?" + _SPACE)
 _BETWEEN = re.compile(_SPACE)
 _VALUE = re.compile(
@@ -34,17 +34,16 @@ _LITERALS = {b"true": True, b"false": False, b"null": None, b"NaN": "NaN"}
 _LITERALS |= {b"Infinity": "Infinity", b"-Infinity": "-Infinity"}
 """Python's json module writes the last three, although they are not JSON."""
 _LONGEST_INTEGER = 20
-"""Maximum number of characters of a 64-bit integer."""
+"""Characters of a 64-bit integer."""
 
 
 class JsonText:
-    """Parses one frame: one JSON text, or several that start on lines of their own.
+    """Parses one frame: one JSON text, or several on lines of their own.
 
-    `documents` are the values read, including partial ones if `read` raises. `nodes` is their tree if `trees` is set,
-    and `position` the current position. `start` is the stream offset of the first octet, `most` the maximum number of
-    values.
+    `documents` are the values, partial ones too if `read` raises; `nodes` is their tree. `start` is the stream offset
+    of the first octet, `most` the maximum number of values.
 
-    Numbers that fit neither 64 bits nor a double become text, unchanged, like NaN and Infinity. Of duplicate keys the
+    Numbers that fit neither 64 bits nor a double become text, unchanged, as NaN and Infinity do. Of duplicate keys the
     last one counts.
     """
 
@@ -59,11 +58,11 @@ class JsonText:
 
     @property
     def value(self) -> Json:
-        """The only document, or a list of several."""
+        """The document, or a list of several."""
         return self.documents[0] if len(self.documents) == 1 else self.documents or None
 
     def read(self) -> None:
-        """Parse the frame. Raises `Malformed` if it is not JSON, and `Limit` if it exceeds a limit."""
+        """Raises `Malformed` if the frame is not JSON, and `Limit` above a limit."""
         self._pass(_BEGIN, "space")
         self._value(self.documents, "", 0)
         while gap := self._pass(_BETWEEN, "space"):
@@ -76,7 +75,7 @@ class JsonText:
             raise Malformed("octets after the value")
 
     def _value(self, into: list[Json] | dict[str, Json], key: str, level: int) -> None:
-        """Read a value at nesting depth `level` into the innermost container."""
+        """Read a value at depth `level` into the innermost container."""
         found = _VALUE.match(self.octets, self.position)
         if found is None:
             raise Malformed("a value is missing or not JSON")
@@ -103,7 +102,7 @@ class JsonText:
             self._leaf("number" if found["number"] else kind, found.end(), value)
 
     def _members(self, into: list[Json] | dict[str, Json], opened: re.Match[bytes], level: int) -> None:
-        """Read the members of a container after its opening bracket, up to and including the closing one."""
+        """Read the rest of a container after its opening bracket."""
         close = _CLOSE[opened.group()[:1]]
         self._punctuation("open", opened)
         if (closed := close.match(self.octets, self.position)) is None:
@@ -127,7 +126,7 @@ class JsonText:
     # -- the tree ------------------------------------------------------------------------------------------------------
 
     def _pass(self, pattern: re.Pattern[bytes], name: str) -> bytes | None:
-        """Consume the octets that match the pattern. Returns None if there are none."""
+        """Consume the octets that match; None if there are none."""
         found = pattern.match(self.octets, self.position)
         if found is None:
             return None
@@ -159,7 +158,7 @@ class JsonText:
 
 
 def _string(token: bytes) -> str:
-    """Decode a quoted string. Lone surrogates are kept."""
+    """Lone surrogates are kept."""
     try:
         text = token.decode()
     except UnicodeDecodeError:
@@ -171,7 +170,7 @@ def _string(token: bytes) -> str:
 
 
 def _scalar(token: bytes, real: bool) -> Json:
-    """Convert a number or literal. `real`: it has a fraction or an exponent."""
+    """`real`: a number with a fraction or an exponent."""
     if token in _LITERALS:
         return _LITERALS[token]
     if real:

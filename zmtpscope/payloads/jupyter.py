@@ -16,27 +16,25 @@ from zmtpscope.records import MASK
 from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 DELIMITER = b"<IDS|MSG>"
-"""The frame between the identities or the topic, and the signature."""
+"""Between identities or topic, and signature."""
 BEHIND = 5
-"""Number of frames that must follow the delimiter: signature, header, parent header, metadata, content."""
+"""Frames that must follow the delimiter: signature, header, parent header, metadata, content."""
 SIGNED = 4
-"""Number of frames that the signature covers: header, parent header, metadata, content."""
+"""Signed frames: header, parent header, metadata, content."""
 
-"""The text that replaces user input, which may be a password. Only the request, sent by the other side, tells whether
-it is one."""
 
 _SIGNATURE = re.compile(rb"(?:[0-9A-Fa-f]{2}){0,64}")
 
 
 class Key(NamedTuple):
-    """The key of one kernel, and its hash function as named in `hashlib`. Never shown."""
+    """The key of one kernel, with its hash as in `hashlib`. Never shown."""
 
     octets: bytes
     digest: str
 
 
 class Jupyter(Payload):
-    """Dissector of any message with the delimiter and all frames that must follow it."""
+    """Claims any message with the delimiter and all frames that must follow it."""
 
     name = "jupyter"
     prefix = "jupyter"
@@ -89,7 +87,7 @@ class Jupyter(Payload):
         return summary_of(kind, content, about["msg_type"])
 
     def _judge_signature(self, reader: Reader, signed: Sequence[bytes]) -> None:
-        """Read the signature. Sets `signature` to ok, wrong or none, or to null if no key was given."""
+        """Set `signature` to ok, wrong or none; null if no key was given."""
         octets, place, size = reader.data, reader.offset, reader.left
         reader.text("hmac", hidden=True)
         if not octets:
@@ -106,7 +104,7 @@ class Jupyter(Payload):
             reader.finding("JUPYTER-01", place, size)
 
     def _fits(self, signature: bytes, signed: Sequence[bytes]) -> bool:
-        """Whether the signature matches one of the keys. The matching key is tried first from now on."""
+        """Whether a key fits; it is tried first from now on."""
         from hmac import compare_digest
 
         for index, key in enumerate(self.keys):
@@ -116,7 +114,7 @@ class Jupyter(Payload):
         return False
 
     def _report_useless_files(self, reader: Reader) -> None:
-        """Report once the files that contain no key."""
+        """Report files without a key, once."""
         for name in self.useless:
             reader.finding("PAYLOAD-04", detail=f"jupyter: {name} is not a connection file with a key")
         self.useless = []
@@ -128,7 +126,7 @@ PARENT_FIELDS = ("msg_type", "msg_id")
 
 
 def _keys_of(files: Mapping[str, bytes]) -> tuple[list[Key], list[str]]:
-    """Return the keys in connection files, and the names of files without a key."""
+    """Return the keys in connection files, and the names of files without one."""
     keys: list[Key] = []
     useless: list[str] = []
     for name, octets in files.items():
@@ -141,7 +139,7 @@ def _keys_of(files: Mapping[str, bytes]) -> tuple[list[Key], list[str]]:
 
 
 def _key_of(octets: bytes) -> Key | None:
-    """Return the key in a connection file: JSON with `key` and `signature_scheme` (default hmac-sha256)."""
+    """Return the key of a connection file: JSON with `key` and `signature_scheme` (default hmac-sha256)."""
     try:
         made = _json(octets)
     except Malformed:
@@ -153,14 +151,14 @@ def _key_of(octets: bytes) -> Key | None:
     key = Key(text.encode(), scheme.removeprefix("hmac-"))
     try:
         _signature(key, ())
-    except (TypeError, ValueError):  # the hash is not available here, or not usable for an HMAC
+    except (TypeError, ValueError):  # the hash is missing here, or not usable for an HMAC
         return None
     return key
 
 
 def _signature(key: Key, signed: Sequence[bytes]) -> bytes:
-    """Return the hexadecimal signature that a peer with this key sends."""
-    import hmac  # loads OpenSSL, so only if a key was given
+    """Return the signature that a peer with this key sends, in hexadecimal."""
+    import hmac  # loads OpenSSL
 
     made = hmac.new(key.octets, digestmod=key.digest)
     for octets in signed:
@@ -169,7 +167,7 @@ def _signature(key: Key, signed: Sequence[bytes]) -> bytes:
 
 
 def _read_front(reader: Reader, delimiter: int) -> None:
-    """Read the frames before the delimiter: the topic of a publisher, otherwise identities. Moves to the delimiter."""
+    """Read the topic of a publisher, otherwise identities. Moves to the delimiter."""
     reader.go_to(0)
     identities: list[str] = []
     publishes = reader.about.socket_type in PUBLISHERS
@@ -184,7 +182,7 @@ def _read_front(reader: Reader, delimiter: int) -> None:
 
 
 def _read_object(reader: Reader, name: str) -> dict[str, Json]:
-    """Read the next frame, a JSON object. Kernels send null for an empty object, except for the header."""
+    """Read the next frame, an object. Kernels send null for an empty one, except for the header."""
     reader.next_frame()
     octets = reader.data
     reader.text(name, hidden=True)
@@ -197,7 +195,7 @@ def _read_object(reader: Reader, name: str) -> dict[str, Json]:
 
 
 def _read_buffers(reader: Reader) -> None:
-    """Read the frames after the content as they are. `buffers` are their sizes."""
+    """Read the frames after the content. `buffers` are their sizes."""
     sizes: list[int] = []
     while reader.next_frame():
         sizes.append(len(reader.octets("buffer", hidden=True)))
@@ -205,20 +203,19 @@ def _read_buffers(reader: Reader) -> None:
 
 
 def _json(octets: bytes) -> Json:
-    """Parse JSON text. Raises `Malformed`."""
+    """Raises `Malformed`."""
     import orjson
 
     try:
         return orjson.loads(octets)
     except orjson.JSONDecodeError:
         pass
-    try:  # output of programs may not be UTF-8, and jupyter_client passes it on
+    try:  # programs may write other text than UTF-8, and jupyter_client passes it on
         return orjson.loads(octets.decode("utf-8", "replace"))
     except orjson.JSONDecodeError as error:
         raise Malformed(f"no JSON: {error}") from None
 
 
 def _text(made: Json, name: str) -> str | None:
-    """Return a text member of an object, or None."""
     value = made.get(name) if isinstance(made, dict) else None
     return value if isinstance(value, str) else None

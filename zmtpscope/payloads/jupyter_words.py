@@ -1,4 +1,4 @@
-"""The channel of each Jupyter message type, and one-line summaries of messages."""
+"""Channels and one-line summaries of Jupyter messages."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _PUBLISHED = (
     "update_display_data",
 )
 _COMMS = ("comm_close", "comm_msg", "comm_open")
-"""Message types that kernels publish and clients send on the shell channel."""
+"""Kernels publish these; clients send them on the shell channel."""
 
 CHANNELS = {
     **{f"{name}_{way}": channel for channel, all in _REQUESTS.items() for name in all for way in ("request", "reply")},
     **dict.fromkeys(_PUBLISHED, "iopub"),
 }
-"""Channel by message type. kernel_info uses several channels."""
+"""By message type. kernel_info uses several channels."""
 
 
 def channel_of(kind: str, socket_type: str | None) -> str | None:
-    """Return the channel of a message of type `kind` from this socket type, or None if unknown."""
+    """Return the channel of a message, or None if unknown."""
     if socket_type in PUBLISHERS:
         return "iopub"
     if kind in _COMMS:
@@ -44,7 +44,7 @@ def channel_of(kind: str, socket_type: str | None) -> str | None:
 
 
 def summary_of(kind: str, content: dict[str, Json], parent: str | None) -> str:
-    """Return the summary of a message. `parent` is the type of the message it belongs to."""
+    """`parent` is the type of the message that caused this one."""
     words = _WORDS.get(kind)
     said = words(content) if words is not None else _outcome(content) if kind.endswith("_reply") else ""
     if kind == "status" and parent:
@@ -53,7 +53,7 @@ def summary_of(kind: str, content: dict[str, Json], parent: str | None) -> str:
 
 
 def _plain(value: Json) -> str:
-    """Return a text, number or boolean as text, or "" for other values."""
+    """Return a text, number or boolean as text, otherwise ""."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)[:LONGEST_SUMMARY] if isinstance(value, str | int | float) else ""
@@ -68,12 +68,12 @@ def _joined(*words: str) -> str:
 
 
 def _named(name: str) -> Callable[[dict[str, Json]], str]:
-    """Return a function that returns the field of that name."""
+    """Summarise by the field of that name."""
     return lambda content: _plain(content.get(name))
 
 
 def _quoting(name: str) -> Callable[[dict[str, Json]], str]:
-    """Return a function that returns the field of that name in quotation marks."""
+    """The same in quotation marks."""
     return lambda content: _quoted(content.get(name))
 
 
@@ -92,7 +92,7 @@ def _counted(content: dict[str, Json]) -> str:
 
 
 def _shown(content: dict[str, Json]) -> str:
-    """Return the text of displayed data, or the names of its formats if there is none."""
+    """Return the text of displayed data, otherwise the names of its formats."""
     data = content.get("data")
     if not isinstance(data, dict):
         return _counted(content)
@@ -146,4 +146,4 @@ _WORDS: dict[str, Callable[[dict[str, Json]], str]] = {
     "stream": _printed,
     "update_display_data": _shown,
 }
-"""Summary of the content by message type. None for `input_reply`, which may contain a password."""
+"""By message type. None for `input_reply`, which may contain a password."""

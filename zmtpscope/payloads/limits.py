@@ -1,5 +1,3 @@
-"""Limits for reading one message."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -8,20 +6,20 @@ from contextlib import contextmanager
 from zmtpscope.payloads.values import Json, plain, to_key
 
 MAX_FIELDS = 10_000
-"""Maximum number of fields of one message, nested ones included."""
+"""Of one message, nested ones included."""
 MAX_OCTETS = 16 << 20
-"""Maximum number of octets read of one message, including unpacked ones."""
+"""Read of one message, unpacked ones included."""
 MAX_FINDINGS = 1000
-"""Maximum number of findings about one message."""
+"""About one message."""
 DEEPEST = 64
-"""Maximum nesting depth of objects and arrays."""
+"""Nested objects and arrays."""
 MAX_SOURCES = 3
-"""Maximum number of packed parts of one message that are unpacked, nested or not."""
+"""Packed parts of one message that are unpacked, nested or not."""
 
 UNPACKED_AT_FIRST, FIELDS_AT_FIRST = MAX_OCTETS, 2 * MAX_FIELDS
-"""Initial allowance of a side for unpacking: octets, and fields read from unpacked octets."""
+"""First allowance of a side for unpacking: octets, and fields read from them."""
 UNPACKED_PER_OCTET, FIELDS_PER_OCTET = 100, 4
-"""Increase of the allowance for each octet of claimed messages, packed or not."""
+"""Added to the allowance per octet of claimed messages, packed or not."""
 
 CONTAINERS = (dict, list, tuple)
 
@@ -36,7 +34,7 @@ class Limit(Exception):
 
 
 class Allowance:
-    """The remaining allowance of a side for unpacking, which keeps the cost proportional to the captured octets."""
+    """Limits unpacking on one side: keeps the cost proportional to the captured octets."""
 
     __slots__ = ("fields", "octets")
 
@@ -44,13 +42,13 @@ class Allowance:
         self.octets, self.fields = UNPACKED_AT_FIRST, FIELDS_AT_FIRST
 
     def earn(self, octets: int) -> None:
-        """Increase the allowance for a message of this size."""
+        """Add the allowance for a message."""
         self.octets += UNPACKED_PER_OCTET * octets
         self.fields += FIELDS_PER_OCTET * octets
 
 
 class Budget:
-    """Remaining budget for reading one message and its packed parts. `allowance` belongs to its side."""
+    """The budget left for reading of one message and its packed parts. `allowance` belongs to its side."""
 
     __slots__ = ("allowance", "fields", "findings", "octets", "sources", "spare")
 
@@ -59,7 +57,7 @@ class Budget:
         self.fields, self.octets, self.sources = MAX_FIELDS, MAX_OCTETS, 0
         self.findings = MAX_FINDINGS
         self.spare: int | None = None
-        """Fields reserved for the rest of the message while a packed part is read; otherwise None."""
+        """Fields reserved for the rest of the message while a packed part is read, otherwise None."""
 
     def spend(self, octets: int, fields: int = 1) -> None:
         self.fields -= fields
@@ -73,7 +71,7 @@ class Budget:
 
     @contextmanager
     def of_packed(self) -> Iterator[None]:
-        """Limit fields read within the block to the allowance of the side for packed parts."""
+        """Limit the fields read inside to the side's allowance."""
         if self.spare is not None:  # packed within a packed part
             yield
             return
@@ -102,9 +100,9 @@ def counted(value: Json, budget: Budget, depth: int) -> Json:
 
 
 def checked(fields: Json) -> Json:
-    """Check fields that a dissector has set itself, and return them as every output can hold them.
+    """Return fields that a dissector has set itself as every output can hold them.
 
-    Their parts were already counted and limited when they were read, each at its own depth.
+    Their parts were counted and limited when they were read, each at its own depth.
     """
     budget = Budget()
     budget.fields *= 2

@@ -1,5 +1,3 @@
-"""One message as dissectors see it: frames, sender, user settings, and the possible claims."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -8,7 +6,7 @@ from typing import NamedTuple
 
 
 class Claim(IntEnum):
-    """A dissector's claim on a message. YES: no other format looks like it; MAYBE: it fits the format; NO."""
+    """YES: no other format looks like it; MAYBE: it fits the format."""
 
     NO = 0
     MAYBE = 1
@@ -16,7 +14,7 @@ class Claim(IntEnum):
 
 
 class About(NamedTuple):
-    """Facts about the sending side and its peer. None means unknown."""
+    """Facts about the sending side and its peer; None: unknown."""
 
     conn: int
     side: int
@@ -30,10 +28,10 @@ class About(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One message: the octets of all frames, and the index of the first frame after envelope, topic or group.
+    """One message: all frames, and the index of the first one after envelope, topic or group.
 
-    `topic` is the first frame of a publisher's message of several frames (of RADIO: the group). `after_loss`: the
-    capture may lack messages before this one.
+    `topic` is the first frame of a publisher's multipart message (of RADIO: the group). `after_loss`: the capture may
+    lack messages before this one.
     """
 
     frames: Sequence[bytes]
@@ -43,13 +41,12 @@ class Message(NamedTuple):
 
     @property
     def bodies(self) -> Sequence[bytes]:
-        """The frames from the first content frame on."""
+        """From the first content frame on."""
         return self.frames[self.content :]
 
 
 class Settings(NamedTuple):
-    """User settings of a dissector: `argument` of `-d SELECTOR,zmtp:NAME/ARGUMENT`, and contents of the files of
-    `--payload-file NAME=FILE`, by file name."""
+    """`argument` of `-d SELECTOR,zmtp:NAME/ARGUMENT`, and the files of `--payload-file NAME=FILE`, by file name."""
 
     argument: str | None = None
     files: Mapping[str, bytes] = {}

@@ -36,7 +36,7 @@ _FIXED = {
     0xD7: (EXTENSION, 9),
     0xD8: (EXTENSION, 17),
 }
-"""Kind and argument by first octet, for heads of one octet."""
+"""Heads of one octet."""
 
 _LONG = {
     first + index: (kind, Struct(f">{layout}"))
@@ -52,27 +52,25 @@ _LONG = {
     )
     for index, layout in enumerate(layouts)
 }
-"""Kind and layout of the argument by first octet, for longer heads."""
+"""Longer heads: kind and layout of the argument."""
 
 _TIMESTAMP = 0xFF
-"""The extension type -1, as an octet."""
+"""Extension type -1."""
 
 _TIMESTAMPS = (4, 8, 12)
-"""Possible sizes of a timestamp, in octets."""
+"""Octets of a timestamp."""
 
 _EPOCH = datetime(1970, 1, 1)
 
 _decode = msgspec.msgpack.Decoder().decode
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-"""Format JSON values like `in_brief`, but without a length limit."""
+"""As `in_brief`, but without a length limit."""
 
 MIN_PLAIN, MAX_PLAIN = 1e-4, 1e16
-"""Bounds between which Python and orjson write floats without an exponent."""
+"""Python and orjson write floats between these bounds without an exponent."""
 
 
 class MessagePack(Headed):
-    """Dissector of a MessagePack map or array."""
-
     name = "messagepack"
     prefix = "messagepack"
     begins = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])
@@ -123,21 +121,19 @@ class MessagePack(Headed):
 
 
 class _Loaded(NamedTuple):
-    """A map or array that JSON can hold, nested no deeper than the limit. `has_words`: it contains text, so that it is
-    not accidental."""
+    """A map or array that JSON can hold, not nested too deep. `has_words`: contains text, so it is not accidental."""
 
     value: Json
     has_words: bool
     has_exponents: bool
-    """Whether it contains numbers that orjson writes differently from `in_brief`."""
+    """Contains numbers that orjson writes otherwise than `in_brief`."""
 
     def in_brief(self) -> str:
         return _encode(self.value) if self.has_exponents else orjson.dumps(self.value).decode()
 
 
 def _loaded(octets: bytes) -> _Loaded | None:
-    """Return the value parsed by msgspec if `Headed` would claim these octets and return the same value, otherwise
-    None."""
+    """Return the value by msgspec if `Headed` would claim it and return the same, otherwise None."""
     if len(octets) > MAX_STEPS:
         return None
     try:
@@ -149,7 +145,7 @@ def _loaded(octets: bytes) -> _Loaded | None:
 
 
 def _ordinary(value: Json) -> _Loaded | None:
-    """Return the value if all nested values are ordinary, otherwise None."""
+    """None unless all nested values are ordinary."""
     level, has_words, has_exponents = [value], False, False
     for _ in range(DEEPEST):
         below = []
@@ -178,7 +174,7 @@ def _ordinary(value: Json) -> _Loaded | None:
 
 
 def as_time(data: bytes) -> str | None:
-    """Return a timestamp's data as RFC 3339 text. None if it is invalid or outside the years 1 to 9999."""
+    """As RFC 3339 text; None if invalid or outside the years 1 to 9999."""
     if len(data) not in _TIMESTAMPS:
         return None
     number = int.from_bytes(data)

@@ -1,4 +1,4 @@
-"""Python pickles. They are never loaded; their opcodes show what loading would import and call."""
+"""Python pickles are never loaded: their opcodes show the imports and calls of loading."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from zmtpscope.payloads.values import plain, shown
 from zmtpscope.zmtp.reader import FieldNode
 
 _HEADED = b"\x80"
-"""PROTO, the first opcode of protocol 2 and later."""
+"""PROTO, first in protocol 2 and later."""
 _STOP = b"."
 _MAX_LISTED = 100
-"""Maximum number of distinct calls, and of strings, in the fields."""
+"""Distinct calls, and strings, in the fields."""
 _MAX_NAMED = 5
-"""Maximum number of imports and calls in a finding or summary."""
+"""Imports and calls in a finding or summary."""
 _MAX_REPORTED = 1024
-"""Maximum number of reported sets of imports that a side remembers."""
+"""Sets of imports that a side remembers as reported."""
 
 _KEPT = {"DICT", "LIST", "TUPLE", "EMPTY_DICT", "EMPTY_LIST"}, {"PUT", "BINPUT", "LONG_BINPUT"}
 
@@ -29,7 +29,7 @@ _DANGEROUS = {
     *("profile", "pty", "runpy", "shutil", "smtplib", "socket", "subprocess", "sys", "timeit", "trace"),
     *("urllib.request", "urllib2", "venv", "webbrowser", "zipimport"),
 }
-"""Modules that can run, load, send or remove something. None of them belongs in data."""
+"""Can run, load, send or remove something: none belongs in data."""
 _BUILTINS = {"builtins", "__builtin__"}
 _DANGEROUS_BUILTINS = {
     *("__import__", "apply", "breakpoint", "compile", "delattr", "eval", "exec", "execfile", "file", "getattr"),
@@ -38,8 +38,8 @@ _DANGEROUS_BUILTINS = {
 
 
 class Pickle(Framewise[Walk]):
-    """Dissector of messages whose first content frame is exactly one pickle. Other frames may be anything, such as the
-    out-of-band buffers of protocol 5."""
+    """Claims if the first content frame is exactly one pickle. Other frames may be anything, such as out-of-band
+    buffers of protocol 5."""
 
     name = "pickle"
     prefix = "pickle"
@@ -49,7 +49,7 @@ class Pickle(Framewise[Walk]):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._reported: set[int] = set()
-        """Hashes of the sets of imports that were reported, each with whether its pickle was read to the end."""
+        """Hashes of reported sets of imports, each with whether its pickle was read to the end."""
 
     def recognise(self, octets: bytes) -> tuple[Claim, Walk | None]:
         return recognised(octets)
@@ -72,7 +72,7 @@ class Pickle(Framewise[Walk]):
         return _summary(fields)
 
     def _judge(self, reader: Reader, walk: Walk) -> None:
-        """Report the effects of loading the pickle, once per side for the same set of imports."""
+        """Report the effects of loading, once per side and set of imports."""
         key = hash((walk.finished, frozenset(walk.imports)))
         if key in self._reported:
             return
@@ -90,7 +90,7 @@ class Pickle(Framewise[Walk]):
 
 
 def recognised(octets: bytes) -> tuple[Claim, Walk | None]:
-    """Return the claim on these octets, and the walk through them."""
+    """Return the claim, and the walk through the opcodes."""
     headed = octets[:1] == _HEADED
     if octets[-1:] != _STOP or (headed and octets[1] > HIGHEST_PROTOCOL):
         return Claim.NO, None
@@ -99,18 +99,17 @@ def recognised(octets: bytes) -> tuple[Claim, Walk | None]:
         walk.run()
     except Malformed:
         return Claim.NO, None
-    except Limit:  # the part that was walked is a pickle
+    except Limit:  # the part walked is a pickle
         pass
     if headed or (walk.imports and walk.calls):
         return Claim.YES, walk
     names = {step.name for step in walk.steps}
-    # without a header and a call, text may parse as a pickle by chance, but not one that memoizes a container
+    # without a header and a call, text may parse as a pickle, but not one that memoizes a container
     return (Claim.MAYBE, walk) if all(names & each for each in _KEPT) else (Claim.NO, None)
 
 
 def is_dangerous(name: str) -> bool:
-    """Whether an import, `module.name`, runs, loads, sends or removes something, or is unknown until the pickle is
-    loaded.
+    """Whether an import runs, loads, sends or removes something, or is unknown until the pickle is loaded.
 
     Modules imported by a harmless module can be reached through it: `collections._sys.modules`.
     """
@@ -133,7 +132,7 @@ def _fields(walk: Walk) -> Json:
 
 
 def _nodes(reader: Reader, walk: Walk) -> list[FieldNode]:
-    """Return a leaf for each opcode."""
+    """One leaf per opcode."""
     return [
         FieldNode(
             f"pickle.{step.name.lower()}", reader.offset + step.start, step.stop - step.start, shown(plain(step.value))
@@ -143,13 +142,13 @@ def _nodes(reader: Reader, walk: Walk) -> list[FieldNode]:
 
 
 def _summary(fields: Json) -> str:
-    """Return the pickled value, and the imports that loading it causes."""
+    """Return the pickled value, and the imports of loading it."""
     summary = f"protocol {fields['protocol']}: {fields['result']}"
     return f"{summary}, imports {_listed(fields['imports'])}" if fields["imports"] else summary
 
 
 def _listed(names: Iterable[str]) -> str:
-    """Return the first few names as a list in words."""
+    """Return the first few as a list in words."""
     all_names = list(names)
     more = [f"{len(all_names) - _MAX_NAMED} more"] if len(all_names) > _MAX_NAMED else []
     return ", ".join(all_names[:_MAX_NAMED] + more)

@@ -15,21 +15,20 @@ from zmtpscope.payloads.values import Json
 
 _INTEGER = re.compile(rb"[-+]?[0-9]++L?")
 _LONGEST_INTEGER = 19
-"""Maximum characters of a number that is parsed. Longer ones stay octets, because they may have any size."""
+"""Characters of a number. Longer ones stay octets, because they may have any size."""
 _NO_CONSTANTS = {"BINGET", "EXT1", "EXT2", "EXT4", "GET", "GLOBAL", "INST", "LONG_BINGET", "PERSID"}
-"""Opcodes whose argument refers to the value that they put on the stack."""
+"""Their argument refers to the value that they put on the stack."""
 _LENGTHS = {-2: (1, False), -3: (4, True), -4: (4, False), -5: (8, False)}
-"""Length prefixes by their code in pickletools: size in octets, and whether the number is signed."""
+"""Size of a length prefix, and whether it is signed, by code in pickletools."""
 _LINE = -1
-"""Code in pickletools of an argument that ends with its line."""
+"""An argument that ends with its line, in pickletools."""
 
 
 class Opcode(NamedTuple):
-    """A row of the opcode table.
+    """`takes` objects from the stack; with `to_mark` also all above the last mark.
 
-    An opcode `takes` a number of objects from the stack; with `to_mark` also all objects above the last mark. `leaves`
-    are the types of its results. `argument` is a pickletools kind of `size` octets. A `constant` puts its argument on
-    the stack.
+    `leaves` are the types of its results. `argument` is a pickletools kind of `size` octets. A `constant` puts its
+    argument on the stack.
     """
 
     name: str
@@ -44,7 +43,6 @@ class Opcode(NamedTuple):
 
 @cache
 def opcodes() -> dict[int, Opcode]:
-    """Return all opcodes by their octet."""
     import pickletools  # slow to load
 
     table = {}
@@ -64,7 +62,7 @@ def opcodes() -> dict[int, Opcode]:
 
 
 def read_argument(opcode: Opcode, octets: bytes, begin: int) -> tuple[Json, int]:
-    """Parse the argument at `begin`. Returns it (None if the opcode has none) and its end.
+    """Parse the argument at `begin`; return it (None if the opcode has none) and its end.
 
     Two lines naming an import become one text with a dot. Non-ASCII text of Python 2 and numbers of more than 64 bits
     stay octets.
@@ -109,7 +107,7 @@ def _counted(kind: str, octets: bytes) -> Json:
     if kind.startswith("byte"):
         return octets
     if kind.startswith("long") and len(octets) > 8:
-        return octets  # it may be of any size
+        return octets
     return int.from_bytes(octets, "little", signed=not kind.startswith("uint"))
 
 
@@ -121,14 +119,14 @@ def _text(octets: bytes) -> str:
 
 
 def _quoted(line: bytes) -> Json:
-    """Parse a quoted string of Python 2."""
+    """Of Python 2."""
     if len(line) < 2 or line[:1] not in (b'"', b"'") or line[-1:] != line[:1]:
         raise Malformed("a string has no quotation marks")
     octets = line[1:-1]
     if b"\\" in octets:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # for escapes that Python deprecates
+                warnings.simplefilter("ignore")  # escapes that Python deprecates
                 octets = codecs.escape_decode(octets)[0]
         except ValueError:
             raise Malformed("a string has an invalid escape") from None

@@ -1,4 +1,4 @@
-"""Find out what loading a pickle would do, without loading it: interpret its opcodes on a stack of descriptions."""
+"""Find the effects of loading a pickle without loading it: interpret its opcodes on a stack of descriptions."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from zmtpscope.payloads.values import Json
 
 HIGHEST_PROTOCOL = 5
 _LONGEST_SHOWN = 80
-"""Maximum characters of a shown value."""
+"""Characters of a shown value."""
 _LONGEST_NAME = 500
-"""Maximum characters of a module or name. Longer strings name nothing."""
+"""Characters of a module or name. Longer strings name nothing."""
 _MAX_SHOWN = 8
-"""Maximum number of tuple items shown."""
+"""Tuple items shown."""
 UNKNOWN = "?"
-"""A module or name that is computed while loading."""
+"""Computed while loading."""
 
 _STOP = ord(".")
 _IN_PLACE = {"APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "READONLY_BUFFER"}
-"""Opcodes that modify an object and leave it on the stack."""
+"""Modify an object and leave it on the stack."""
 
 
 class StackObject(NamedTuple):
-    """A description of an object on the stack: its shown form, and its text if it is a string."""
+    """The shown form of an object, and its text if it is a string."""
 
     shown: str
     text: str | None = None
 
 
 class Step(NamedTuple):
-    """An opcode at `start..stop`, and the value shown in the tree: its argument, or its result on the stack."""
+    """An opcode at `start..stop`, and its argument, or else its result on the stack."""
 
     name: str
     start: int
@@ -45,9 +45,9 @@ _MARK: Final = StackObject("mark")
 
 
 class Walk:
-    """Interprets at most `most` opcodes of `octets`, up to STOP.
+    """Interprets at most `most` opcodes, up to STOP.
 
-    Attributes contain the results, including partial ones if `run` raises; `position` is the end of the part read.
+    Attributes are the results, partial ones if `run` raises; `position` is the end of the part read.
     """
 
     def __init__(self, octets: bytes, most: int) -> None:
@@ -57,18 +57,17 @@ class Walk:
         self.protocol = 0
         self.steps: list[Step] = []
         self.imports: dict[str, None] = {}
-        """`module.name` of each import, without repetitions, in order."""
+        """`module.name`, in order."""
         self.calls: dict[str, None] = {}
-        """Calls made by loading, in order."""
+        """In order."""
         self.strings: dict[str, None] = {}
         self.result = ""
-        """Description of the loaded object."""
         self.finished = False
         self._memo: dict[int, StackObject] = {}
         self._stack: list[StackObject] = []
 
     def run(self) -> None:
-        """Interpret all opcodes. Raises `Malformed` for an invalid pickle, and `Limit` after too many opcodes."""
+        """Raises `Malformed` for an invalid pickle, and `Limit` after too many opcodes."""
         table = opcodes()
         octet = 0
         while octet != _STOP:
@@ -92,7 +91,6 @@ class Walk:
         self.finished = True
 
     def _follow(self, opcode: Opcode, argument: Json, stop: int) -> None:
-        """Apply an opcode to the stack of descriptions."""
         name = opcode.name
         if opcode.constant:
             self._stack.append(self._constant(argument))
@@ -128,7 +126,7 @@ class Walk:
         return self._stack[-1]
 
     def _take(self, opcode: Opcode) -> list[StackObject]:
-        """Pop what the opcode takes, deepest first, without marks."""
+        """Pop the opcode's objects, deepest first, without marks."""
         items: list[StackObject] = []
         if opcode.to_mark:
             while self._stack and self._stack[-1] is not _MARK:
@@ -145,7 +143,7 @@ class Walk:
         return below + items
 
     def _left(self, opcode: Opcode, argument: Json, taken: list[StackObject]) -> Sequence[StackObject]:
-        """Return what the opcode puts on the stack, given the objects it has `taken` from it."""
+        """Return the objects that an opcode puts on the stack for the ones it has `taken`."""
         name = opcode.name
         if name == "GLOBAL":
             return [self._import(argument)]
@@ -204,7 +202,6 @@ def _cut(shown: str) -> str:
 
 
 def _index(argument: Json) -> int:
-    """Check an index of the memo."""
     if not isinstance(argument, int) or argument < 0:
         raise Malformed("no entry at this place of the memo")
     return argument

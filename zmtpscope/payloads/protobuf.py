@@ -1,6 +1,6 @@
-"""Protocol Buffers, with the field names of a descriptor set or with field numbers.
+"""Protocol Buffers, with the field names of a descriptor set, or with field numbers.
 
-Without a descriptor set almost any octets fit, so only messages that the user selected are dissected.
+Almost any octets fit without a descriptor set, so only messages that the user selected are dissected.
 """
 
 from __future__ import annotations
@@ -29,24 +29,21 @@ from zmtpscope.payloads.values import LONGEST_SUMMARY, shown
 from zmtpscope.records import to_text
 
 LARGEST_CLAIMED = 1000
-"""Maximum field number of a message that is claimed. Higher numbers are rare in messages, and common in other data
-parsed as fields."""
+"""Field number of a claimed message. Higher ones are rare in messages, and common in other data."""
 MAX_KEYS = 4 * MAX_FIELDS
-"""Maximum number of keys parsed in one message, after which no more octets are tried as nested fields."""
+"""Parsed in one message; afterwards no octets are tried as nested fields."""
 FIRST_PRINTABLE = 0x20
 NAMED = 5
-"""Number of known messages listed in the error about an unknown one."""
+"""Messages listed in the error about an unknown one."""
 
 
 class Wanted(NamedTuple):
-    """The message type that the user selected."""
-
     kind: MessageType
     schema: Schema
 
 
 class Protobuf(Payload):
-    """Dissector of messages whose first content frame is a Protocol Buffers message.
+    """The first content frame is a message.
 
     `settings.argument` is its type in a descriptor set of `settings.files`; None: fields are read by number.
     """
@@ -57,7 +54,7 @@ class Protobuf(Payload):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._wanted: Wanted | str | None = None
-        """The selected type, or the reason why it is unknown. None: not looked up yet."""
+        """The selected type, or why it is unknown. None: not looked up yet."""
 
     def claim(self, message: Message, about: About) -> Claim:
         body = message.bodies[0]
@@ -81,7 +78,7 @@ class Protobuf(Payload):
 
 
 def _wanted(name: str, settings: Settings) -> Wanted | str:
-    """Return the message type of that name, or the reason why there is none."""
+    """Return the message type, or why there is none."""
     if not settings.files:
         return "no descriptor set: add one with --payload-file protobuf=FILE (protoc --descriptor_set_out=FILE)"
     schema = Schema()
@@ -101,22 +98,21 @@ def _wanted(name: str, settings: Settings) -> Wanted | str:
 
 
 class _Fields:
-    """Reads the fields of nested messages with `reader`, which is at the first field."""
+    """Reads fields, with `reader` at the first one."""
 
     def __init__(self, reader: Reader, schema: Schema) -> None:
         self.reader = reader
         self.data = reader.data
         self.schema = schema
         self.keys = 0
-        """Number of keys parsed, including octets that turned out not to be fields. Each costs time."""
+        """Keys parsed, also of octets that turned out to be no fields: each costs time."""
 
     def read(self, start: int, stop: int, kind: MessageType | None) -> None:
-        """Read the fields at `start`..`stop`. Raises `Malformed` after the last valid one."""
+        """Raises `Malformed` after the last valid field."""
         self._all(self._look(start, stop), kind)
 
     def _look(self, start: int, stop: int) -> WireFields:
-        """Parse the fields at `start`..`stop`, or enough of them to reach the limit. Raises `Limit` after
-        `MAX_KEYS`."""
+        """Parse the fields, or enough to reach the limit. Raises `Limit` after `MAX_KEYS`."""
         if self.keys > MAX_KEYS:
             raise Limit("PAYLOAD-02", f"more than {MAX_KEYS} fields, including possible ones")
         found = wire_fields(self.data, start, stop, MAX_FIELDS + 1)
@@ -140,8 +136,7 @@ class _Fields:
     # -- undeclared fields ---------------------------------------------------------------------------------------------
 
     def _guessed(self, each: WireField) -> None:
-        """Read a field without a declaration. A field with a length is printable text, otherwise a message, otherwise
-        other text, otherwise octets."""
+        """Read an undeclared field. With a length it is printable text, otherwise a message, other text, or octets."""
         name, length = str(each.number), each.stop - each.start
         if each.wire_type == WIRE_GROUP:
             return self._message(name, each, None)
@@ -179,7 +174,7 @@ class _Fields:
             self.reader.value(name, each.stop - each.start, self._plain(declared, each))
 
     def _plain(self, declared: FieldType, each: WireField) -> Json:
-        """Return the value of a field that is not a message."""
+        """Return a value that is not a message."""
         if declared.type in NUMBERS:
             return self._number(declared, each.value)
         octets = self.data[each.begin : each.end]
@@ -190,7 +185,7 @@ class _Fields:
         return self.schema.enums.get(declared.type_name, {}).get(value, value) if declared.type == ENUM else value
 
     def _packed(self, name: str, declared: FieldType, each: WireField) -> None:
-        """Read a packed field: many numbers in one field."""
+        """Many numbers in one field."""
         reader = self.reader
         with reader.group(name):
             reader.octets("tag", each.begin - each.start, hidden=True)
@@ -206,7 +201,7 @@ class _Fields:
                 reader.value(name, end - at, self._number(declared, number))
 
     def _entry(self, entry: MessageType, each: WireField) -> None:
-        """Read one entry of a map: a message of a key and a value."""
+        """A map entry: a message of a key and a value."""
         reader = self.reader
         reader.octets("tag", each.begin - each.start, hidden=True)
         found = self._look(each.begin, each.end)
@@ -227,7 +222,7 @@ class _Fields:
             raise Malformed(found.problem)
 
     def _default(self, declared: FieldType | None) -> Json:
-        """Return the default value of a type, for a key or value that the sender left out."""
+        """The value of a key or value that the sender left out."""
         if declared is None or declared.type == MESSAGE:
             return {}
         if declared.type in NUMBERS:
@@ -248,7 +243,7 @@ class _Fields:
 
 
 def _printable(octets: bytes) -> str | None:
-    """Decode text without control characters and line ends. None for other octets."""
+    """Return text without control characters and line ends, or None."""
     try:
         return to_text(octets) if octets.decode().isprintable() else None
     except UnicodeDecodeError:
@@ -256,7 +251,7 @@ def _printable(octets: bytes) -> str | None:
 
 
 def _fits(declared: FieldType, each: WireField) -> bool:
-    """Whether the wire type of a field matches its declaration."""
+    """Whether the wire type matches the declaration."""
     if declared.type in NUMBERS:
         return each.wire_type == NUMBERS[declared.type][0] or (each.wire_type == LENGTH and declared.repeated)
     if declared.type in (MESSAGE, GROUP):
@@ -265,13 +260,12 @@ def _fits(declared: FieldType, each: WireField) -> bool:
 
 
 def _part(entry: MessageType, each: WireField, number: int) -> FieldType | None:
-    """Return the declaration of `each` if it is the key (1) or value (2) of a map entry."""
+    """Return the declaration of the key (1) or value (2) of a map entry."""
     declared = entry.fields.get(number) if each.number == number else None
     return declared if declared is not None and _fits(declared, each) else None
 
 
 def _summary_of(fields: dict[str, Json]) -> str:
-    """Return the fields in short form."""
     said: list[str] = []
     room = LONGEST_SUMMARY
     for name, value in fields.items():

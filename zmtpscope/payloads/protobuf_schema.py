@@ -1,6 +1,6 @@
 """Message types from descriptor sets, as `protoc --include_imports --descriptor_set_out=FILE` writes them.
 
-A descriptor set is itself a Protocol Buffers message (google/protobuf/descriptor.proto), and is parsed as one.
+A descriptor set is itself a message (google/protobuf/descriptor.proto), and is parsed as one.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from zmtpscope.payloads.values import Json
 from zmtpscope.records import to_text
 
 REPEATED = 3
-"""Label of repeated fields."""
 
 
 class FieldType(NamedTuple):
-    """The declaration of a field; `type_name` is its message or enum."""
+    """`type_name` is its message or enum."""
 
     name: str
     type: int
@@ -31,7 +30,7 @@ class FieldType(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class MessageType:
-    """The declaration of a message. `is_map_entry`: its fields `key` and `value` are one entry of a map."""
+    """`is_map_entry`: its fields `key` and `value` are one entry of a map."""
 
     name: str
     is_map_entry: bool = False
@@ -40,7 +39,7 @@ class MessageType:
 
 @dataclass(slots=True, eq=False)
 class Schema:
-    """Messages, and enum names by value, under full names such as acme.Price."""
+    """Messages and enums, under full names such as acme.Price."""
 
     messages: dict[str, MessageType] = field(default_factory=dict)
     enums: dict[str, dict[int, str]] = field(default_factory=dict)
@@ -48,7 +47,7 @@ class Schema:
 
 @functools.lru_cache(maxsize=8)
 def read_schema(descriptor_set: bytes) -> Schema:
-    """Return the declarations of a descriptor set. Raises `Malformed` if it is not one."""
+    """Raises `Malformed` if it is no descriptor set."""
     schema = Schema()
     for file in _Part.whole(descriptor_set).parts(1):
         package = file.text(2)
@@ -59,7 +58,7 @@ def read_schema(descriptor_set: bytes) -> Schema:
 
 
 def _declare(schema: Schema, scope: str, part: _Part, *, messages: int, enums: int) -> None:
-    """Add the messages and enums of a file or message, in its fields of these numbers."""
+    """Add the messages and enums in the fields of these numbers."""
     for enum in part.parts(enums):
         words = schema.enums.setdefault(_join(scope, enum.text(1)), {})
         for value in enum.parts(2):
@@ -82,7 +81,7 @@ def _join(scope: str, name: str) -> str:
 
 
 class _Part:
-    """One message of a descriptor set, with access to fields by number."""
+    """One message of a descriptor set."""
 
     def __init__(self, data: bytes, start: int, stop: int) -> None:
         self.data = data
@@ -96,17 +95,17 @@ class _Part:
         return cls(data, 0, len(data))
 
     def parts(self, number: int) -> Iterator[_Part]:
-        """Yield the messages in all fields of this number."""
+        """The messages in all fields of this number."""
         for each in self._all(number, LENGTH):
             yield _Part(self.data, each.begin, each.end)
 
     def text(self, number: int) -> str:
-        """Return the text of the last field of this number, or ""."""
+        """The last text of this number, or ""."""
         found = self._all(number, LENGTH)
         return to_text(self.data[found[-1].begin : found[-1].end]) if found else ""
 
     def number(self, number: int) -> int:
-        """Return the unsigned value of the last field of this number, or 0."""
+        """The last unsigned value of this number, or 0."""
         found = self._all(number, VARINT)
         return found[-1].value if found else 0
 
@@ -115,7 +114,7 @@ class _Part:
 
 
 STRING, GROUP, MESSAGE, BYTES, ENUM = 9, 10, 11, 12, 14
-"""Types that are not numbers (google/protobuf/descriptor.proto, FieldDescriptorProto.Type)."""
+"""FieldDescriptorProto.Type of types that are not numbers."""
 
 
 def _signed(bits: int) -> Callable[[int], int]:
@@ -154,5 +153,5 @@ NUMBERS: dict[int, tuple[int, Callable[[int], Json]]] = {
     17: (VARINT, _zigzag(32)),
     18: (VARINT, _zigzag(64)),
 }
-"""Wire type and conversion by type: double, float, int64, uint64, int32, fixed64, fixed32, bool, uint32, enum,
-sfixed32, sfixed64, sint32, sint64."""
+"""In order: double, float, int64, uint64, int32, fixed64, fixed32, bool, uint32, enum, sfixed32, sfixed64, sint32,
+sint64."""

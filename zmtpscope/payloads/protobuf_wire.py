@@ -1,7 +1,4 @@
-"""The Protocol Buffers wire format: fields with a number and a wire type, without their meaning.
-
-Source: protobuf.dev/programming-guides/encoding. Nested messages are not parsed.
-"""
+"""The Protocol Buffers wire format (protobuf.dev/programming-guides/encoding), without nested messages."""
 
 from __future__ import annotations
 
@@ -11,18 +8,17 @@ from typing import NamedTuple
 from zmtpscope.payloads.cursor import Malformed
 
 VARINT, FIXED_64, LENGTH, GROUP, GROUP_END, FIXED_32 = range(6)
-"""Wire types: the encodings of values."""
+"""Wire types."""
 WIDTHS = {FIXED_64: 8, FIXED_32: 4}
-"""Octets of fixed-size values."""
 LARGEST_NUMBER = (1 << 29) - 1
 LONGEST_KEY = 5
-"""Maximum octets of a key, which is a number of 32 bits."""
+"""Octets of a number of 32 bits."""
 LONGEST_VARINT = 10
 LARGEST_VARINT = (1 << 64) - 1
 
 
 class WireField(NamedTuple):
-    """One field at `start`..`stop` with its value at `begin`..`end`. `value` is the number of a varint or fixed field.
+    """A field at `start`..`stop` with its value at `begin`..`end`. `value` is the number of a varint or fixed field.
 
     A group ends with a key of its own, between `end` and `stop`.
     """
@@ -37,8 +33,7 @@ class WireField(NamedTuple):
 
 
 class WireFields(NamedTuple):
-    """The fields of a message. `problem` is why the octets at `stop` are not a field, or None. `keys` is the number of
-    keys parsed."""
+    """`problem`: why the octets at `stop` are no field, or None. `keys`: number of keys parsed."""
 
     fields: list[WireField]
     stop: int
@@ -47,18 +42,15 @@ class WireFields(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether all octets are fields, with at least one."""
+        """All octets are fields, at least one."""
         return self.problem is None and bool(self.fields)
 
 
 def wire_fields(data: bytes, start: int, stop: int, most: int = sys.maxsize) -> WireFields:
-    """Parse the fields of the message at `start`..`stop`.
-
-    After `most` keys, including those in groups, parsing stops, and the rest counts as valid because it is never read.
-    """
+    """Parse fields; after `most` keys, keys in groups included, the rest counts as valid because it is never read."""
     fields: list[WireField] = []
     groups: list[tuple[int, int, int]] = []
-    """Number, start and begin of each open group."""
+    """Number, start and begin of each."""
     at, keys = start, 0
     try:
         while at < stop and keys < most:
@@ -99,8 +91,7 @@ def wire_fields(data: bytes, start: int, stop: int, most: int = sys.maxsize) -> 
 
 
 def varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
-    """Parse the number at `at`: seven bits per octet, least significant first. Returns it and its end. Raises
-    `Malformed`."""
+    """Parse seven bits per octet, least significant first; return number and end. Raises `Malformed`."""
     if at < stop and data[at] < 0x80:
         return data[at], at + 1
     value = shift = 0
@@ -116,7 +107,7 @@ def varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
 
 
 def _key(data: bytes, at: int, stop: int) -> tuple[int, int, int]:
-    """Parse the key at `at`. Returns field number, wire type and end of the key."""
+    """Return field number, wire type and end of the key."""
     key, end = varint(data, at, stop)
     number = key >> 3
     if not 0 < number <= LARGEST_NUMBER or end - at > LONGEST_KEY:

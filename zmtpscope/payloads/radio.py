@@ -5,11 +5,11 @@ from __future__ import annotations
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader
 
 LARGEST = 8192
-"""Maximum size of a datagram of libzmq, in octets."""
+"""Octets of a datagram of libzmq."""
 
 
 class Radio(Payload):
-    """Dissector of one datagram, which is one message. It has no magic number, so other evidence must claim it."""
+    """One datagram is one message. It has no magic number, so other evidence must claim it."""
 
     name = "radio"
     prefix = "radio"

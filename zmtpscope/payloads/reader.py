@@ -1,4 +1,4 @@
-"""Named reads over the frames of one message. One pass yields the fields of the record and the field tree."""
+"""Named reads over the frames of one message: one pass yields record fields and field tree."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from zmtpscope.records import MASK, to_text
 from zmtpscope.zmtp.reader import FieldNode, Finding
 
 LEVELS_OPENED = 2
-"""Levels of the tree that a nested payload adds: an object with protocol, summary and fields."""
+"""That a nested payload adds: an object with protocol, summary and fields."""
 
 _LARGEST_PLACE = 2**62
-"""Maximum stream offset of a finding."""
+"""Stream offset of a finding."""
 
 Inner = Callable[["Reader"], Opened]
 """Dissects an unpacked payload or another frame, given a reader with that frame only."""
 
 
 class Reader(FrameCursor):
-    """Reads the frames of one message in order, starting at the first content frame.
+    """Reads the frames of one message in order, from the first content frame on.
 
-    Every read has a name: the key of the field in the record and, after `prefix`, in the field tree. Fields read within
+    The name of a read is the key of the field in the record and, after `prefix`, in the field tree. Fields read within
     `object(name)` go into a nested object; values read within `array(name)` become its items. `hidden` fields are in
     the tree only. `position` and `left` count octets of the current frame.
     """
@@ -52,7 +52,6 @@ class Reader(FrameCursor):
         self.prefix = prefix
         self.about = about
         self.show_secrets = show_secrets
-        """Whether to show passwords."""
         self.budget = budget or Budget()
         self.source = source
         self.findings: list[Finding] = []
@@ -74,7 +73,6 @@ class Reader(FrameCursor):
 
     @property
     def fields(self) -> Json:
-        """The record fields read so far."""
         return self._record.fields
 
     @fields.setter
@@ -83,12 +81,11 @@ class Reader(FrameCursor):
 
     @property
     def trees(self) -> bool:
-        """Whether to build field trees."""
         return self._tree is not None
 
     @property
     def nodes(self) -> dict[int, list[FieldNode]]:
-        """The tree nodes read so far, by frame. Empty if no trees are built."""
+        """By frame; empty if no trees are built."""
         return {} if self._tree is None else self._tree.nodes
 
     def tree(self, frame: int, octets: bytes, name: str) -> FieldNode:
@@ -98,11 +95,10 @@ class Reader(FrameCursor):
     # -- named reads ---------------------------------------------------------------------------------------------------
 
     def u8(self, name: str, *, hidden: bool = False) -> int:
-        """Read the next octet as a number."""
         return self.number(name, 1, hidden=hidden)
 
     def u16(self, name: str, *, little: bool = False, hidden: bool = False) -> int:
-        """Read 2 octets as a number, big-endian unless `little`. `u32` and `u64` do the same for 4 and 8 octets."""
+        """Read a number, big-endian unless `little`."""
         return self.number(name, 2, little=little, hidden=hidden)
 
     def u32(self, name: str, *, little: bool = False, hidden: bool = False) -> int:
@@ -114,14 +110,13 @@ class Reader(FrameCursor):
     def number(
         self, name: str, length: int, *, little: bool = False, signed: bool = False, hidden: bool = False
     ) -> int:
-        """Read `length` octets as a number."""
         octets = self._read(name, length)
         value = int.from_bytes(octets, "little" if little else "big", signed=signed)
         self._keep(name, length, value, hidden)
         return value
 
     def octets(self, name: str, length: int | None = None, *, hidden: bool = False) -> bytes:
-        """Read `length` octets (None: the rest of the frame) as bytes."""
+        """Read `length` octets; None: the rest of the frame."""
         length = self.left if length is None else length
         octets = self._read(name, length)
         self._keep(name, length, octets, hidden)
@@ -135,8 +130,8 @@ class Reader(FrameCursor):
         return text
 
     def secret(self, name: str, length: int | None = None) -> None:
-        """Read `length` octets (None: the rest of the frame) as a password. No output shows this frame unless the user
-        requests secrets."""
+        """Read `length` octets (None: the rest) as a password. No output shows this frame unless the user requests
+        secrets."""
         length = self.left if length is None else length
         text = to_text(self._read(name, length))
         if length:
@@ -149,36 +144,33 @@ class Reader(FrameCursor):
         self._keep(name, length, self._counted(value) if type(value) in CONTAINERS else plain(value), hidden)
 
     def give(self, name: str, value: Json) -> None:
-        """Add a field without octets of its own, for example one computed from other fields."""
+        """Add a field without octets, such as one computed from other fields."""
         self.budget.spend(len(value) if isinstance(value, str | bytes) else 0, 0)
         self._record.store(name, self._counted(value))
 
     def whole(self, value: Json) -> None:
-        """Set all fields to `value`, a list or dict that another parser returned. Any other value becomes `{"value":
-        value}`."""
+        """Set all fields to `value`, a list or dict from another parser. Any other value becomes `{"value": value}`."""
         self.fields = self._counted(value if isinstance(value, dict | list | tuple) else {"value": value})
 
     def adopt(self, length: int, nodes: list[FieldNode]) -> None:
-        """Consume `length` octets that the dissector has parsed itself and charged to the budget, with their tree
-        `nodes`."""
+        """Consume octets that the dissector has parsed itself and charged to the budget, with their tree `nodes`."""
         self.position = min(self.position + max(0, length), self.stop)
         if self._tree is not None:
             self._tree.add(nodes)
 
     @contextmanager
     def object(self, name: str) -> Iterator[None]:
-        """Collect fields read within the block in a nested object."""
+        """Collect the fields read inside in a nested object."""
         yield from self._inside(name, {})
 
     @contextmanager
     def array(self, name: str) -> Iterator[None]:
-        """Collect values read within the block in an array."""
+        """Collect the values read inside in an array."""
         yield from self._inside(name, [])
 
     @contextmanager
     def aside(self) -> Iterator[list[Json]]:
-        """Collect the values read within the block in the yielded list instead of in the fields, for example the keys
-        of a map."""
+        """Collect the values read inside in the yielded list, not in the fields: for example the keys of a map."""
         values: list[Json] = []
         outer = self._record.enter(values)
         try:
@@ -188,8 +180,8 @@ class Reader(FrameCursor):
 
     @contextmanager
     def more(self, name: str, empty: Json) -> Iterator[None]:
-        """Add fields read within the block to the existing array or object `name`, created from `empty` if missing. In
-        the tree they are nodes at this position."""
+        """Add fields read inside to the array or object `name`, created from `empty` if missing. In the tree they
+        are nodes at this position."""
         outer = self._record.enter(self._record.existing(name, self._counted(empty)))
         try:
             yield
@@ -198,7 +190,7 @@ class Reader(FrameCursor):
 
     @contextmanager
     def group(self, name: str) -> Iterator[None]:
-        """Group fields read within the block in the tree. The record is not nested."""
+        """Group the fields read inside in the tree, but not in the record."""
         self._go_deeper()
         tree = self._tree
         group = None if tree is None else tree.begin(self._full(name), self.offset)
@@ -217,8 +209,7 @@ class Reader(FrameCursor):
         severity: str | None = None,
         detail: str | None = None,
     ) -> None:
-        """Report a finding of `zmtpscope.findings` at stream offset `start` (a value of `offset`); None means the whole
-        frame.
+        """Report a finding at stream offset `start` (a value of `offset`); None: the whole frame.
 
         An unknown id becomes the detail of PAYLOAD-04, a note unless `severity` is given. Raises `Limit` after too many
         findings, `ValueError` or `TypeError` for invalid arguments.
@@ -242,8 +233,7 @@ class Reader(FrameCursor):
         severity: str | None = None,
         detail: str | None = None,
     ) -> None:
-        """Report a finding like `finding`, without checking arguments or limits. Also works when the budget is used
-        up."""
+        """Report a finding without checking arguments or limits, also when the budget is used up."""
         if id not in FINDINGS:
             id, detail = "PAYLOAD-04", f"{self.prefix}: {detail or id}"
         if start is None or self.source:
@@ -254,8 +244,7 @@ class Reader(FrameCursor):
     # -- nested payloads -----------------------------------------------------------------------------------------------
 
     def unpacked(self, name: str, length: int, octets: bytes) -> Opened:
-        """Consume `length` octets that unpack to `octets`. They become a new source, which the dissector that claims
-        them reads."""
+        """Consume `length` octets that unpack to `octets`: a new source, read by the dissector that claims it."""
         if not isinstance(octets, bytes):
             raise TypeError(f"an unpacked part is {type(octets).__name__}, not octets")
         budget = self.budget
@@ -275,15 +264,15 @@ class Reader(FrameCursor):
         for finding in inside.findings:
             self.findings.append(finding._replace(start=start, length=length))
         self.secrets += [self.frame] * bool(inside.secrets)
-        if inside.trees:  # only trees show sources, and sources may be large
+        if inside.trees:  # only trees show sources, which may be large
             tree = inside.tree(0, octets, "source")
             self.sources += [Source(number, octets, tree, (self.source, start, start + length)), *inside.sources]
         return opened
 
     def inside(self, name: str) -> Opened:
-        """Read the rest of the current frame as a nested payload, with the dissector that claims it.
+        """Read the rest of the current frame with the dissector that claims it, as a nested payload.
 
-        The field `name` holds its `protocol`, `summary` and `fields`, or null if no dissector claims it.
+        The field `name` holds its `protocol`, `summary` and `fields`, or null if none claims it.
         """
         self.budget.spend(0)
         if self._depth + LEVELS_OPENED > DEEPEST:
@@ -298,8 +287,7 @@ class Reader(FrameCursor):
         return opened
 
     def another(self) -> Opened:
-        """Read the whole current frame with another dissector, if one claims it. Its fields are not added to this
-        reader."""
+        """Read the whole current frame with another dissector that claims it. Its fields are not added here."""
         opened = Opened(None, "", None)
         if self._others is None or not self.data:
             return opened
@@ -310,7 +298,7 @@ class Reader(FrameCursor):
         return opened
 
     def _take(self, inside: Reader, name: str) -> None:
-        """Consume the rest of the current frame, and take over the tree, findings, sources and secrets of `inside`."""
+        """Consume the rest of the current frame; take over tree, findings, sources and secrets of `inside`."""
         octets = inside.frames[0]
         self.position = self.stop
         if self._tree is not None and octets:
@@ -320,7 +308,7 @@ class Reader(FrameCursor):
         self.secrets += [self.frame] * bool(inside.secrets)
 
     def _reader_of(self, octets: bytes, start: int, source: int) -> Reader:
-        """Return a reader for a nested payload: `octets` at offset `start` of `source`."""
+        """Return a reader for a nested payload at offset `start` of `source`."""
         return Reader(
             self.prefix,
             (octets,),
@@ -377,7 +365,7 @@ class Reader(FrameCursor):
         self._depth += 1
 
     def _counted(self, value: Json) -> Json:
-        """Return `value` as all outputs can hold it, after charging it to the budget as if it had been read."""
+        """Return `value` as all outputs can hold it, charged to the budget as if read."""
         return counted(value, self.budget, self._depth)
 
     def _full(self, name: str) -> str:

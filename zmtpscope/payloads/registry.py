@@ -1,6 +1,6 @@
 """The available dissectors: built-in ones, and entry points of the group `zmtpscope.payloads`.
 
-Entry points are looked up at the first message. Modules of built-in dissectors are loaded at their first use.
+Entry points are looked up at the first message; built-in modules are loaded at their first use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ GROUP = "zmtpscope.payloads"
 
 
 def names() -> list[str]:
-    """Return the names of all dissectors without loading any."""
+    """Return all names without loading a dissector."""
     return sorted({each.name for each in OURS} | {point.name for point in _points()})
 
 
@@ -27,38 +27,36 @@ def _points() -> list[EntryPoint]:
 
 
 class Asked(NamedTuple):
-    """The dissectors for messages for which the user named none."""
+    """For messages for which the user named no dissector."""
 
     dissectors: tuple[Dissector, ...]
-    """All dissectors except the text dissector."""
+    """Without the text dissector."""
     text: Dissector | None
     shapes: Shapes
     wants_all: bool
-    """Whether any dissector gets every message from the start."""
+    """Whether any gets every message from the start."""
 
 
 class Interrupted(BaseException):
-    """Ends a dissector that does not return. Not an `Exception`, so that the dissector's own handlers do not catch
-    it."""
+    """Ends a dissector that does not return. Not an `Exception`, which its handlers would catch."""
 
 
 class Registry:
-    """Finds and creates dissectors. `only` limits it to one (None: all); `files` are the user's files by dissector
-    name."""
+    """Finds and creates dissectors. `only` limits it to one (None: all); `files` are the user's, by dissector name."""
 
     def __init__(self, only: str | None = None, files: Mapping[str, Mapping[str, bytes]] | None = None) -> None:
         self.only = only
         self.files = files or {}
         self.problems: list[str] = []
-        """Sentences on dissectors that cannot be used, each with a remedy."""
+        """Dissectors that cannot be used, each with a remedy."""
         self.stopped: set[str] = set()
-        """Names of dissectors that did not return. They are not called any more."""
+        """Dissectors that did not return; not called any more."""
         self._known: dict[str, Dissector] | None = None
         self._asked: Asked | None = None
 
     @property
     def dissectors(self) -> Mapping[str, Dissector]:
-        """Return all usable dissectors by name, sorted. An installed one replaces a built-in one of the same name."""
+        """Return usable dissectors by name, sorted. An installed one replaces a built-in one of the same name."""
         if self._known is None:
             known = {each.name: each for each in OURS}
             for point in _points():
@@ -71,12 +69,11 @@ class Registry:
         return self._known
 
     def add(self, kind: type[Payload]) -> None:
-        """Add a dissector that is not installed, after all others. It replaces one of the same name."""
+        """Add a dissector that is not installed; it replaces one of the same name."""
         self._known = {**self.dissectors, kind.name: declared(kind)}
         self._asked = None
 
     def asked(self) -> Asked:
-        """Return the dissectors for messages for which the user named none."""
         if self._asked is None:
             every, only = self.dissectors.values(), self.only
             asked = [each for each in every if (each.automatic if only is None else each.name == only)]
@@ -86,19 +83,19 @@ class Registry:
         return self._asked
 
     def make(self, dissector: Dissector, argument: str | None = None) -> Payload | None:
-        """Create a dissector for one side of a connection. None if its own code fails."""
+        """Create a dissector for one side; None if its own code fails."""
         try:
             kind = dissector.load()
             return kind(Settings(argument, self.files.get(kind.name, {})))
         except Interrupted:
             return None
-        except (Exception, SystemExit) as error:  # third-party code may raise anything
+        except (Exception, SystemExit) as error:
             hint = "check its options in -d and --payload-file, or report it to its author"
             self._leave_out(dissector.name, error, hint)
             return None
 
     def stop(self, name: str, why: str) -> Interrupted:
-        """Stop calling a dissector on all sides. Returns the exception to raise in it."""
+        """Stop calling a dissector on all sides; return the exception to raise in it."""
         error = Interrupted(why)
         self.stopped.add(name)
         self._leave_out(name, error, "report it to its author; its messages are not decoded")
@@ -116,8 +113,7 @@ class Registry:
 
 
 def _installed(point: EntryPoint) -> Dissector:
-    """Load the dissector of an entry point. Raises at once if it is no dissector, because it would fail unexpectedly
-    later."""
+    """Load a dissector. Raises at once if it is none: it would fail unexpectedly later."""
     kind = point.load()
     if not (isinstance(kind, type) and issubclass(kind, Payload) and getattr(kind, "name", None) == point.name):
         raise TypeError(f"{point.value} is not a subclass of Payload named {point.name!r}")
@@ -125,7 +121,7 @@ def _installed(point: EntryPoint) -> Dissector:
 
 
 def words_of(error: BaseException) -> str:
-    """Return the message of an exception raised by third-party code."""
+    """The message of a third-party exception."""
     try:
         return str(error)
     except Exception:

@@ -1,7 +1,7 @@
 """Publishers that number their messages so that subscribers detect losses.
 
-Supports bitcoind and compatible nodes (its doc/zmq.md: topic, body, number of 4 octets) and the Clone pattern of the
-ZeroMQ guide (key, number of 8 octets, value).
+bitcoind and compatible nodes (its doc/zmq.md: topic, body, number of 4 octets), and the Clone pattern of the ZeroMQ
+guide (key, number of 8 octets, value).
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from zmtpscope.payloads.text import is_text
 from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 PROOF = 3
-"""Number of consecutive steps of 1 that prove that octets are a sequence number."""
+"""Consecutive steps of 1 that prove a sequence number."""
 MAX_TOPICS = 4096
-"""Maximum number of topics per side whose numbers are remembered. The least recently used one is forgotten."""
+"""Topics per side; the least recently used one is forgotten."""
 LONGEST_TOPIC = 255
-"""Maximum length of a topic, in octets, whose numbers are remembered."""
+"""In octets; longer topics have no remembered numbers."""
 
 HASH = 32
-"""Length of a bitcoin hash in octets. bitcoind sends hashes in the order in which they are displayed."""
+"""Octets, sent by bitcoind in the order in which hashes are displayed."""
 EVENTS = {
     (HASH + 1, b"C"): "block connected",
     (HASH + 1, b"D"): "block disconnected",
     (HASH + 9, b"R"): "transaction removed",
     (HASH + 9, b"A"): "transaction added",
 }
-"""Events of bitcoind's topic `sequence`, by the size of the body and the octet after the hash. Bodies of transaction
-events end with the sequence number of the memory pool."""
+"""Events of bitcoind's topic `sequence`, by body size and the octet after the hash. Transaction events end with the
+sequence number of the memory pool."""
 SMALLEST_TRANSACTION, SMALLEST_BLOCK = 60, 81
-"""Minimum sizes in octets of a transaction and of a block."""
+"""In octets."""
 
 
 class Place(NamedTuple):
-    """A possible position of a number: it fills `frame`, in this octet order, in messages with this many frames."""
+    """A number that fills `frame` in this octet order, in messages with this many frames."""
 
     least_frames: int
     most_frames: int | None
@@ -45,7 +45,6 @@ class Place(NamedTuple):
     little: bool
 
     def octets_of(self, frames: Sequence[bytes]) -> bytes | None:
-        """Return the octets of the number, or None if the frames do not fit."""
         if len(frames) < self.least_frames or (self.most_frames is not None and len(frames) > self.most_frames):
             return None
         octets = frames[self.frame]
@@ -57,8 +56,7 @@ PLACES = (BEHIND_BODY, Place(3, None, 1, 8, False), Place(3, None, 1, 8, True))
 
 
 class Step(NamedTuple):
-    """The step from the previous number, `last`, to a number. `ahead` is negative if the number went back, None if it
-    is the first."""
+    """The step from the number `last`. `ahead` is negative if the number went back, None for the first."""
 
     proven: bool
     last: int
@@ -66,19 +64,19 @@ class Step(NamedTuple):
 
 
 class Series:
-    """The sequence numbers of a publisher, or of one of its topics."""
+    """The numbers of a publisher, or of one of its topics."""
 
     __slots__ = ("last", "proven", "run", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
-        """Octets of a number."""
+        """In octets."""
         self.last: int | None = None
         self.run = 0
         self.proven = False
 
     def feed(self, number: int) -> Step:
-        """Add the next number. Numbers wrap to 0 after the largest."""
+        """Numbers wrap to 0 after the largest."""
         ahead = None
         last = self.last
         if last is not None:
@@ -91,11 +89,10 @@ class Series:
 
 
 class Numbering:
-    """Follows the values at one place in the messages of a side. They may number all messages, or the messages of each
-    topic.
+    """The values at one place in a side's messages, which may number all messages or the messages of each topic.
 
-    Both interpretations are followed. Numbers count all messages if steps of 1 continue across topics. They count per
-    topic as soon as a number is smaller than the preceding number of another topic.
+    Both are followed. Numbers count all messages if steps of 1 continue across topics. They count per topic as soon as
+    a number is smaller than the preceding one of another topic.
     """
 
     def __init__(self, place: Place) -> None:
@@ -105,15 +102,15 @@ class Numbering:
         self.topic: bytes | None = None
         self.separate = False
         self.proven = False
-        """Whether a value here was proven to be a sequence number."""
+        """A value here was proven to be a sequence number."""
 
     def forget(self) -> None:
-        """Forget the previous numbers after a loss. Proofs remain."""
+        """Forget previous numbers after a loss; proofs remain."""
         for series in (self.all, *self.topics.values()):
             series.last, series.run = None, 0
 
     def feed(self, topic: bytes, number: int) -> tuple[Step, bool]:
-        """Add the next number. Return its step, and whether it counts the messages of all topics."""
+        """Return the step to the next number, and whether it counts all topics."""
         together = self.all.feed(number)
         if topic not in self.topics:
             self.topics[topic] = Series(self.place.size)
@@ -132,7 +129,7 @@ class Numbering:
 
 
 class Reading(NamedTuple):
-    """The number in one message: its place, its step, and whether it counts all topics."""
+    """The number in one message: place, step, and whether it counts all topics."""
 
     place: Place
     step: Step
@@ -141,18 +138,18 @@ class Reading(NamedTuple):
 
     @property
     def believed(self) -> bool:
-        """Whether the value is proven to be a sequence number."""
+        """It is proven to be a sequence number."""
         return self.bitcoin or self.step.proven
 
     @property
     def skipped(self) -> int:
-        """Number of values missing between the previous number and this one."""
+        """Values missing before this number."""
         ahead = self.step.ahead
         return ahead - 1 if self.believed and ahead is not None and ahead > 1 else 0
 
 
 class Numbered(Payload):
-    """Dissector of bitcoind's topic, body and number, and of other numbered messages once their numbers are proven."""
+    """bitcoind's messages, and other numbered messages once their numbers are proven."""
 
     name = "sequence"
     prefix = "sequence"
@@ -164,8 +161,7 @@ class Numbered(Payload):
         super().__init__(settings)
         self.numberings = [Numbering(place) for place in PLACES]
         self.reading: Reading | None = None
-        """The result of `claim`, for `dissect` of the same message. None if the user selected the dissector, which then
-        gets no `claim`."""
+        """From `claim` for `dissect` of the same message. None without a `claim`: the user selected the dissector."""
 
     def claim(self, message: Message, about: About) -> Claim:
         self.reading = reading = self._look_at(message)
@@ -178,8 +174,7 @@ class Numbered(Payload):
         return _read(reading, message.frames, reader)
 
     def _look_at(self, message: Message) -> Reading | None:
-        """Read the number at each possible place of the next message. Return the reading of a proven place if there is
-        one."""
+        """Read the number at each possible place; return the reading of a proven place if there is one."""
         frames = message.frames
         if message.after_loss:
             for numbering in self.numberings:
@@ -201,7 +196,7 @@ class Numbered(Payload):
 
 
 def _is_bitcoin(frames: Sequence[bytes]) -> bool:
-    """Whether the topic and the sizes of body and number match a notification of bitcoind."""
+    """Whether topic and sizes match a notification of bitcoind."""
     if len(frames) != 3 or len(frames[2]) != BEHIND_BODY.size:
         return False
     topic, body, _ = frames
@@ -215,7 +210,6 @@ def _is_bitcoin(frames: Sequence[bytes]) -> bool:
 
 
 def _read(reading: Reading, frames: Sequence[bytes], reader: Reader) -> str:
-    """Read topic, number and body. Return the summary."""
     place = reading.place
     reader.give("kind", "bitcoind" if reading.bitcoin else "numbered")
     reader.go_to(0)
@@ -242,7 +236,7 @@ def _read(reading: Reading, frames: Sequence[bytes], reader: Reader) -> str:
 
 
 def _judge(reading: Reading, reader: Reader, position: int, topic: str, number: int) -> None:
-    """Report a finding if the number at stream offset `position` is not the successor of the last one of its topic."""
+    """Report a number at stream offset `position` that is not the successor of its topic's last one."""
     detail = f"topic {topic}: from {reading.step.last} to {number}"
     if reading.skipped:
         reader.finding("SEQUENCE-01", position, reading.place.size, detail=f"{detail}, {reading.skipped} missing")
@@ -251,7 +245,7 @@ def _judge(reading: Reading, reader: Reader, position: int, topic: str, number: 
 
 
 def _read_bitcoin(reader: Reader, topic: bytes) -> str:
-    """Read the body of a bitcoind notification. Return its summary, empty for a raw body."""
+    """Return the summary of a notification, empty for a raw body."""
     if topic in (b"rawtx", b"rawblock"):
         reader.octets("body", hidden=True)
         return ""

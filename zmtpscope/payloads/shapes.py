@@ -1,6 +1,6 @@
 """Which dissectors may claim messages of each shape, from their declarations (`Payload`).
 
-A table of shapes avoids calls: of the dozen dissectors, few may claim any one message.
+This avoids calls: of the dozen dissectors, few may claim any one message.
 """
 
 from __future__ import annotations
@@ -18,87 +18,83 @@ Dissectors = tuple[Dissector, ...]
 Int64 = NDArray[np.int64]
 
 NO_JSON = bytes({*range(32)} - set(b"\t\r\n"))
-"""Octets that JSON cannot contain."""
 NO_OCTET = 256
-"""The first octet of an empty frame."""
+"""Of an empty frame."""
 
 UNKNOWN, NOBODY, SOMEBODY, ONLY_CLAIMS = -1, 0, 1, 2
 
 
 class Candidates:
-    """The dissectors that may claim messages of one shape, in the order of all dissectors."""
+    """Dissectors that may claim messages of one shape, in the usual order."""
 
     def __init__(self, dissectors: Dissectors) -> None:
         self.dissectors = dissectors
         self.prefixes = tuple(prefix for each in dissectors for prefix in each.prefixes)
-        """Prefixes of messages that some of the dissectors claim."""
+        """Prefixes that some of them claim."""
         self.others = others = tuple(each for each in dissectors if not each.prefixes)
-        """Dissectors that may claim messages without any of `prefixes`."""
+        """They may claim messages without any of `prefixes`."""
         by_octets = all(each.claims_at_once for each in others) and len({each.least_frames for each in others}) == 1
         self.is_one = len(others) == 1
         is_possible = by_octets or self.is_one
         self.quick = tuple(each for each in others if each.dissects_at_once) if is_possible else ()
-        """Dissectors in `others` that can dissect by octets alone, without a reader."""
+        """Need octets alone, no reader."""
         self.only_claim = by_octets and not (self.prefixes or any(each.judges for each in others))
-        """Whether such messages can only be claimed when only findings are wanted, because no candidate reports
-        findings."""
+        """If only findings are wanted, a claim is enough: no candidate reports findings."""
         self.only_json = others == (JSON,) and not any(map(_may_be_json, self.prefixes))
-        """Whether only the JSON dissector may claim JSON messages of this shape."""
+        """Only the JSON dissector may claim JSON messages of this shape."""
 
     def of(self, first: bytes) -> Dissectors:
-        """Return the dissectors that may claim a message with the first content frame `first`."""
+        """By the first content frame."""
         if not self.prefixes:
             return self.dissectors
         return tuple(each for each in self.dissectors if first.startswith(each.prefixes or b""))
 
 
 def _may_be_json(prefix: bytes) -> bool:
-    """Whether JSON may start with these octets."""
     return JSON.may_begin(prefix[0]) and not any(octet in NO_JSON for octet in prefix)
 
 
 class Shapes:
-    """Numbers the shapes of messages that a set of dissectors distinguishes. The shape determines which dissectors may
-    claim a message.
+    """Numbers the shapes of messages, by which dissectors may claim them.
 
-    A shape combines the socket type of the sender, the first octet of the first content frame, and whether the numbers
-    of content frames and of all frames suffice for each dissector.
+    A shape is the sender's socket type, the first octet of the first content frame, and whether the numbers of content
+    frames and of all frames suffice for each dissector.
     """
 
     def __init__(self, dissectors: Dissectors) -> None:
         self.dissectors = dissectors
         self.counts = sorted({each.least_frames for each in dissectors})
-        """Minimum numbers of frames of the dissectors."""
+        """Minimum numbers of frames."""
         self._counts = np.array(self.counts)
         self._ranks = len(self.counts) + 1
         self._of_sender = (NO_OCTET + 1) * self._ranks**2
-        """Number of shapes per sender."""
+        """Shapes per sender."""
         types = set[str | None]().union(*(each.socket_types or () for each in dissectors))
         of_types = {each: tuple(one for one in dissectors if one.may_be_from(each)) for each in types}
         others = tuple(each for each in dissectors if each.socket_types is None)
         self._senders = list(dict.fromkeys((others, *of_types.values())))
-        """Dissectors by kind of sender. The first entry is for socket types that no dissector declares."""
+        """By kind of sender; the first is for socket types that no dissector declares."""
         self._first_of = {each: self._senders.index(found) * self._of_sender for each, found in of_types.items()}
         self._candidates: dict[int, Candidates] = {}
         self._at_once: dict[int, Candidates | None] = {}
         self._of_frames: dict[int, Candidates] = {}
         self.begins_frame = _frame_beginnings(dissectors)
         self.known = np.full(len(self._senders) * self._of_sender, UNKNOWN, np.int8)
-        """A value for each shape: NOBODY (no candidates), ONLY_CLAIMS (candidates can only claim), SOMEBODY (any other
-        candidates), or UNKNOWN (not computed yet)."""
+        """By shape: NOBODY (no candidates), ONLY_CLAIMS (candidates can only claim), SOMEBODY (any other
+        candidates), UNKNOWN (not computed yet)."""
         self.only_json = np.zeros(len(self.known), np.bool_)
-        """For each computed shape: whether only the JSON dissector may claim JSON messages."""
+        """By computed shape: only the JSON dissector may claim JSON messages."""
 
     def __reduce__(self) -> tuple[object, tuple[Dissectors]]:
-        """Pickle as a reference to the shared table."""
+        """As a reference to the shared table."""
         return shapes_of, (self.dissectors,)
 
     def first_of(self, socket_type: str | None) -> int:
-        """Return the first shape for senders of this socket type."""
+        """Return the first shape for a socket type."""
         return self._first_of.get(socket_type, 0)
 
     def columns(self, first_of: int | Int64, heads: Int64, content: Int64, frames: Int64) -> Int64:
-        """Return the shapes of messages as an array.
+        """Return the shapes of many messages.
 
         The arguments are the first shape of each sender (`first_of`), first octets (or `NO_OCTET`), and numbers of
         content frames and of all frames.
@@ -108,7 +104,6 @@ class Shapes:
         return found
 
     def of(self, message: Message, socket_type: str | None) -> int:
-        """Return the shape of one message."""
         frames, content = message.frames, message.content
         count = len(frames)
         first = frames[content] if content < count else b""
@@ -117,7 +112,6 @@ class Shapes:
         return self.first_of(socket_type) + (head * self._ranks + of_content) * self._ranks + of_all
 
     def candidates(self, shape: int) -> Candidates:
-        """Return the dissectors that may claim messages of a shape."""
         found = self._candidates.get(shape)
         if found is None:
             sender, rest = divmod(shape, self._of_sender)
@@ -134,24 +128,24 @@ class Shapes:
         return found
 
     def candidates_at_once(self, shape: int) -> Candidates | None:
-        """Return the candidates of a shape if one of them may dissect a message by its octets alone, otherwise None."""
+        """Return the candidates of a shape if octets alone may be enough to dissect a message, otherwise None."""
         if shape not in self._at_once:
             found = self.candidates(shape) if shape >= 0 else None
             self._at_once[shape] = found if found is not None and (found.quick or found.only_claim) else None
         return self._at_once[shape]
 
     def asked(self, message: Message, socket_type: str | None) -> Dissectors:
-        """Return the dissectors that may claim a message from this socket type."""
+        """Return the dissectors that may claim a message."""
         frames, content = message.frames, message.content
         return self.candidates(self.of(message, socket_type)).of(frames[content] if content < len(frames) else b"")
 
     def claimable(self, shapes: Int64) -> NDArray[np.bool_]:
-        """Return a mask of the shapes that any dissector may claim."""
+        """Return a mask of shapes that any dissector may claim."""
         found: NDArray[np.bool_] = self._look_up(shapes) > NOBODY
         return found
 
     def only_claimed(self, shapes: Int64) -> NDArray[np.bool_]:
-        """Return a mask of the shapes whose messages of one content frame can only be claimed when only findings are
+        """Return a mask of shapes whose messages of one content frame can only be claimed when only findings are
         wanted."""
         found: NDArray[np.bool_] = self._look_up(shapes) == ONLY_CLAIMS
         return found
@@ -180,8 +174,8 @@ class Shapes:
 
 
 def _frame_beginnings(dissectors: Dissectors) -> NDArray[np.bool_]:
-    """Return a mask by the first two octets of a frame: whether any dissector may claim a message by it, at any
-    position. One-octet frames are never claimed."""
+    """Return a mask by the first two octets of a frame: whether any dissector may claim a message by it. One-octet
+    frames are never claimed."""
     found = np.zeros((256, 256), np.bool_)
     for each in dissectors:
         for first in range(256) if each.framewise and not each.prefixes else ():
@@ -193,5 +187,5 @@ def _frame_beginnings(dissectors: Dissectors) -> NDArray[np.bool_]:
 
 @lru_cache(maxsize=8)
 def shapes_of(dissectors: Dissectors) -> Shapes:
-    """Return the table for these dissectors, shared by all sides."""
+    """The table is shared by all sides."""
     return Shapes(dissectors)

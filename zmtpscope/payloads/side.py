@@ -1,4 +1,4 @@
-"""The payloads of one side of a connection: select the dissector of each message and call it."""
+"""The payloads of one side: select the dissector of each message and call it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from zmtpscope.payloads.shapes import Candidates, shapes_of
 from zmtpscope.payloads.values import as_summary, shortened
 
 MAX_UNCLAIMED = 256
-"""Maximum number of consecutive messages that no dissector except the text dissector claims. After them the side is not
-examined any more."""
+"""Consecutive messages that only the text dissector claims; afterwards the side is not examined any more."""
 
 
 class Named(NamedTuple):
-    """A dissector selected with `-d SELECTOR,zmtp:NAME/ARGUMENT`. `topic` None means all messages."""
+    """Selected with `-d SELECTOR,zmtp:NAME/ARGUMENT`; `topic` None: all messages."""
 
     name: str
     argument: str | None = None
@@ -31,10 +30,10 @@ class Named(NamedTuple):
 
 
 class SidePayloads:
-    """Calls the dissectors of `registry` for the messages of one side, in the order of the messages.
+    """Calls dissectors for the messages of one side, in order.
 
-    Dissectors in `named` read the messages that the user named them for, without a `claim`. With `judging`, only
-    findings are wanted: dissectors without findings get `claim` calls, but read nothing.
+    Dissectors in `named` read the messages that the user named them for, without a `claim`. `judging`: only findings
+    are wanted, so dissectors without findings get `claim` calls, but read nothing.
     """
 
     def __init__(
@@ -51,24 +50,24 @@ class SidePayloads:
         self.show_secrets = show_secrets
         self.judging = judging
         self.dissectors, self.text, self.shapes, self.wants_all = registry.asked()
-        """The dissectors to try, the text dissector, their shapes, and whether any dissector gets every message."""
+        """`wants_all`: any dissector gets every message."""
         self.made: dict[str, Payload | None] = {}
-        """Dissectors created so far, by name; most sides need few. None: it could not be created."""
+        """By name; most sides need few. None: could not be created."""
         self.last: Payload | None = None
-        """The dissector that claimed the most recent claimed message."""
+        """Claimed the most recent claimed message."""
         self.unclaimed = 0
         """Messages since the last claim."""
         self.unreadable = 0
-        """Messages without text since the last one with text, of the messages passed to the text dissector."""
+        """Messages without text since the last one with text, for the text dissector."""
         self.unheard: list[Payload] = []
-        """Dissectors without a `claim` call since the last loss. Their next message has `after_loss` set."""
+        """No `claim` call since the last loss: their next message has `after_loss` set."""
         self.unread: list[Payload] = []
-        """Dissectors that have not read a message since the last loss."""
+        """Have not read a message since the last loss."""
         self.has_lost = False
-        """Whether messages were ever lost, for dissectors that are created later."""
+        """Messages were lost, also for dissectors that are created later."""
         self.allowance = Allowance()
         self.forced: dict[bytes | None, Payload] = {}
-        """Dissectors named by the user, by topic. None: for all other messages."""
+        """Named by the user, by topic; None: all other messages."""
         for each in named:
             dissector = registry.dissectors.get(each.name)
             if dissector is not None and (made := registry.make(dissector, each.argument)) is not None:
@@ -76,7 +75,7 @@ class SidePayloads:
 
     @property
     def left_alone(self) -> bool:
-        """Whether only the text dissector is still tried."""
+        """Only the text dissector is still tried."""
         return not self.forced and self.unclaimed > MAX_UNCLAIMED
 
     @property
@@ -85,16 +84,16 @@ class SidePayloads:
         return self.text is not None and not self.judging and self.unreadable <= MAX_UNCLAIMED
 
     def pass_by(self, count: int) -> None:
-        """Count messages for which no dissector was called."""
+        """Count messages without a dissector call."""
         self.unclaimed += count
 
     def dissect(
         self, message: Message, about: About, offsets: Sequence[int], *, is_text: bool = False
     ) -> Dissected | None:
-        """Dissect a message. Return None if no dissector claims it.
+        """Dissect a message; None if no dissector claims it.
 
-        `is_text`: the caller knows that it is plain text, so the text dissector is not called. `offsets` are the stream
-        offsets of the frame bodies.
+        `is_text`: it is plain text, so the text dissector is not called. `offsets` are stream offsets of the frame
+        bodies.
         """
         if message.after_loss:
             self.has_lost = True
@@ -128,11 +127,10 @@ class SidePayloads:
         return made
 
     def dissect_at_once(self, candidates: Candidates, octets: bytes, size: int) -> Dissected | None:
-        """Return the result of `dissect` for a message of `size` octets whose only content frame is `octets`, without a
-        reader. Return None if that is impossible.
+        """Dissect a message with the only content frame `octets` without a reader, or return None.
 
-        It is possible if only `candidates` may claim the message and one of them needs no reader. If only findings are
-        wanted and the dissector reports none, the result contains only the claim.
+        Possible if only `candidates` may claim it and one of them needs no reader. If only findings are wanted and the
+        dissector reports none, the result contains only the claim.
         """
         if not candidates.quick or (candidates.prefixes and octets.startswith(candidates.prefixes)):
             return None
@@ -151,12 +149,12 @@ class SidePayloads:
 
     @property
     def recognises_json(self) -> bool:
-        """Whether JSON messages may be recognised by their octets alone (`take_json`)."""
+        """Whether octets alone may recognise JSON messages (`take_json`)."""
         return not self.trees and JSON.name not in self.registry.stopped
 
     def take_json(self, octets: int) -> None:
-        """Record claims of JSON messages that were recognised by their octets alone. The last message is one of them.
-        `octets` is their total size."""
+        """Record claims of JSON messages recognised by octets alone, the last message among them. `octets` is their
+        total size."""
         self.last, self.unclaimed = self._one(JSON), 0
         if not self.judging:
             self.allowance.earn(octets)
@@ -166,8 +164,8 @@ class SidePayloads:
     ) -> None:
         """Record `count` messages when only findings are wanted and each can only be claimed (`Candidates.only_claim`).
 
-        Only messages at `places` may be claimed, and only the last claim matters. `message(i)` returns the candidates
-        and the only content frame of the message at `places[i]`.
+        Only messages at `places` may be claimed, and only the last claim matters. `message(i)` returns candidates and
+        content frame of the message at `places[i]`.
         """
         low = 0
         while low < count and not self.left_alone:
@@ -183,8 +181,8 @@ class SidePayloads:
     def _last_claimed(
         self, first: int, behind: int, message: Callable[[int], tuple[Candidates, bytes]]
     ) -> tuple[int, list[Payload]]:
-        """Return the last of the messages `first..behind` (`behind` excluded) that is claimed, and the dissectors that
-        claim it. The list is empty if there is none."""
+        """Return the last claimed message of `first..behind` (`behind` excluded), and the dissectors that claim it,
+        or none."""
         for which in range(behind - 1, first - 1, -1):
             claiming = self._claiming(*message(which))
             if claiming:
@@ -194,8 +192,7 @@ class SidePayloads:
     def _sure_among(
         self, claiming: list[Payload], first: int, which: int, message: Callable[[int], tuple[Candidates, bytes]]
     ) -> Payload:
-        """Return the dissector that gets message `which`, of the dissectors `claiming` it: the one that got the
-        previous message, otherwise the first."""
+        """Return the dissector of message `which`: the one that got the previous message, otherwise the first."""
         before = self.last
         if len(claiming) > 1:
             earlier, others = self._last_claimed(first, which, message)
@@ -203,7 +200,7 @@ class SidePayloads:
         return next((each for each in claiming if each is before), claiming[0])
 
     def _quick_dissector(self, candidates: Candidates, octets: bytes) -> Payload | None:
-        """Return a dissector that claims `octets` and needs no reader, or None. Used if there are other candidates."""
+        """Return a dissector that claims `octets` and needs no reader, in spite of other candidates; or None."""
         quick = candidates.quick
         names = [each.name for each in quick]
         if self.last is None or self.last.name not in names:
@@ -218,15 +215,14 @@ class SidePayloads:
         return [each for each in asked if each is not None and is_claimed_at_once(each, octets)]
 
     def _named(self, message: Message) -> Payload | None:
-        """Return the dissector that the user named for this message."""
         if not self.forced:
             return None
         named = self.forced.get(message.topic) or self.forced.get(None)
         return None if named is None or named.name in self.registry.stopped else named
 
     def _claimed(self, message: Message, about: About) -> Payload | None:
-        """Return the dissector that claims a message, except the text dissector: the one with the surest claim, then
-        the one that needs most frames, then the last one that claimed a message."""
+        """Return the dissector that claims a message, without the text dissector: the surest claim, then the most
+        frames needed, then the last to claim a message."""
         if self.left_alone:
             return None
         best, strength = None, (Claim.NO, 0, False)
@@ -244,7 +240,7 @@ class SidePayloads:
         return best
 
     def _claimed_behind(self, message: Message, about: About) -> Payload | None:
-        """Return the dissector that claims a frame after the first content frame, for the first such frame."""
+        """Return the dissector that claims the first possible frame after the first content frame."""
         for frame in message.bodies[1:]:
             found = self._of_frame(frame, about)
             if found is not None:
@@ -252,7 +248,7 @@ class SidePayloads:
         return None
 
     def _of_frame(self, octets: bytes, about: About, but: Payload | None = None) -> Payload | None:
-        """Return the dissector that claims a frame by itself, except `but`."""
+        """Return the dissector that claims one frame, except `but`."""
         best, strength, message = None, (Claim.NO, False), Message((octets,), 0, None)
         for dissector in self.shapes.of_frame(octets):
             each = self._one(dissector)
@@ -263,29 +259,27 @@ class SidePayloads:
         return best
 
     def _others_may_judge(self, message: Message) -> bool:
-        """Whether a frame after the first content frame may cause findings."""
+        """Whether later frames may cause findings."""
         return any(each.judges for frame in message.bodies[1:] for each in self.shapes.of_frame(frame))
 
     def _another(self, but: Payload, reader: Reader) -> Opened:
-        """Read a frame that is not in the format of `but`, the dissector of the message, with the dissector that claims
-        the frame."""
+        """Read a frame that is not in the format of `but`, the dissector of the message."""
         found = self._of_frame(reader.frames[0], reader.about, but)
         return Opened(None, "", None) if found is None else _opened(found, reader)
 
     def _asked(self, message: Message, about: About) -> Sequence[Dissector]:
-        """Return the dissectors to call for a message: the candidates of its shape, and dissectors that want all
-        messages."""
+        """Return the candidates of the shape, and dissectors that want all messages."""
         fitting = self.shapes.asked(message, about.socket_type)
         if not self.wants_all:
             return fitting
         return [each for each in self.dissectors if each in fitting or (self.made.get(each.name) or each).wants_all]
 
     def _renew_wants_all(self) -> None:
-        """Update `wants_all` after a dissector was created or ran, because it may have changed its own."""
+        """A dissector that was created or ran may have changed its own."""
         self.wants_all = any((self.made.get(each.name) or each).wants_all for each in self.dissectors)
 
     def _one(self, dissector: Dissector) -> Payload | None:
-        """Return the dissector of this side, created at its first use. None if it cannot be created or was stopped."""
+        """Return this side's dissector, created at first use; None if it cannot be created or was stopped."""
         if dissector.name not in self.made:
             made = self.made[dissector.name] = self.registry.make(dissector)
             if made is not None and self.has_lost:
@@ -298,7 +292,7 @@ class SidePayloads:
         return self.made[dissector.name]
 
     def _inner(self, reader: Reader) -> Opened:
-        """Read an unpacked payload with the dissector that claims it."""
+        """Read an unpacked payload."""
         message = Message(reader.frames, 0, None)
         asked = [each for each in self.registry.dissectors.values() if each.automatic]
         best: tuple[Claim, Payload] | None = None
@@ -314,15 +308,14 @@ class SidePayloads:
 
 
 def _opened(payload: Payload, reader: Reader) -> Opened:
-    """Dissect the only frame of a reader."""
     reader.prefix = payload.prefix
     made = read(payload, Message(reader.frames, 0, None), reader)
     return Opened(made.protocol or None, made.summary, made.fields)
 
 
 def _with_loss(payload: Payload, message: Message, unheard: list[Payload]) -> Message:
-    """Return the message with `after_loss` set if `payload` had no `claim` call since the last loss: messages that
-    other dissectors got may have followed the loss."""
+    """Set `after_loss` if `payload` had no `claim` call since the last loss: other dissectors may have got the
+    messages after it."""
     place = next((place for place, each in enumerate(unheard) if each is payload), None)
     after_loss = place is not None
     if place is not None:
@@ -331,7 +324,7 @@ def _with_loss(payload: Payload, message: Message, unheard: list[Payload]) -> Me
 
 
 def claim_of(payload: Payload, message: Message, about: About) -> Claim:
-    """Return a dissector's claim on a message. A dissector that fails does not claim it."""
+    """A dissector that fails does not claim."""
     try:
         claim = payload.claim(message, about)
         return claim if type(claim) is Claim else Claim(claim)
@@ -340,15 +333,15 @@ def claim_of(payload: Payload, message: Message, about: About) -> Claim:
 
 
 def is_claimed_at_once(payload: Payload, octets: bytes) -> bool:
-    """Whether a dissector claims a message by these octets alone. A dissector that fails does not claim it."""
+    """The same by octets alone."""
     try:
         return bool(payload.claims_at_once(octets))
-    except (Exception, SystemExit, Interrupted):  # third-party code may raise anything
+    except (Exception, SystemExit, Interrupted):
         return False
 
 
 def result_at_once(payload: Payload, octets: bytes) -> Dissected | None:
-    """Return the dissection by octets alone. None if the dissector returns none, or fails."""
+    """None also if the dissector fails."""
     try:
         done = payload.at_once(octets)
         if done is None:
@@ -357,16 +350,16 @@ def result_at_once(payload: Payload, octets: bytes) -> Dissected | None:
         if not is_ours(type(payload).__module__):
             fields = checked(fields)
         return Dissected(_name_of(payload), as_summary(summary), None if fields == {} else fields)
-    except (Exception, SystemExit, Interrupted):  # third-party code may raise anything
+    except (Exception, SystemExit, Interrupted):
         return None
 
 
 def read(payload: Payload, message: Message, reader: Reader) -> Dissected:
-    """Read a message with a dissector. Its exceptions become the finding PAYLOAD-01."""
+    """The dissector's exceptions become the finding PAYLOAD-01."""
     try:
         summary = read_whole(payload, message, reader)
         fields = reader.fields if is_ours(type(payload).__module__) else checked(reader.fields)
-    except (Exception, SystemExit, Interrupted) as error:  # third-party code may raise anything
+    except (Exception, SystemExit, Interrupted) as error:
         detail = f"{payload.name}: {type(error).__name__}: {words_of(error)}"
         reader.note("PAYLOAD-01", *reader.outer_span(), detail=f"{shortened(detail)}, frame {reader.frame}")
         return Dissected("", findings=reader.findings[-1:], secrets=reader.secrets)
@@ -382,7 +375,7 @@ def read(payload: Payload, message: Message, reader: Reader) -> Dissected:
 
 
 def read_whole(payload: Payload, message: Message, reader: Reader) -> str:
-    """Return the dissector's summary, or the reason why it stopped early."""
+    """Return the summary, or why the dissector stopped early."""
     try:
         summary = payload.dissect(message, reader)
         if not isinstance(summary, str):
@@ -402,12 +395,12 @@ def read_whole(payload: Payload, message: Message, reader: Reader) -> str:
 
 @cache
 def is_ours(module: str) -> bool:
-    """Whether a module is part of zmtpscope. Its dissectors set only fields that every output can hold."""
+    """Our dissectors set only fields that every output can hold."""
     return module.startswith("zmtpscope.")
 
 
 def _name_of(payload: Payload) -> str:
-    """Return the dissector's name as a plain str; it may be an enum member, for example."""
+    """As a plain str; it may be an enum member, for example."""
     return str.__str__(payload.name)
 
 

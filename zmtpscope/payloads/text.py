@@ -1,5 +1,3 @@
-"""UTF-8 text: messages that no other dissector claims."""
-
 from __future__ import annotations
 
 import re
@@ -8,12 +6,11 @@ from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader
 from zmtpscope.payloads.values import BETWEEN_FRAMES, LONGEST_SUMMARY
 
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
-"""Characters that text does not contain. ESC is allowed because logs contain colours."""
+"""ESC is allowed because logs contain colours."""
 
 
 class Text(Payload):
-    """Dissector of messages whose content frames are text and not all empty. There are no fields, because the octets
-    show everything."""
+    """Content frames are text, and not all empty. There are no fields, because the octets show everything."""
 
     name = "text"
     prefix = "text"
@@ -27,7 +24,7 @@ class Text(Payload):
 
 
 def is_text(octets: bytes) -> bool:
-    """Whether octets are UTF-8 without control characters."""
+    """UTF-8 without control characters."""
     if octets.isascii() and (text := octets.decode()).isprintable():
         return True
     try:

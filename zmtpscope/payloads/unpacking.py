@@ -7,18 +7,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 ALWAYS = 1 << 20
-"""Octets that any data may unpack to, regardless of its packed size."""
+"""Octets that any data may unpack to."""
 MAX_TIMES = 100
 """Maximum ratio of unpacked to packed size above `ALWAYS`."""
 FAR_LARGER = 10
-"""Ratio above which data that exceeds the limit is reported as a decompression bomb."""
+"""Ratio of a decompression bomb above the limit."""
 MAX_STREAMS = 1000
-"""Maximum number of consecutive streams to unpack."""
 
 
 class Unpacker(Protocol):
-    """Unpacks one stream, like zlib: call `decompress` with pieces until `eof`. `unused_data` are the octets after the
-    stream."""
+    """As in zlib: call `decompress` with pieces until `eof`. `unused_data` follows the stream."""
 
     @property
     def eof(self) -> bool: ...
@@ -28,8 +26,8 @@ class Unpacker(Protocol):
 
 
 class Format(NamedTuple):
-    """How to unpack a stream: the constructor of an `Unpacker`, the size of a piece (unpacks to at most 16 MiB), and
-    the magic numbers of streams that may follow the first."""
+    """The constructor of an `Unpacker`, the size of a piece (which unpacks to at most 16 MiB), and the magic numbers
+    of streams that may follow."""
 
     unpacker: Callable[[], Unpacker]
     piece: int = 16 << 10
@@ -37,7 +35,7 @@ class Format(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Why the data was not unpacked completely: a finding id, its detail, and a word for the summary."""
+    """A finding id, its detail, and a word for the summary."""
 
     id: str
     detail: str
@@ -45,8 +43,8 @@ class Problem(NamedTuple):
 
 
 class Unpacked(NamedTuple):
-    """`octets` are the contents of the streams up to `stop`, or the part before a problem. `made` octets were produced,
-    possibly more than the limit."""
+    """`octets` are the contents of the streams up to `stop`, or to a problem. `made` octets were produced, possibly
+    above the limit."""
 
     octets: bytes
     stop: int
@@ -55,16 +53,16 @@ class Unpacked(NamedTuple):
 
 
 class StaysPacked(Exception):
-    """The data is valid but cannot be unpacked here. The text says why."""
+    """The data is valid, but cannot be unpacked here; the text is the reason."""
 
 
 def most_octets(packed: int, left: int) -> int:
-    """Return the maximum unpacked size of `packed` octets if `left` octets of their message may still be read."""
+    """Return the maximum unpacked size if `left` octets of the message may still be read."""
     return max(0, min(left - packed, max(ALWAYS, MAX_TIMES * packed)))
 
 
 def unpack(form: Format, packed: bytes, limit: int) -> Unpacked:
-    """Unpack the streams at the start of `packed`, to at most `limit` octets. Raises `StaysPacked`."""
+    """Unpack streams to at most `limit` octets. Raises `StaysPacked`."""
     parts: list[bytes] = []
     size = at = 0
     problem: Problem | None = None
@@ -100,7 +98,7 @@ def _too_much(packed: int, limit: int) -> Problem:
 
 
 def _before_damage(form: Format, packed: bytes, begin: int, at: int) -> bytes:
-    """Unpack the piece at `at` octet by octet up to its damage. The stream starts at `begin`."""
+    """Unpack the piece at `at` octet by octet up to its damage."""
     unpacker = form.unpacker()
     for start in range(begin, at, form.piece):
         unpacker.decompress(packed[start : start + form.piece])
@@ -114,7 +112,7 @@ def _before_damage(form: Format, packed: bytes, begin: int, at: int) -> bytes:
 
 
 def optional(name: str) -> Any:
-    """Import a module of an optional package. Raises `StaysPacked` if it is not installed."""
+    """Import an optional package. Raises `StaysPacked` if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -1,5 +1,3 @@
-"""Convert values so that every output can hold them."""
-
 from __future__ import annotations
 
 import math
@@ -13,32 +11,31 @@ Json = Any
 
 LONGEST_SUMMARY = 200
 LONGEST_DETAIL = 400
-"""Maximum characters of the detail of a finding."""
+"""In characters."""
 NO_MORE = "…"
 """Ends a text that was cut."""
 BETWEEN_FRAMES = " | "
-"""Separates the parts of a summary that describe different frames."""
+"""In a summary."""
 
 _MIN_INT, _LARGEST_INT = -(2**63), 2**64 - 1
 
 
 def shortened(text: str, limit: int = LONGEST_SUMMARY) -> str:
-    """Return a summary or other text, cut to the limit of records."""
+    """Cut to the limit of records."""
     text = str.__str__(text)
     return text if len(text) <= limit else text[: limit - 1] + NO_MORE
 
 
 def as_summary(text: str) -> str:
-    """Return a summary, cut to the limit of records, as every output can hold it."""
-    if type(text) is str and len(text) <= LONGEST_SUMMARY and text.isascii():  # the usual case
+    """Cut to the limit of records, as every output can hold it."""
+    if type(text) is str and len(text) <= LONGEST_SUMMARY and text.isascii():
         return text
     shown: str = plain(shortened(text))
     return shown
 
 
 def plain(value: Json) -> Json:
-    """Return a scalar as every output can hold it; containers are returned as they are. Raises `TypeError` for other
-    types."""
+    """Return a scalar as every output can hold it, and a container as it is. Raises `TypeError` for other types."""
     kind = type(value)
     if kind is str:
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
@@ -54,7 +51,7 @@ def plain(value: Json) -> Json:
 
 
 def to_key(key: Json) -> str:
-    """Convert any value to the name of a field."""
+    """Name a field by any value."""
     if isinstance(key, bytes):
         return to_text(key)
     text = key if isinstance(key, str) else "null" if key is None else str(shown(key))
@@ -62,7 +59,7 @@ def to_key(key: Json) -> str:
 
 
 def shown(value: Json) -> Value:
-    """Return a value as the tree shows it."""
+    """As the tree shows it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:

@@ -1,4 +1,4 @@
-"""ZAP (27/ZAP, wire.md 13): a server asks an authentication handler about its clients.
+"""ZAP (27/ZAP, wire.md 13): a server asks a handler about its clients.
 
 Usually both are in one process; ZAP is on the network only if the application forwards it.
 """
@@ -13,7 +13,7 @@ from zmtpscope.zmtp import z85
 
 VERSION = b"1.0"
 FRAMES = 6
-"""Number of frames of a reply, and of a request without credentials."""
+"""Of a reply, and of a request without credentials."""
 
 MAX_CREDENTIALS = 2
 
@@ -23,26 +23,26 @@ CREDENTIALS = {
     b"CURVE": ("client_key",),
     b"GSSAPI": ("principal",),
 }
-"""Names of the credential frames, by mechanism."""
+"""Names of the credential frames."""
 
 CURVE_KEY = 32
-"""Octets of a CURVE public key."""
+"""In octets."""
 
 STATUSES = (b"200", b"300", b"400", b"500")
 LARGEST_METADATA = 1 << 16
-"""Maximum octets of metadata that `claim` checks."""
+"""Octets that `claim` checks."""
 
 ASKING = frozenset({"REQ", "DEALER", "ROUTER", None})
 ANSWERING = frozenset({"REP", "ROUTER", "DEALER", None})
-"""Socket types that send requests, and replies. Either may be part of a proxy."""
+"""Socket types that send requests and replies: each may be part of a proxy."""
 
 _ANY_VERSION = re.compile(rb"[0-9]{1,3}\.[0-9]{1,3}")
 _ANY_STATUS = re.compile(rb"[0-9]{3}")
 
 
 class Zap(Payload):
-    """Dissector of requests (version, request id, domain, address, identity, mechanism, credentials) and replies
-    (version, request id, status code, status text, user id, metadata)."""
+    """Reads requests (version, request id, domain, address, identity, mechanism, credentials) and replies (version,
+    request id, status code, status text, user id, metadata)."""
 
     name = "zap"
     prefix = "zap"
@@ -80,10 +80,10 @@ class Zap(Payload):
 
 
 def _start(message: Message) -> int:
-    """Return the index of the frame with the version. Request and reply end with the message.
+    """Return the index of the version frame. Request and reply end with the message.
 
-    They may follow an envelope with or without a delimiter. Without a delimiter, the first empty frame (often the
-    identity) was taken for one.
+    They may follow an envelope, with or without a delimiter. Without one, the first empty frame (often the identity)
+    was taken for it.
     """
     frames = message.frames
     most = FRAMES + MAX_CREDENTIALS
@@ -109,7 +109,7 @@ def _is_reply(frames: Sequence[bytes]) -> bool:
 
 
 def _is_metadata(octets: bytes) -> bool:
-    """Whether octets are exactly a list of properties: name length (1), name, value length (4), value."""
+    """Whether octets are exactly properties: name length (1), name, value length (4), value."""
     size = len(octets)
     if size > LARGEST_METADATA:
         return False
@@ -157,6 +157,5 @@ def _reply(reader: Reader) -> str:
 
 
 def _next(reader: Reader, name: str) -> str:
-    """Read the next frame as text."""
     reader.next_frame()
     return reader.text(name)

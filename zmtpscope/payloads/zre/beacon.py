@@ -1,4 +1,4 @@
-"""Beacons, with which ZRE nodes find each other: UDP datagrams to port 5670 (zre.md 2)."""
+"""Beacons, by which ZRE nodes find each other: UDP datagrams to port 5670 (zre.md 2)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ HEADER = b"ZRE"
 PORT = 5670
 KEY = 32
 SIZES = {1: (22,), 3: (22, 54)}
-"""Octets of a beacon by version. The key is optional in version 3 (zre.md 2, Z3)."""
+"""Octets by version; the key is optional in version 3 (zre.md 2, Z3)."""
 LARGEST = 54
 MAILBOXES = range(0xC000, 0x10000)
 
 
 class Beacon(Payload):
-    """Dissector of one beacon: the node's UUID, its mailbox port (0: it leaves) and public key."""
+    """The node's UUID, its mailbox port (0: it leaves) and public key."""
 
     name = "zre-beacon"
     prefix = "zre.beacon"
@@ -59,7 +59,6 @@ class Beacon(Payload):
 
 
 def sentence(fields: dict[str, object]) -> str:
-    """Return the summary of a beacon."""
     sender_name = f"node {str(fields['uuid'])[:6]}"
     if fields.get("port") is None:
         return f"beacon of {sender_name} without a port"

@@ -11,11 +11,11 @@ SIGNATURE = b"\xaa\xa1"
 VERSIONS = (2, 3)
 
 SMALLEST_STRING, SMALLEST_ENTRY = 4, 5
-"""Minimum octets of an entry of a list of strings, and of a dictionary."""
+"""Octets of an entry of a list, and of a dictionary."""
 
 
 class PastTheFrame(Malformed):
-    """A field or count extends past the frame. `start` is its stream offset, `length` its octets."""
+    """A field or count extends past the frame. `start` is its stream offset."""
 
     def __init__(self, start: int, length: int) -> None:
         super().__init__("a field or count runs past the frame")
@@ -23,7 +23,7 @@ class PastTheFrame(Malformed):
 
 
 def string(reader: Reader, name: str, *, size: int = 1, hidden: bool = False) -> str:
-    """Read a string after its length of `size` octets."""
+    """`size`: octets of the length before the string."""
     start = reader.offset
     if reader.left < size:
         raise PastTheFrame(start, reader.left)
@@ -34,15 +34,13 @@ def string(reader: Reader, name: str, *, size: int = 1, hidden: bool = False) ->
 
 
 def number(reader: Reader, name: str, size: int, *, hidden: bool = False) -> int:
-    """Read a number of `size` octets."""
     if reader.left < size:
         raise PastTheFrame(reader.offset, reader.left)
     return reader.number(name, size, hidden=hidden)
 
 
 def count(reader: Reader, name: str, size: int, smallest: int) -> int:
-    """Read the number of entries that follow, each of at least `smallest` octets. Raises `PastTheFrame` if they cannot
-    fit."""
+    """Read a number of entries of at least `smallest` octets. Raises `PastTheFrame` if they cannot fit."""
     start = reader.offset
     found = number(reader, name, size, hidden=True)
     if found * smallest > reader.left:
@@ -51,7 +49,6 @@ def count(reader: Reader, name: str, size: int, smallest: int) -> int:
 
 
 def hello(reader: Reader) -> None:
-    """Read HELLO: endpoint, groups, status, name and headers."""
     string(reader, "endpoint")
     groups = count(reader, "groups.count", 4, SMALLEST_STRING)
     with reader.array("groups"):
@@ -67,7 +64,7 @@ def hello(reader: Reader) -> None:
 
 
 def hello_1(reader: Reader) -> None:
-    """Read HELLO of version 1: address, port, groups, status, and headers as `name=value`."""
+    """Version 1: address, port, groups, status, and headers as `name=value`."""
     reader.prefix = "zre1"
     address = string(reader, "ipaddress")
     port = number(reader, "mailbox", 2)
@@ -88,18 +85,18 @@ def hello_1(reader: Reader) -> None:
 
 
 def group_only(reader: Reader) -> None:
-    """Read SHOUT: the group."""
+    """SHOUT."""
     string(reader, "group")
 
 
 def group_and_status(reader: Reader) -> None:
-    """Read JOIN or LEAVE: the group and the sender's status."""
+    """JOIN or LEAVE; the status is the sender's."""
     string(reader, "group")
     number(reader, "status", 1)
 
 
 def group_and(id_name: str) -> Callable[[Reader], None]:
-    """Return the reader of ELECT or LEADER: the group and a node id."""
+    """ELECT or LEADER: group and node id."""
 
     def read(reader: Reader) -> None:
         string(reader, "group")
@@ -113,7 +110,7 @@ def nothing(reader: Reader) -> None:
 
 
 class Command(NamedTuple):
-    """A command. `read` reads the fields after the header; `content`: frames follow; `extension`: not in an RFC."""
+    """`read` reads the fields after the header; `content`: frames follow; `extension`: not in an RFC."""
 
     name: str
     read: Callable[[Reader], None]

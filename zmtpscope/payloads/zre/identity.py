@@ -1,12 +1,10 @@
-"""The identity of a ZRE node, which contains its UUID (zre.md 3)."""
-
 from __future__ import annotations
 
 UUID = 16
 
 
 def uuid_of(identity: bytes | None) -> bytes | None:
-    """Return the UUID in an identity: after `01`, or alone in version 1. None if there is none."""
+    """Return the UUID in an identity (zre.md 3): after `01`, or alone in version 1; None if there is none."""
     if identity is None:
         return None
     if len(identity) == UUID + 1 and identity[0] == 1:

@@ -1,4 +1,4 @@
-"""ZRE messages between nodes: one command each, with content after WHISPER and SHOUT (zre.md 4)."""
+"""ZRE messages: one command each, with content after WHISPER and SHOUT (zre.md 4)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from zmtpscope.payloads.zre.identity import UUID, uuid_of
 from zmtpscope.payloads.zre.node_state import NodeState
 
 HEADER, HEADER_1 = 6, 5
-"""Octets of a command header, and in version 1, which has no version octet."""
+"""Octets; version 1 has no version octet."""
 
 SHOWN_CONTENT = 80
-"""Maximum characters of content in a summary."""
+"""Characters in a summary."""
 
 
 class Zre(Payload):
-    """Dissector of the DEALER messages of one node to another (zre.md 3)."""
+    """DEALER messages of one node to another (zre.md 3)."""
 
     name = "zre"
     prefix = "zre"
@@ -30,9 +30,9 @@ class Zre(Payload):
         super().__init__(settings)
         self.node_state = NodeState()
         self.version: int | None = None
-        """Version in HELLO, once seen."""
+        """From HELLO."""
         self.node: str | None = None
-        """Name of the sender, once announced."""
+        """The sender's name."""
         self.identity_reported = False
 
     def claim(self, message: Message, about: About) -> Claim:
@@ -108,7 +108,7 @@ class Zre(Payload):
         return SENTENCES[command.name](self.sender_name(reader), fields) + content
 
     def _content(self, command: Command, message: Message, reader: Reader, start: int) -> str:
-        """Read the frames after the command. Return their part of the summary."""
+        """Read the frames after the command; return their part of the summary."""
         frames = message.bodies[1:]
         if not command.content:
             if frames:
@@ -129,14 +129,13 @@ class Zre(Payload):
         return f": {' | '.join(shown[:5])}" if shown else ""
 
     def _judge_identity(self, reader: Reader) -> None:
-        """Report ZRE-08, once, if the sender's identity is not its UUID."""
+        """Report ZRE-08 once if the identity is not the UUID."""
         identity = reader.about.identity
         if identity is not None and not self.identity_reported and uuid_of(identity) is None:
             self.identity_reported = True
             reader.finding("ZRE-08", detail=f"{len(identity)} octets {identity[:20].hex()}".rstrip())
 
     def sender_name(self, reader: Reader) -> str:
-        """Return the sender's name for summaries."""
         if self.node:
             return f"node {self.node}"
         uuid = uuid_of(reader.about.identity)
@@ -144,15 +143,15 @@ class Zre(Payload):
 
 
 def version_of(octets: bytes, identity: bytes | None) -> int:
-    """Return 1 if a HELLO has no version octet before its sequence number, or if the sender's identity is the bare
-    UUID; otherwise the version octet."""
+    """Return 1 if a HELLO has no version octet before its sequence number, or if the identity is the bare UUID;
+    otherwise the version octet."""
     version = octets[3] if len(octets) > 3 else 0
     is_hello_1 = octets[2:5] == b"\x01\x00\x01"
     return 1 if is_hello_1 or (version not in VERSIONS and identity is not None and len(identity) == UUID) else version
 
 
 def short(uuid: str) -> str:
-    """Return the name of nodes without one: the first six digits (zre.md 8)."""
+    """Name a node without a name by its first six digits (zre.md 8)."""
     return uuid[:6].upper()
 
 
@@ -183,4 +182,3 @@ SENTENCES: dict[str, Callable[[str, dict[str, Any]], str]] = {
     ),
     "GOODBYE": lambda sender_name, fields: f"{sender_name} leaves (GOODBYE)",
 }
-"""The summary of each command."""

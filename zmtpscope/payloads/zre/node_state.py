@@ -1,4 +1,4 @@
-"""Checks the commands of one node to one peer: first command, sequence numbers, groups and status (zre.md 7)."""
+"""Check the commands of one node to one peer: first command, sequence numbers, groups and status (zre.md 7)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from zmtpscope.payloads.api import Reader
 
 Fields = dict[str, Any]
 Span = tuple[int, int]
-"""Stream offset and number of octets."""
+"""Stream offset and octets."""
 
 MAX_GROUPS = 4096
-"""Maximum number of groups remembered per node."""
+"""Remembered per node."""
 
 WRAPS = ((65535, 0), (65534, 0))
-"""How implementations wrap sequence numbers: Zyre, and Pyre (zre.md 7)."""
+"""Wraps of sequence numbers by Zyre, and by Pyre (zre.md 7)."""
 
 
 class NodeState:
@@ -22,18 +22,18 @@ class NodeState:
 
     def __init__(self) -> None:
         self.began = False
-        """Whether a command was seen."""
+        """A command was seen."""
         self.sequence: int | None = None
         self.status: int | None = None
         self.groups: set[str] | None = None
 
     def forget(self) -> None:
-        """Forget earlier commands after a possible loss, so that the next ones are not compared with them."""
+        """After a possible loss, compare nothing with earlier commands."""
         self.began = True
         self.sequence = self.status = self.groups = None
 
     def judge(self, reader: Reader, name: str, fields: Fields, command: Span, sequence: Span) -> None:
-        """Check a parsed command. The spans are those of its id and its sequence number."""
+        """Check a command; the spans are its id and its sequence number."""
         if not self.began and name != "HELLO":
             reader.finding("ZRE-03", *command, detail=f"it is {name}")
         self._sequence(reader, name, fields["sequence"], sequence)
