@@ -1,5 +1,3 @@
-"""The analyser: reads blocks of segments and yields batches of records."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,8 +36,8 @@ NO_DIRECTIONS = np.empty(0, np.bool_)
 class Ongoing(NamedTuple):
     """State of a capture that has not ended.
 
-    All packets up to `now` (ns, 0 if unknown) have been read. `stalls` and `outages` are still running, with their
-    duration so far. The sides in `sending` (conn_id and number) have sent part of a message.
+    All packets up to `now` (ns, 0 if unknown) have been read. `stalls` and `outages` still last, with their duration so
+    far. The sides in `sending` (conn_id and number) have sent part of a message.
     """
 
     now: int = 0
@@ -49,14 +47,14 @@ class Ongoing(NamedTuple):
 
 
 ENDED = Ongoing()
-"""The state of a capture that has ended."""
+"""A capture that has ended."""
 
 
 class Analyser:
     """One run over captures. `summary` is complete when `run` has ended.
 
-    Without `comparing`, connections are not compared with each other. Batches then carry the facts, for the caller to
-    evaluate with a `Comparison` of the same options.
+    Without `comparing`, batches carry the facts about connections, for the caller to evaluate with a `Comparison` of
+    the same options.
     """
 
     def __init__(self, options: Options | None = None, *, comparing: bool = True) -> None:
@@ -66,42 +64,39 @@ class Analyser:
         self.lane = Lane(self.sink, self.flows)
         self.comparison = Comparison(self.options, summary=self.sink.summary) if comparing else None
         self.behind_topics: BehindTopics | None = None
-        """Dissects content after topics in single-frame messages. Created for the first such message, if payloads are
+        """Dissects content after topics in single-frame messages. Created for the first one, if payloads are
         dissected."""
         self.connections: dict[Connection, ZmtpConnection] = {}
-        """ZMTP connections of open TCP connections, created on demand: a port scan opens many without octets."""
+        """Created on demand: a port scan opens many TCP connections without octets."""
         self.undecided: dict[ZmtpConnection, None] = {}
-        """Connections that settle their version by a timeout."""
+        """They settle their version by a timeout."""
         self.latest = 0
-        """Largest time of all packets."""
         self.now = 0
-        """Time up to which all packets have been read: the newest packet, or a later `tick`."""
+        """All packets up to here have been read: the time of the newest packet, or of a later `tick`."""
 
     @cached_property
     def datagrams(self) -> Datagrams:
-        """The UDP analyser."""
         from zmtpscope.dissect.datagrams import Datagrams  # most captures have no UDP
 
         return Datagrams(self.sink)
 
     @property
     def summary(self) -> Summary:
-        """Counts of the run so far."""
         return self.sink.summary
 
     @property
     def next_ordinal(self) -> int:
-        """Ordinal of the first segment of the next block."""
+        """Of the first segment of the next block."""
         return self.flows.reassembler.next_ordinal
 
     def run(self, captures: Captures) -> Iterator[Batch]:
-        """Yield a batch for each block that decided something, in order, and one for the rest at the end."""
+        """Yield a batch for each block that decided something, in order, and one for the rest."""
         for step in self.steps(captures):
             yield from step
         yield from self.finish_captures(captures)
 
     def steps(self, captures: Captures) -> Iterator[Iterator[Batch]]:
-        """Yield the batches of each block, with those that time alone decides if `captures` still grow.
+        """Yield the batches of each block, and if `captures` still grow the ones that time alone decides.
 
         Read each step before asking for the next one, and call `finish_captures` after the last one.
         """
@@ -116,7 +111,7 @@ class Analyser:
             yield from self.tick(max(self.latest, follow.known_until) if is_idle else self.latest)
 
     def finish_captures(self, captures: Captures) -> Iterator[Batch]:
-        """Yield the remaining batches, after the last step or after the caller stopped early."""
+        """Yield the remaining batches, also if the caller stops early."""
         statistics = captures.statistics
         yield from self.finish(
             statistics.dropped(),
@@ -126,14 +121,14 @@ class Analyser:
         )
 
     def begin(self, files: list[str | None]) -> None:
-        """Set the files that the packet references of later blocks index."""
+        """Set the files that packet references index."""
         self.sink.files = files
         self.sink.batch = Batch(files)
         if self.comparison is not None:
             self.comparison.sink.files = files
 
     def feed(self, block: SegmentBlock) -> Iterator[Batch]:
-        """Yield the batch that one block decided, if any."""
+        """Yield the batch that a block decided, if any."""
         before, self.latest = self.latest, max(self.latest, block.latest)
         self.now = max(self.now, self.latest)
         if block.datagrams:
@@ -146,9 +141,9 @@ class Analyser:
             yield from self._flush()
 
     def _take(self, block: SegmentBlock, before: int) -> list[Connection]:
-        """Read a block in the lane, pass the rest to the flow table, and return the connections that the rest touched.
+        """Read a block in the lane, and pass the rest to the flow table; return the connections that the rest touched.
 
-        `before` is the largest time of all earlier packets.
+        `before` is the largest time of earlier packets.
         """
         if not len(block):
             return self.flows.feed(block, None, NO_DIRECTIONS, [])
@@ -173,18 +168,18 @@ class Analyser:
             self.sink.batch.facts.append(ClockWentBack(arrival, first, most.ns, len(found)))
 
     def _last_seen(self, key: bytes) -> LastSeen | None:
-        """Return the last packet of the connection of a direction. The connection leaves the lane."""
+        """Return the last packet of a direction's connection, which leaves the lane."""
         self.lane.release_one(key)
         self._take_over()
         return self.flows.last_seen(key)
 
     def release_all(self) -> None:
-        """Move all connections of the lane to the slow path."""
+        """Move all connections from the lane to the slow path."""
         self.lane.release_all()
         self._take_over()
 
     def _take_over(self) -> None:
-        """Register connections released from the lane that were there from their SYN on."""
+        """Register released connections that the lane had read from their SYN on."""
         for connection in self.lane.drain():
             self.connections[connection.tcp] = connection
             if connection.negotiation.awaits_time:
@@ -193,8 +188,7 @@ class Analyser:
     def tick(self, now: int) -> Iterator[Batch]:
         """Yield batches decided by time alone: all packets up to `now` (ns since the epoch) have been read.
 
-        The results equal the ones that the next packet, or the end of the capture, would cause, only earlier. Reading
-        files needs no ticks.
+        The next packet, or the end of the capture, would cause the same results later. Files need no ticks.
         """
         self.now = max(self.now, now)
         self.lane.release_late(now)
@@ -219,7 +213,7 @@ class Analyser:
         return messages, connections
 
     def ongoing(self) -> Ongoing:
-        """Return the state that is not part of batches yet."""
+        """Return the state that is not in batches yet."""
         now, ordinal = self.now, self.next_ordinal
         connections = self.connections.values()
         stalls = [record for each in connections for record in each.running_stalls(now, ordinal)]
@@ -228,7 +222,7 @@ class Analyser:
         return Ongoing(now, stalls, sending, outages)
 
     def report(self, problems: Sequence[CaptureProblem]) -> Iterator[Batch]:
-        """Report files that could not be read to their end, while the run continues with others."""
+        """Report unreadable files, while the run continues with others."""
         if problems and self.comparison is not None:
             now = Arrival(self.flows.reassembler.begin_tick(), 0, self.latest)
             self.sink.batch.records += self.comparison.report(problems, now)
@@ -262,8 +256,7 @@ class Analyser:
         self.summary.sums.late += self.flows.late
 
     def _advance(self, touched: list[Connection], captured: SegmentBlock | None = None) -> None:
-        """Let the touched connections read the current block; `captured` is the block if records need its file
-        positions."""
+        """Let connections read the current block; `captured` is the block if records need its file positions."""
         if touched:
             block = BlockView.of(self.flows.reassembler, captured)
             for tcp in touched:
@@ -274,7 +267,7 @@ class Analyser:
             batch.records += self.comparison.evaluate(facts)
 
     def _read(self, tcp: Connection, block: BlockView) -> None:
-        """Let a connection read the current block, and finish it if it ended."""
+        """Let a connection read the current block; finish it if it ended."""
         connection, undecided = self.connections.get(tcp), self.undecided
         if tcp.closed:
             self.sink.batch.facts += end_facts(tcp)
@@ -297,12 +290,12 @@ class Analyser:
             self.lane.adopt(connection)
 
     def _forced(self, tcp: Connection) -> DecodeAs | None:
-        """Return the `-d` rule for a connection, if any."""
+        """Return the `-d` rule, if any."""
         rules = self.options.decode_as
         return next((rule for rule in rules if rule.matches(tcp.number, tcp.ports)), None)
 
     def _read_behind_topics(self) -> None:
-        """Dissect the content of one-frame messages that begin with a topic."""
+        """Dissect one-frame messages that begin with a topic."""
         tables, payloads = (
             [table for table in self.sink.batch.messages if has_topic_in_front(table)],
             self.options.payloads,
@@ -317,7 +310,7 @@ class Analyser:
             self.behind_topics.read(table)
 
     def _flush(self) -> Iterator[Batch]:
-        """Yield the current batch unless it is empty."""
+        """Yield the current batch, unless it is empty."""
         self._read_behind_topics()
         batch = self.sink.flush()
         batch.records.sort(key=order_of_record)

@@ -1,5 +1,3 @@
-"""The packet that carried an octet, or caused a decision, and its time."""
-
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -8,7 +6,8 @@ from zmtpscope.capture.segments import ORDINALS
 
 
 class Arrival(NamedTuple):
-    """The segment that carried an octet: `ordinal` orders segments over the run, `packet` is the packet reference."""
+    """The segment that carried an octet, or caused a decision: `ordinal` orders segments over the run, `packet` is a
+    packet reference."""
 
     ordinal: int
     packet: int
@@ -16,22 +15,21 @@ class Arrival(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """Capture time of a packet (ns), and its reference, which orders equal times."""
+    """Capture time (ns) of a packet, and its reference, which orders equal times."""
 
     time: int
     packet: int
 
 
 def stamp(arrival: Arrival) -> Stamp:
-    """Return the stamp of a segment's packet."""
     return Stamp(arrival.time, arrival.packet)
 
 
 def decided_by_time(ordinal: int) -> int:
-    """Return the ordinal for decisions by time alone before the segment `ordinal`."""
+    """Return the ordinal for decisions by time alone before this segment."""
     return (ordinal - 1) | 1
 
 
 def is_decided_by_time(ordinal: int) -> bool:
-    """Whether the ordinal belongs to such a decision and not to a segment."""
+    """Whether the ordinal belongs to no segment, but to a decision by time."""
     return bool(ordinal % ORDINALS)

@@ -1,7 +1,6 @@
 """Limit for the octets that all connections of a run hold together: the only limit they share by design.
 
-Otherwise each connection waits by its own clock and has its own limits. Octets that wait for missing segments are
-counted by `tcp/`, before it is known whether they are ZMTP.
+Octets that wait for missing segments are counted by `tcp/`, before it is known whether they are ZMTP.
 """
 
 from __future__ import annotations
@@ -9,19 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ALL_HELD = 256 << 20
-"""Maximum octets held by all sides together. When exceeded, bodies of incomplete messages are dropped, and multipart
-messages are recorded as far as received."""
+"""When exceeded, bodies of incomplete messages are dropped, and multipart messages are recorded as far as received."""
 
 ALL_MEMBERSHIPS = 64 << 20
-"""Part of it that open topics and groups of all sides may use together."""
+"""Part of it for open topics and groups of all sides."""
 
 
 @dataclass(slots=True, eq=False)
 class OctetBudget:
-    """Octets held now; each part adds and subtracts its own."""
+    """Octets held now."""
 
     held: int = 0
-    """Held by the streams of all sides, topics and subscriptions included."""
+    """By the streams of all sides, topics and subscriptions included."""
     memberships: int = 0
     """Part of `held`: topics and groups that readers remember."""
     subscriptions: int = 0
@@ -29,11 +27,9 @@ class OctetBudget:
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether all sides together hold too much."""
         return self.held > ALL_HELD
 
     def allows(self, octets: int) -> bool:
-        """Whether `octets` more may be held."""
         return self.held + octets <= ALL_HELD
 
     @property
@@ -43,22 +39,20 @@ class OctetBudget:
 
     @property
     def has_room_for_names(self) -> bool:
-        """Whether topics and groups use less than half of their limit, which leaves room for new ones."""
+        """Whether topics and groups use less than half of their limit: there is room for new ones."""
         return max(self.memberships, self.subscriptions) < ALL_MEMBERSHIPS // 2
 
     def take(self, held: int, memberships: int = 0) -> None:
-        """Add octets held, and the part of them that are topics and groups; negative to subtract."""
+        """Add octets held, and the part of topics and groups; negative to subtract."""
         self.held += held
         self.memberships += memberships
 
     def hold(self, what: OctetBudget) -> None:
-        """Add all counts of `what`."""
         self.held += what.held
         self.memberships += what.memberships
         self.subscriptions += what.subscriptions
 
     def let_go(self, what: OctetBudget) -> None:
-        """Subtract all counts of `what`."""
         self.held -= what.held
         self.memberships -= what.memberships
         self.subscriptions -= what.subscriptions

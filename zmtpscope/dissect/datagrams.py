@@ -1,7 +1,7 @@
 """UDP: ZRE beacons, and RADIO messages if the user selects them or a flow looks like nothing else.
 
-All datagrams from one socket to another form a flow, which takes the place of a connection in their records: it has a
-`conn_id`, and offsets count the octets of its datagrams.
+A flow is all datagrams from one socket to another. In records it takes the place of a connection: it has a `conn_id`,
+and offsets count the octets of its datagrams.
 """
 
 from __future__ import annotations
@@ -38,29 +38,28 @@ from zmtpscope.payloads.zre.beacon import HEADER, Beacon
 from zmtpscope.zmtp.reader import FieldNode, Finding
 
 MAX_FLOWS = 4096
-"""Maximum number of flows to remember. When full, the flow unused for longest is forgotten, and starts again if it
-continues."""
+"""When full, the flow unused for longest is forgotten, and starts again if it continues."""
 MAX_DESTINATIONS = 1024
-"""Maximum number of destinations for which RADIO is still undecided, or decided."""
+"""Destinations for which RADIO is decided, or still undecided."""
 
 SURE = 3
-"""Datagrams to one destination that must look like RADIO messages before they are read as RADIO."""
+"""Similar datagrams to one destination before they are read as RADIO."""
 FIRST_PORT = 1024
 """Lowest port, of sender or receiver, for guessing."""
 OTHERS_PORTS = frozenset({1194, 1645, 1646, 1812, 1813, 1900, 3702, 4500, 4789, 5353, 5355, 5670, 6081, 51820})
-"""Ports of other protocols, excluded from guessing."""
+"""Of other protocols, not guessed."""
 FIRST_CHARACTER = 0x20
-"""Upper bound for the first octet of a RADIO message, the length of its group. Other datagrams are ignored unless the
-user selects them."""
+"""First octets of RADIO messages, the length of the group, are lower. Other datagrams are ignored unless the user
+selects them."""
 GUESSED = re.compile(rb"[\x02-\x1f][A-Za-z0-9_.:/@-]{2,}")
-"""Start of a datagram that may be a RADIO message: a length, and at least two characters of a name."""
+"""May start a RADIO message: a length, and at least two characters of a name."""
 
 
 MAILBOX_PORT = "ZRE-BEACON-03"
 
 
 class Flow:
-    """The datagrams from one socket to another."""
+    """All datagrams from one socket to another."""
 
     def __init__(self, stream: Stream, sink: Sink, about: About) -> None:
         self.writer = RecordWriter(sink, (stream, stream), listener=1)
@@ -71,8 +70,7 @@ class Flow:
 
     @cached_property
     def inside(self) -> SidePayloads | None:
-        """Payload dissectors for RADIO messages, or None. Created on demand: beacons need none, and many flows are
-        short."""
+        """Dissectors of RADIO messages, created on demand: beacons need none, and many flows are short."""
         ports = self.about.src_port, self.about.dst_port
         return side_payloads(self.options, lambda rule: rule.selector == "udp.port" and rule.value in ports)
 
@@ -85,18 +83,18 @@ class Flow:
 
 
 class Content(NamedTuple):
-    """The content of a datagram: its octets, with stars in place of passwords, and the record fields of its kind."""
+    """A datagram's octets, with stars in place of passwords, and the record fields of its kind."""
 
     kind: str
     octets: bytes
     fields: dict[str, Any]
     findings: Sequence[Finding]
     tree: FieldNode | None
-    """None if no field trees are wanted."""
+    """If field trees are wanted."""
 
 
 class WaitingDatagram(NamedTuple):
-    """A datagram that waits until enough similar ones arrive."""
+    """It waits until enough similar ones arrive."""
 
     datagram: Datagram
     octets: bytes
@@ -112,11 +110,11 @@ class Datagrams:
         self.flows: OrderedDict[bytes, Flow] = OrderedDict()
         self.incarnations = Incarnations()
         self.guesses: OrderedDict[bytes, list[WaitingDatagram] | bool] = OrderedDict()
-        """By destination: the waiting datagrams, or the decision."""
+        """By destination: waiting datagrams, or the decision."""
         self.multicasts = Multicasts()
 
     def feed(self, block: SegmentBlock) -> None:
-        """Write records of the block's datagrams that belong to ZeroMQ."""
+        """Write the block's datagrams that belong to ZeroMQ."""
         data, datagrams = block.data, block.datagrams
         self.sink.summary.datagrams += len(datagrams) - self.multicasts.feed(block)
         heads = first_octets(data, datagrams)
@@ -144,7 +142,7 @@ class Datagrams:
         self.sink.decided_by = None
 
     def _are_forced(self, keys: list[bytes]) -> NDArray[np.bool_]:
-        """Return, for each flow, whether the user selected its source or destination port."""
+        """Return, by flow, whether the user selected its source or destination port."""
         if not self.forced:
             return np.zeros(len(keys), np.bool_)
         return np.array([not self.forced.isdisjoint(ports_of(key)) for key in keys], np.bool_)
@@ -171,7 +169,7 @@ class Datagrams:
         return True
 
     def _guess(self, datagram: Datagram, octets: bytes, target: bytes) -> None:
-        """Read a datagram as RADIO if three to the same destination look like RADIO messages."""
+        """Read a datagram as RADIO if three to the same destination look like it."""
         guess = self.guesses.get(target)
         if guess is True:
             self._radio(datagram, octets, "guess", datagram.ordinal)
@@ -237,7 +235,7 @@ class Datagrams:
         return self.options.details or self.options.index
 
     def _tree(self, reader: Reader, octets: bytes) -> FieldNode | None:
-        """Return the field tree of a datagram, if wanted."""
+        """If wanted."""
         if not self._has_trees:
             return None
         tree = reader.tree(0, octets, "udp.datagram")
@@ -245,7 +243,6 @@ class Datagrams:
         return tree
 
     def _write(self, flow: Flow, datagram: Datagram, content: Content, confidence: str, ordinal: int) -> None:
-        """Write the record and findings of a datagram."""
         self.sink.summary.datagram_kinds[content.kind] += 1
         first = Arrival(datagram.ordinal, datagram.packet, datagram.time)
         self.multicasts.send(flow.writer, datagram.key, first)
@@ -285,12 +282,11 @@ class Datagrams:
 
 
 def payload_of(made: Dissected) -> dict[str, Any]:
-    """Return the record field `payload`."""
     return {"protocol": made.protocol, "summary": made.summary, "fields": made.fields}
 
 
 def first_octets(data: bytes, datagrams: DatagramColumns) -> NDArray[np.int16]:
-    """Return the first octet of each datagram, `NO_OCTET` for an empty one."""
+    """`NO_OCTET` for an empty datagram."""
     octets = np.frombuffer(data or b"\0", np.uint8)
     heads = octets[np.minimum(datagrams.starts, len(octets) - 1)].astype(np.int16)
     heads[datagrams.starts == datagrams.stops] = NO_OCTET
@@ -298,12 +294,11 @@ def first_octets(data: bytes, datagrams: DatagramColumns) -> NDArray[np.int16]:
 
 
 def ports_of(key: bytes) -> tuple[int, int]:
-    """Return source and destination port of a flow."""
     return int.from_bytes(key[-4:-2]), int.from_bytes(key[-2:])
 
 
 def radio_target(key: bytes) -> bytes | None:
-    """Return the destination address and port of a flow; None if its ports exclude RADIO."""
+    """Return the destination of a flow; None if its ports exclude RADIO."""
     ports = ports_of(key)
     if min(ports) < FIRST_PORT or not OTHERS_PORTS.isdisjoint(ports):
         return None
@@ -312,5 +307,4 @@ def radio_target(key: bytes) -> bytes | None:
 
 
 def about_flow(ports: tuple[int, int]) -> About:
-    """Return the facts about a flow that dissectors receive."""
     return About(0, 0, None, None, None, None, None, *ports)

@@ -1,4 +1,4 @@
-"""Identity of a connection or flow in records: its endpoints, and a `conn_id` made from them."""
+"""Identity of a connection or flow in records: endpoints, and a `conn_id` made from them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 IPV4_SIZE = 4
-"""Octets of an IPv4 address."""
 
 
 class Stream(NamedTuple):
-    """Fields common to all records of one side of a connection; source is the sender, destination its peer."""
+    """Fields of all records of one side; source is the sender, destination its peer."""
 
     conn: int | None
-    """None for a UDP flow, which has one direction only."""
+    """None for a UDP flow."""
     conn_id: str
     side: int | None
     src_ip: str
@@ -24,7 +23,7 @@ class Stream(NamedTuple):
 
 
 def stream_of(key: bytes, began: int, incarnation: int, number: int | None, transport: str = "") -> Stream:
-    """Return the identity of side 0; `key` contains the source address, the destination address and their ports.
+    """Return the identity of side 0; `key` contains both addresses and ports.
 
     `conn_id` is a hash of the endpoints, the time of the first packet, and `incarnation` if it is not 0.
     """
@@ -35,7 +34,6 @@ def stream_of(key: bytes, began: int, incarnation: int, number: int | None, tran
 
 @lru_cache(maxsize=4096)
 def ends_of(key: bytes) -> tuple[tuple[str, int], tuple[str, int]]:
-    """Return address and port of the source and of the destination of a flow."""
     size = (len(key) - 4) // 2
     here, there = address(key[:size]), address(key[size : 2 * size])
     return (here, int.from_bytes(key[-4:-2])), (there, int.from_bytes(key[-2:]))
@@ -43,16 +41,16 @@ def ends_of(key: bytes) -> tuple[tuple[str, int], tuple[str, int]]:
 
 @lru_cache(maxsize=4096)
 def address(octets: bytes) -> str:
-    """Format an IPv4 or IPv6 address."""
-    if len(octets) == IPV4_SIZE:  # like ip_address, but its import takes longer than a tiny capture
+    """IPv4 or IPv6."""
+    if len(octets) == IPV4_SIZE:  # as ip_address does, whose import takes longer than a tiny capture
         return ".".join(map(str, octets))
-    from ipaddress import IPv6Address  # loaded only if needed
+    from ipaddress import IPv6Address
 
     return str(IPv6Address(octets))
 
 
 FIRST_EPHEMERAL = 32_768
-"""First port that systems assign to clients (Linux; BSD and Windows start at 49,152)."""
+"""Lowest port that systems assign to clients (Linux; BSD and Windows start at 49,152)."""
 
 
 def listening_side(ports: tuple[int, int], listener: int | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Multicast groups: the ones that hosts join (IGMP, MLD), and the ones that ZeroMQ datagrams are sent to."""
+"""Multicast groups that hosts join (IGMP, MLD), and that ZeroMQ datagrams are sent to."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from zmtpscope.zmtp.reader import Finding
 NO_MEMBER = "RADIO-UDP-02"
 
 MAX_GROUPS = 1024
-"""Maximum number of groups of each kind. If there are more, the absence of a group proves nothing."""
+"""Of each kind. If there are more, the absence of a group proves nothing."""
 FIRST_OCTETS = {4: range(0xE0, 0xF0), 16: range(0xFF, 0x100)}
-"""First octets of group addresses, by address length. Broadcasts to 255.255.255.255 have no group."""
+"""Of group addresses, by address length. Broadcasts to 255.255.255.255 have no group."""
 OTHERS = (b"\xe0\0\0", b"\xef\xff\xff", b"\xff\x02")
-"""Prefixes of groups that systems join for themselves: 224.0.0.0/24, 239.255.255.0/24 (SSDP), link-local of IPv6."""
+"""Joined by systems for themselves: 224.0.0.0/24, 239.255.255.0/24 (SSDP), link-local of IPv6."""
 MAX_OCTETS_APART = 2
-"""Maximum number of octets in which a group may differ from another to be its misspelling."""
+"""Octets in which a misspelled group may differ."""
 
 JOIN, LEAVE = True, False
 REPORTS = {0x12: JOIN, 0x16: JOIN, 0x17: LEAVE, 0x83: JOIN, 0x84: LEAVE}
-"""Messages that end with one group, by type (IGMPv1, IGMPv2, MLDv1)."""
+"""Messages with one group at the end (IGMPv1, IGMPv2, MLDv1)."""
 RECORDS = (0x22, 0x8F)
 """Messages with a list of records (IGMPv3, MLDv2)."""
 HEADER, COUNT_AT = 8, 6
 WITHOUT_SOURCES = {2: JOIN, 3: LEAVE, 4: JOIN}
 WITH_SOURCES = {1: JOIN, 2: JOIN, 3: JOIN, 4: JOIN, 5: JOIN}
-"""Meaning of a record by its type; a filter that includes no source is no membership."""
+"""By type of record; a filter that includes no source is no membership."""
 
 
 @dataclass(slots=True)
 class Sent:
-    """ZeroMQ datagrams sent to a group: the first flow, and their number."""
+    """The first flow to a group, and the number of datagrams."""
 
     writer: RecordWriter
     key: bytes
@@ -76,7 +76,7 @@ class Multicasts:
         return len(memberships)
 
     def send(self, writer: RecordWriter, key: bytes, arrival: Arrival) -> None:
-        """Count a ZeroMQ datagram sent on the flow `key`."""
+        """Count a ZeroMQ datagram."""
         size = (len(key) - 4) // 2
         group = key[size : 2 * size]
         if group[0] not in FIRST_OCTETS[size]:
@@ -87,7 +87,7 @@ class Multicasts:
             self.sent[group].count += 1
 
     def finish(self, ordinal: int) -> None:
-        """Report groups that no host joined, if another host joined a similar group to which nothing is sent."""
+        """Report groups that no host joined, if a host joined a similar group to which nothing is sent."""
         if max(len(self.known), len(self.used)) >= MAX_GROUPS:
             return
         for group, sent in self.sent.items():

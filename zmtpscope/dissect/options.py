@@ -1,5 +1,3 @@
-"""Options of the analyser."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
 
 DEFAULT_BODY_LIMIT = 16 << 20
 MIN_KEPT = 64 << 10
-"""Minimum octets of a message kept for dissection, regardless of the limit for bodies."""
+"""Octets of a message kept for dissection, regardless of the limit for bodies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +20,9 @@ class Options:
     """Options of the analyser.
 
     `bodies` selects the message bodies in the rows: "full" keeps messages of at most `body_limit` octets, "head" the
-    first `head` octets of each frame, "none" nothing. If `records` is false, nothing is written, only counted in the
-    summary. `frames` adds frame records, `details` the octets of greetings and commands for field trees, `index` the
-    positions of stream octets in files, to make field trees later.
+    first `head` octets of each frame, "none" nothing. Without `records`, messages are only counted in the summary.
+    `frames` adds frame records, `details` the octets of greetings and commands for field trees, `index` the positions
+    of stream octets in files, to make field trees later.
     """
 
     bodies: str = "full"
@@ -37,16 +35,16 @@ class Options:
     decode_as: tuple[DecodeAs, ...] = ()
     show_secrets: bool = False
     keys: Keys | None = None
-    """Keys to decrypt CURVE boxes."""
+    """To decrypt CURVE boxes."""
     payloads: Registry | None = None
-    """Dissectors for the payloads of messages; None to disable."""
+    """Payload dissectors; None to disable."""
 
     @classmethod
     def of(
         cls, given: ReadOptions, payload_files: Mapping[str, Mapping[str, bytes]] | None = None, **more: Any
     ) -> Options:
-        """Return the analyser's options for the options that a user gave, and `more`. `payload_files` are contents of
-        files by dissector and file name."""
+        """Return the options for a user's options, and `more`. `payload_files` are file contents by dissector and
+        file name."""
         from zmtpscope.payloads.registry import Registry  # searches for installed dissectors
 
         own = given._asdict()
@@ -56,13 +54,13 @@ class Options:
 
     @property
     def kept_limit(self) -> int:
-        """Maximum octets of a message kept until it is complete.
+        """Octets of a message kept until it is complete.
 
-        Applies even if bodies are not wanted: dissectors and the search for passwords need them.
+        Also if bodies are not wanted: dissectors and the search for passwords need them.
         """
         return self.body_limit if self.payloads is None else max(self.body_limit, MIN_KEPT)
 
     @property
     def keeps_bodies(self) -> bool:
-        """Whether any part of the analyser needs message bodies."""
+        """Whether any part of the analyser needs bodies."""
         return self.payloads is not None or (self.records and self.bodies != "none")

@@ -1,7 +1,7 @@
 """Save an analyser between two blocks, and load it to continue as if nothing had happened (seam P14).
 
-A state contains captured octets that are still being read, and session keys of decrypted connections: keep it as
-private as captures and key files. It is a pickle, so load only states that you wrote yourself.
+A state contains captured octets and session keys: keep it as private as captures and key files. It is a pickle, so load
+only states that you wrote yourself.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from zmtpscope.dissect.options import Options
 from zmtpscope.version import __version__
 
 HEAD = f"zmtpscope {__version__} analyser\n".encode()
-"""Header of a state; a state of another version does not fit the code."""
+"""A state of another version does not fit the code."""
 
 DIGEST_SIZE = 16
 
 GIVEN_ANEW = ("keys", "payloads")
-"""Fields of `Options` that a state omits: secrets, and third-party code. It only records whether each was set."""
+"""Omitted in a state: secrets, and third-party code. It only records whether each was set."""
 
 
 class StateError(Exception):
-    """A state cannot be written, or does not fit. `str()` is one sentence with the problem and the remedy."""
+    """A state cannot be written, or does not fit. `str()` is one sentence with problem and remedy."""
 
 
 def dump(analyser: Analyser) -> bytes:
-    """Return the state of an analyser after the last block.
+    """Return the state after the last block.
 
     Raises `StateError` if part of it cannot be pickled, for example a third-party payload dissector.
     """
@@ -58,7 +58,7 @@ def load(state: bytes, options: Options) -> Analyser:
     """Return the analyser of a state; `options` must equal the dumped ones, with new keys and payload dissectors.
 
     The keys must come from the same files, which may have grown. Before the next block, call `Analyser.begin` with the
-    files: the earlier ones, followed by new ones.
+    earlier files, followed by new ones.
 
     Raises `StateError` if the state is damaged, or of another version or other options.
     """
@@ -103,12 +103,12 @@ def _asked(options: Options) -> dict[str, object]:
 
 
 def _given_anew(name: str) -> object:
-    """Placeholder in a state for an omitted object; `_Unpickler` replaces it."""
+    """Stands for an omitted object; `_Unpickler` replaces it."""
     raise NotImplementedError(name)
 
 
 class _Pickler(pickle.Pickler):
-    """Omits the options. It uses a table of types because `persistent_id` would be called for each number and text."""
+    """Omits the options. A table of types, because `persistent_id` would be called for each number and text."""
 
     def __init__(self, file: io.BytesIO, options: Options) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
@@ -123,8 +123,6 @@ class _Pickler(pickle.Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Restores the omitted options."""
-
     def __init__(self, file: io.BytesIO, options: Options) -> None:
         super().__init__(file)
         self.options = options

@@ -1,4 +1,4 @@
-"""One ZMTP connection: reads its two sides in packet order and writes their results as records."""
+"""Read the two sides of one ZMTP connection in packet order, and write the results as records."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ LOST_ON_PATH = "the receiver did not get these octets either: they were lost on 
 
 
 class ZmtpConnection:
-    """The TCP connection `tcp` and its two `streams`, whether they are ZMTP or not.
+    """The TCP connection `tcp` and its two `streams`, ZMTP or not.
 
-    `forced` is the user's decode-as rule, if any. `writer` makes the records, or only counts them.
+    `forced` is the user's decode-as rule. `writer` makes the records, or only counts them.
     """
 
     stays_out = 0
-    """Number of blocks for which the lane does not take this connection, after it left the lane soon."""
+    """For this many blocks the lane does not take the connection, because it left the lane soon."""
 
     def __init__(
         self, tcp: Connection, sink: Sink, forced: DecodeAs | None, writer: RecordWriter | None = None
@@ -58,7 +58,7 @@ class ZmtpConnection:
         self.leftovers = PendingLeftovers()
         ends = tcp.ends()
         self.session: Session | None = None
-        """The keys of the connection, if keys were given."""
+        """The connection's keys, if keys were given."""
         if self.options.keys is None:
             one, other = None, None
         else:
@@ -89,11 +89,10 @@ class ZmtpConnection:
             self.segment_log = SegmentLog(ends)
 
     def write_with(self, writer: RecordWriter) -> None:
-        """Make the records with another writer from now on."""
         self.writer = self.rows.writer = writer
 
     def advance(self, block: BlockView) -> None:
-        """Read the pieces and holes of a block."""
+        """Read a block."""
         if self.segment_log is not None:
             self._note_segments(self.segment_log, block)
         if self.session is not None:
@@ -124,8 +123,8 @@ class ZmtpConnection:
         self._give_segments()
 
     def leave(self, read: Container[int]) -> tuple[PlainState, PlainState]:
-        """Hand a quiet connection over to the fast path, which reads the messages of the sides `read`; return the state
-        of both sides."""
+        """Hand a quiet connection over to the fast path, which reads the messages of the sides `read`; return both
+        states."""
         requests = self.rows.requests
         one, other = (
             (
@@ -138,7 +137,7 @@ class ZmtpConnection:
         return one, other
 
     def resume(self, states: tuple[PlainState, PlainState]) -> None:
-        """Continue after the fast path, from these states of both sides."""
+        """Continue after the fast path."""
         for stream, state in zip(self.streams, states, strict=True):
             if state.position >= 0 and stream.reading is not None:
                 stream.reading.resume(state)
@@ -156,7 +155,7 @@ class ZmtpConnection:
         return self.negotiation.settled and self.view.is_agreed() and self.rows.inference is None
 
     def _note_segments(self, segment_log: SegmentLog, block: BlockView) -> None:
-        """Log the pieces and holes of a block; only count them if the connection is not read."""
+        """Log the pieces and holes of a block, or only count them if the connection is not read."""
         is_over = all(stream.mode is Mode.OPAQUE for stream in self.streams) and not self.view.is_zmtp
         (segment_log.pass_by if is_over else segment_log.take)(self.tcp.tcp, block)
 
@@ -165,7 +164,7 @@ class ZmtpConnection:
             self.sink.batch.segments += self.segment_log.drain(is_zmtp=self.view.is_zmtp)
 
     def _advance_in_order(self, session: Session, block: BlockView) -> None:
-        """Read the block in packet order, while one side may carry keys for the boxes of the other."""
+        """Read a block in packet order: one side may carry keys for the boxes of the other."""
 
         def is_over() -> bool:
             opaque = all(stream.mode is Mode.OPAQUE for stream in self.streams)
@@ -183,12 +182,12 @@ class ZmtpConnection:
             deliver(self.tcp.tcp, block, feed)
 
     def _has_no_boxes(self) -> bool:
-        """Whether a side has shown that the mechanism is not CURVE."""
+        """Whether the mechanism is known not to be CURVE."""
         readers = [stream.reader for stream in self.streams if stream.reader is not None]
         return self.negotiation.version in ("1.0", "2.0") or any(reader.has_no_boxes for reader in readers)
 
     def finish(self) -> None:
-        """End the connection: write pending records, and then the connection itself."""
+        """Write pending records, and then the connection itself."""
         tcp = self.tcp
         arrival = tcp.end
         if not self.negotiation.settled:
@@ -241,7 +240,7 @@ class ZmtpConnection:
         outcome.count(came_out, [tcp], self.sink.summary)
 
     def _record_outputs(self) -> None:
-        """Write records for the outputs and findings of both sides."""
+        """Write the outputs and findings of both sides."""
         for note in self.negotiation.drain():
             self._write(note)
         for stream in self.streams:
@@ -295,7 +294,7 @@ class ZmtpConnection:
         self.writer.note(self._softened(note))
 
     def _softened(self, note: Note) -> Note:
-        """Return the note, with severity "note" for an error or a warning if its side is only likely to speak ZMTP."""
+        """Soften an error or a warning to a note if its side is only likely to speak ZMTP."""
         finding = note.finding
         severity = finding.severity or FINDINGS[finding.id].severity
         if severity in ("error", "warn") and self.view.is_doubtful(note.side):
@@ -326,27 +325,27 @@ class ZmtpConnection:
                 self.writer.outage(side.number, outage, max(outage.decided, since or 0))
 
     def running_stalls(self, now: int, ordinal: int) -> Iterator[Record]:
-        """Yield records of stalls that last at the time `now`, as if the capture ended there."""
+        """Yield records of stalls that last at `now`, as if the capture ended there."""
         for side in self.tcp.tcp if self.view.is_zmtp else ():
             stall = running_stall(side, now, ordinal)
             if stall is not None:
                 yield self.writer.stall_record(side.number, stall, ordinal)
 
     def running_outages(self, now: int, ordinal: int) -> Iterator[Record]:
-        """Yield records of outages that last at the time `now`, and of lost segments up to it."""
+        """Yield records of outages that last at `now`, and of lost segments so far."""
         for side in self.tcp.tcp if self.view.is_zmtp else ():
             for outage in (running_outage(side, now, ordinal), losses(side)):
                 if outage is not None:
                     yield self.writer.outage_record(side.number, outage, ordinal)
 
     def sending(self) -> Iterator[tuple[str, int]]:
-        """Yield conn_id and number of each side that has sent only part of a message."""
+        """Yield conn_id and number of each side that has sent part of a message."""
         for stream in self.streams if self.view.is_zmtp else ():
             if stream.end > stream.unit_octets + stream.outputs.gaps + stream.outputs.undissected:
                 yield self.tcp.ends()[stream.side].conn_id, stream.side
 
     def _write_other_stretches(self, ordinal: int) -> None:
-        """Write one record for the remaining stalls, remaining outages and lost segments of each side."""
+        """Write one record each for the remaining stalls, outages and lost segments of a side."""
         for side in self.tcp.tcp:
             if side.stalls is not None and side.stalls.others is not None:
                 self.writer.stall(side.number, side.stalls.others, ordinal)

@@ -1,4 +1,4 @@
-"""The message rows of one connection, with their payloads, topics and findings."""
+"""Message rows of one connection, with payloads, topics and findings."""
 
 from __future__ import annotations
 
@@ -28,22 +28,20 @@ from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import Command
 
 Made = tuple[Assembly, list[MessageTable], list[FrameTable]]
-"""The rows that an assembly has made in a block."""
+"""The rows of an assembly in a block."""
 
 FOLLOWED = frozenset({ZAP, ZRE})
-"""Payloads with findings that need both sides or several connections, beyond their dissectors."""
+"""Their findings need both sides or several connections."""
 
 
 class MessageRows:
-    """Writes the rows of both sides after each block."""
-
     def __init__(self, view: ConnectionView, sink: Sink, writer: RecordWriter) -> None:
         self.view = view
         self.sink = sink
         self.options = sink.options
         self.writer = writer
         self.inference: TypeInference | None = None
-        """Socket types of sides whose start was not captured."""
+        """Infers the types of sides whose start was not captured."""
         self.zap = ZapRequests()
         self.requests = Requests()
         self.topics = Topics(sink.budget)
@@ -62,7 +60,7 @@ class MessageRows:
             self._infers().feed(side, arrival.ordinal)
 
     def write(self, *, is_looked_into: bool = False) -> None:
-        """Write the rows made since the last call. `is_looked_into`: their payloads are already dissected."""
+        """Write new rows. `is_looked_into`: their payloads are already dissected."""
         batch = self.sink.batch
         written: tuple[list[MessageTable], list[MessageTable]] = ([], [])
         made = [[(each, *each.drain()) for each in stream.messages.assemblies()] for stream in self.view.streams]
@@ -100,13 +98,12 @@ class MessageRows:
                 self._note_rows(1 - side, "ZRE-09", run, behind)
 
     def release(self) -> None:
-        """Release memory when no more messages will arrive."""
         self.topics.release()
         if self.inference is not None:
             self.inference.release()
 
     def end(self, arrival: Arrival, is_whole: bool) -> None:
-        """End the connection at `arrival`. `is_whole`: every octet of it was captured."""
+        """`is_whole`: every octet of the connection was captured."""
         if is_whole:
             for note in self.zap.end(arrival):
                 self.writer.note(note)
@@ -134,7 +131,7 @@ class MessageRows:
         return self.inference
 
     def _infer_types(self, made: list[list[Made]]) -> list[list[Made]]:
-        """Return the rows of both sides, with the socket types that they show."""
+        """Add inferred socket types to the rows."""
         inference = self._infers()
         one, other = ([run for _, runs, _ in own for run in runs] for own in made)
         changes = inference.evaluate((one, other))
@@ -155,8 +152,7 @@ class MessageRows:
     # -- payloads ------------------------------------------------------------------------------------------------------
 
     def _look_inside(self, stream: SideStream, assembly: Assembly, run: MessageTable) -> list[range]:
-        """Dissect the payloads of a run, and write their findings. Returns the stream offsets of frames with
-        passwords."""
+        """Dissect payloads, and write their findings. Returns the stream offsets of frames with passwords."""
         tcp = self.view.tcp
         payloads = self.payloads_of(assembly)
         if payloads is None:
@@ -181,7 +177,6 @@ class MessageRows:
         return secrets
 
     def payloads_of(self, assembly: Assembly) -> PayloadRows | None:
-        """Return the dissectors for the messages of an assembly, or None."""
         tcp, payloads = self.view.tcp, assembly.payloads
         if payloads is None:
             side = side_payloads(self.options, lambda rule: rule.matches(tcp.number, tcp.ports))
@@ -190,7 +185,7 @@ class MessageRows:
         return payloads
 
     def _zre_side(self, stream: SideStream, ordinal: int, offset: int) -> ZreSide:
-        """Return the side as a ZRE node that sends to another. The segment `ordinal` has its command at `offset`."""
+        """Return the side as a ZRE node. The segment `ordinal` has its command at `offset`."""
         side, tcp = stream.side, self.view.tcp
         sender = self.zre_sides[side]
         if sender is None:
@@ -211,7 +206,7 @@ class MessageRows:
     # -- findings ----------------------------------------------------------------------------------------------------
 
     def _note_rows(self, side: int, finding_id: str, run: MessageTable, rows: Int64) -> None:
-        """Write the same finding on these messages of a run. Findings that are only counted are counted at once."""
+        """Write a finding on each of these messages. Findings that are only counted are counted at once."""
         if not len(rows):
             return
         counted = len(rows) - self.writer.left_to_write(side, finding_id)
@@ -221,8 +216,8 @@ class MessageRows:
             self.writer.note_repeats(note_on(run, int(rows[-1]), side, finding_id), counted)
 
     def _with_peer_type(self, side: int, run: MessageTable) -> list[MessageTable]:
-        """Return the run with the other side's socket type: as announced, before that as inferred, before that as
-        forced. Each applies from the segment that made it known, so the run may be split."""
+        """Add the other side's socket type: announced, or else inferred, or else forced. Each applies from the
+        segment that made it known, so the run may be split."""
         peer = self.view.streams[1 - side]
         run.change(peer_socket_type=peer.assumed_type)
         parts = [run]
@@ -234,8 +229,7 @@ class MessageRows:
 
 
 def _with_type_from(run: MessageTable, since: int, peer_socket_type: str | None) -> list[MessageTable]:
-    """Return the run, in two parts if necessary: the peer type applies to messages decided by the segment `since` or
-    later."""
+    """Apply the peer type to messages decided by the segment `since` or later."""
     cut = int(run.orders.searchsorted(since))
     if cut == len(run.first):
         return [run]

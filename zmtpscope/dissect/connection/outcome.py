@@ -1,4 +1,4 @@
-"""The outcome of a connection: the fields of its record, and its part of the summary."""
+"""The outcome of a connection: its record, and its part of the summary."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from zmtpscope.zmtp.side import SideReader
 
 
 class SideOutcome(NamedTuple):
-    """The announced facts of one side, with counts of its messages and octets."""
+    """Announced facts of one side, with counts."""
 
     socket_type: str | None
     identity: str | None
     end: int
-    """Octets of the side's stream, holes included."""
+    """Octets of the stream, holes included."""
     units: int
-    """Octets of greetings, commands and messages."""
+    """Of greetings, commands and messages."""
     messages: int = 0
     frames: int = 0
     body_octets: int = 0
@@ -33,12 +33,11 @@ class SideOutcome(NamedTuple):
     unfinished: int = 0
     undissected: int = 0
     passed: int = 0
-    """Octets for a proxy, also counted as undissected."""
+    """For a proxy; also counted as undissected."""
 
 
 class CurveOutcome(NamedTuple):
-    """How far the given keys decrypted a CURVE connection: whether a key was proven, whether a line named the
-    connection, and whether a box opened."""
+    """Whether a key was proven, a line named the connection, and a box opened."""
 
     is_proven: bool
     is_named: bool
@@ -52,16 +51,16 @@ class Outcome(NamedTuple):
     is_websocket: bool
     mechanism: str | None
     handshake: str
-    """complete, failed, incomplete or unseen."""
+    """"complete", "failed", "incomplete" or "unseen"."""
     security_server: int | None
     confidence: str
     sides: tuple[SideOutcome, SideOutcome]
     curve: CurveOutcome | None = None
-    """Set if keys were given and there was a box to open."""
+    """If keys were given and there was a box."""
 
 
 def outcome_of(view: ConnectionView) -> Outcome:
-    """Return the outcome of a connection that has ended."""
+    """The connection has ended."""
     streams = view.streams
     readers = [stream.reader for stream in streams]
     roles = [reader.regime.role if reader is not None else None for reader in readers]
@@ -112,7 +111,7 @@ def _outcome_of_side(stream: SideStream) -> SideOutcome:
 
 
 def _outcome_of_keys(view: ConnectionView, announced: str | None) -> CurveOutcome | None:
-    """Return the use of keys, or None without CURVE or without a box to open."""
+    """None without CURVE or without a box."""
     session = view.session
     if session is None or announced != "CURVE":
         return None
@@ -122,14 +121,13 @@ def _outcome_of_keys(view: ConnectionView, announced: str | None) -> CurveOutcom
 
 
 def mechanism(readers: list[SideReader | None]) -> str | None:
-    """Return the mechanism of the connection: what both sides announced, or the only one that announced one; None if
-    they differ."""
+    """Return the mechanism that both sides, or the only one, announced; None if they differ."""
     mechanisms = {reader.mechanism for reader in readers if reader is not None and reader.mechanism is not None}
     return mechanisms.pop() if len(mechanisms) == 1 else None
 
 
 def handshake(view: ConnectionView) -> str:
-    """Return complete, failed, incomplete or unseen."""
+    """Return "complete", "failed", "incomplete" or "unseen"."""
     decision = view.negotiation.decision
     from_start = any(tcp.begun for tcp in view.tcp.tcp)
     if decision is None and not (from_start and view.negotiation.forced):
@@ -147,7 +145,7 @@ def handshake(view: ConnectionView) -> str:
 
 
 def values(outcome: Outcome, connection: Connection) -> dict[str, Any]:
-    """Return the own fields of a connection record, in their order."""
+    """Return the own fields of a connection record, in order."""
     first = connection.closing
     (one, other), (here, there) = outcome.sides, connection.tcp
     (ip_0, port_0), (ip_1, port_1) = connection.addresses
@@ -209,7 +207,7 @@ def unseen(side: TcpSide, peer: TcpSide) -> int:
 
 
 def count(outcome: Outcome, connections: Sequence[Connection], summary: Summary) -> None:
-    """Add connections with the same outcome to the summary. The counts of `outcome` are totals over all of them."""
+    """Add connections with the same outcome. Its counts are totals over all of them."""
     number = len(connections)
     without = "none" if outcome.version in ("1.0", "2.0") else "unknown"
     summary.connections += number

@@ -1,4 +1,4 @@
-"""The packets that carried the octets of both sides of a connection, for reading them again."""
+"""The packets of a connection's octets, for reading them again."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.tcp.connection import TcpSide
 
 MAX_WAITING = 256
-"""Maximum number of segment groups, one per side and block, to keep before the connection is known to be ZMTP."""
+"""Groups of segments, one per side and block, before the connection is known to be ZMTP."""
 
 
 class SegmentLog:
-    """The segments of one connection; `streams` are its sides."""
-
     def __init__(self, streams: tuple[Stream, Stream]) -> None:
         self.streams = streams
         self.ends = [0, 0]
-        """Stream offsets after the last pieces of both sides."""
+        """Stream offsets after the last pieces."""
         self.waiting: list[Segments] = []
 
     def take(self, sides: tuple[TcpSide, TcpSide], block: BlockView) -> None:
@@ -30,14 +28,14 @@ class SegmentLog:
                 self.waiting.append(self._segments(number, side, block))
 
     def pass_by(self, sides: tuple[TcpSide, TcpSide], block: BlockView) -> None:
-        """Only count the pieces and holes of a block, of a connection that is not read."""
+        """Only count the pieces and holes of a block."""
         self.waiting = []
         for number, side in enumerate(sides):
             octets = sum(block.stops[row] - block.starts[row] for row in side.pieces)
             self.ends[number] += octets + sum(hole.octets for hole in side.holes)
 
     def drain(self, *, is_zmtp: bool) -> list[Segments]:
-        """Return and forget the segments: all if the connection speaks ZMTP, otherwise those beyond the maximum."""
+        """Return and forget the segments: all if the connection speaks ZMTP, otherwise the ones above the maximum."""
         count = len(self.waiting) if is_zmtp else max(0, len(self.waiting) - MAX_WAITING)
         segments, self.waiting = self.waiting[:count], self.waiting[count:]
         return segments

@@ -1,5 +1,4 @@
-"""Infer the socket types of sides whose start was not captured (decisions/analyser.md, "Socket types of captures that
-start midstream").
+"""Infer the socket types of sides whose start was not captured (decisions/analyser.md).
 
 A result applies from the segment that shows it, so it depends neither on blocks nor on later segments, and written rows
 never change.
@@ -28,24 +27,23 @@ if TYPE_CHECKING:
     from zmtpscope.dissect.stream.side_stream import SideStream
 
 MIN_MATCHES = 3
-"""Minimum number of new consecutive messages that match a subscription: a reply to a request would be just one."""
+"""New consecutive messages that match a subscription: a reply to a request would be just one."""
 
 MAX_HEADS, HEAD = 256, 32
-"""Maximum number of different message starts to remember per side, and their size. Beyond it, only commands show a
-subscriber."""
+"""Different message starts to remember per side, and their size. Above, only commands show a subscriber."""
 HEAD_COST = 96
-"""Memory octets counted for each."""
+"""Memory octets of a message start."""
 MAX_ASKED = 64
-"""Maximum number of subscriptions per side that wait for messages."""
+"""Subscriptions per side that wait for messages."""
 MAX_MESSAGES = 65_536
-"""Maximum number of messages to examine."""
+"""Messages to examine."""
 
 R = TypeVar("R", MessageTable, FrameTable)
 
 
 class Said(NamedTuple):
-    """An unencrypted message: its decision order, packet and first octets. `subscription`: it is one frame that begins
-    with `00` or `01`."""
+    """An unencrypted message: decision order, packet, first octets. `subscription`: one frame that begins with `00`
+    or `01`."""
 
     order: int
     side: int
@@ -57,7 +55,7 @@ class Said(NamedTuple):
 
 @dataclass(slots=True)
 class Asked:
-    """A message at stream offset `offset` in `packet` that may have subscribed to `topic`.
+    """A message that may have subscribed to `topic`.
 
     `is_new`: no earlier message began with the topic. `matches` counts matching messages since its side last sent one.
     """
@@ -70,38 +68,36 @@ class Asked:
 
 
 class TypeInference:
-    """The sides of a connection, at least one of which has not announced its socket type."""
+    """The sides of a connection of which at least one has not announced its socket type."""
 
     def __init__(self, view: ConnectionView, budget: OctetBudget) -> None:
         self.view = view
         self.budget = budget
         self.types: list[str | None] = [None, None]
-        """The inferred type of each side."""
         self.since = 0
         """Ordinal of the segment that shows them."""
         self.is_over = False
-        """Whether inference has ended."""
         self._commands: list[tuple[int, int]] = []
         """(ordinal, side) of SUBSCRIBE and CANCEL."""
         self._watches_messages = True
         self._looked_at = 0
         self._others_said = [False, False]
-        """Whether each side has sent messages that cannot be subscriptions."""
+        """Each side has sent messages that cannot be subscriptions."""
         self._last_packets = [0, 0]
-        """The last packet that began a message of each side."""
+        """The last packet that began a message."""
         self._heads: tuple[set[bytes], set[bytes]] = (set(), set())
-        """First octets of the messages of each side."""
+        """First octets of messages."""
         self._asked: tuple[dict[bytes, Asked], dict[bytes, Asked]] = ({}, {})
-        """Possible subscriptions of each side."""
+        """Possible subscriptions."""
 
     def feed(self, side: int, ordinal: int) -> None:
-        """Add a SUBSCRIBE or CANCEL of `side`, decidable with the segment `ordinal`. Only subscribers send these."""
+        """Add a SUBSCRIBE or CANCEL, decidable with the segment `ordinal`. Only subscribers send these."""
         self._commands.append((ordinal, side))
 
     def evaluate(self, runs: tuple[list[MessageTable], list[MessageTable]]) -> list[tuple[int, Change]]:
         """Examine the commands and messages of a block, before their other use.
 
-        Returns (side, change) for earlier messages of a side now known to be a subscriber, which had subscribed.
+        Returns (side, change) for earlier messages that subscribed, of a side now known to be a subscriber.
         """
         if self.is_over:
             return []
@@ -121,7 +117,7 @@ class TypeInference:
         return asked
 
     def apply(self, run: R) -> list[R]:
-        """Return a run with the types of its sides, split where they become known."""
+        """Add the types to a run, split where they become known."""
         side = run.stream.side or 0
         if (self.types[0] is None and self.types[1] is None) or run.orders[-1] < self.since:
             return [run]
@@ -136,7 +132,7 @@ class TypeInference:
         return [run.take(before), after] if cut else [after]
 
     def release(self) -> None:
-        """Stop watching messages, and forget them."""
+        """Forget all messages."""
         if self._watches_messages:
             self.budget.held -= HEAD_COST * sum(map(len, self._heads))
             self._heads, self._asked, self._watches_messages = (set(), set()), ({}, {}), False
@@ -147,7 +143,7 @@ class TypeInference:
     # -- evidence ----------------------------------------------------------------------------------------------------
 
     def _by_the_other_side(self) -> Iterator[tuple[int, int]]:
-        """Yield (ordinal, side) of each side whose own type is known and implies that of the other."""
+        """Yield (ordinal, side) where the known type of a side implies that of the other."""
         for side, stream in enumerate(self.view.streams):
             known = stream.units.type_known
             if known is not None and stream.socket_type in USUAL_PARTNERS:
@@ -172,7 +168,7 @@ class TypeInference:
 
     def _take_at_once(self, runs: tuple[list[MessageTable], list[MessageTable]]) -> bool:
         """Add the messages of a block if only one side has sent any, as publishers do, and they show nothing; return
-        whether it did. This is much faster than one by one."""
+        whether it did. Much faster than one by one."""
         side = 0 if runs[0] else 1
         own = [run for run in runs[side] if run.regime.framing is Framing.V2]
         if runs[1 - side] or self._asked[1 - side] or any(_may_subscribe(run).any() for run in own):
@@ -202,7 +198,7 @@ class TypeInference:
             self.release()
 
     def _shows_subscriber(self, said: Said) -> bool:
-        """Whether this message is the last evidence needed that the other side has subscribed: that side has sent only
+        """Whether this message completes the evidence that the other side has subscribed: that side has sent only
         subscriptions, and no earlier message began like this."""
         if not self._watches_messages:
             return False
@@ -230,7 +226,6 @@ class TypeInference:
         return False
 
     def _take_subscription(self, said: Said) -> None:
-        """Add or remove a possible subscription."""
         topic, asked = said.head[1:], self._asked[said.side]
         if said.head[0] and 0 < len(topic) <= HEAD and len(asked) < MAX_ASKED:
             is_new = not any(head.startswith(topic) for head in self._heads[1 - said.side])

@@ -1,1 +1,1 @@
-"""Judges: a connection to be read only comes in, or facts of many; notes go out."""
+"""Judge one connection, given as a read-only view, or the facts of many; return notes."""

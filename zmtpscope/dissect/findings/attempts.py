@@ -2,8 +2,8 @@
 
 An absent server leaves only SYNs in the capture: by default libzmq tries again ten times a second. Attempts are counted
 by client address, endpoint and outcome, and separately before and after a connection of the two: a server that has not
-started yet differs from one that went away. Memory is limited to `MAX_PAIRS` of these, so a port scan or a SYN flood
-costs no more. Attempts counted and forgotten are reported as one number.
+started yet differs from one that went away. Memory is limited to `MAX_PAIRS`, so a port scan or a SYN flood costs no
+more. Forgotten attempts are reported as one number.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from zmtpscope.words import host_port
 from zmtpscope.zmtp.reader import Finding
 
 MAX_PAIRS = 4096
-"""Maximum number of client and endpoint pairs. When full, the pair unused for longest is forgotten."""
+"""Pairs of client and endpoint. When full, the pair unused for longest is forgotten."""
 
 MAX_STRETCHES = 16
-"""Maximum number of series of attempts to keep apart for each pair and outcome. Beyond it, the two nearest are joined.
+"""Series of attempts of a pair and outcome to keep apart; above, the two nearest are joined.
 
-Series are kept apart because a connection between two of them may become known only when it ends, after all of them.
+They are kept apart because a connection between two of them may become known only when it ends.
 """
 
 MAX_LISTED = 20
-"""Maximum number of series reported at the end, most attempts first; the others are reported as one number."""
+"""Series reported at the end, most attempts first; the others are one number."""
 
 FINDING_BY_OUTCOME = {
     REFUSED: capturing.REFUSED,
@@ -45,21 +45,21 @@ FINDING_BY_OUTCOME = {
     REJECTED: capturing.REJECTED,
     NO_ROUTE: capturing.NO_ROUTE,
 }
-"""Each finding covers many attempts and contains their number."""
+"""Each covers many attempts and contains their number."""
 
 MIN_GAPS, LARGEST_RATIO, MIN_RATIO = 3, 2.3, 1.1
-"""Detection of libzmq retries: at least this many waits, whose ratio is within these limits. libzmq waits for
-ZMQ_RECONNECT_IVL plus a random time of at most the same length."""
+"""Retries of libzmq: at least this many waits, with ratios within these limits. libzmq waits for ZMQ_RECONNECT_IVL
+plus a random time of at most the same length."""
 SHORT_WAIT, MIN_FAST = SECOND // 5, 10
 """Clients behind one address interleave: this many attempts with waits this short also count as ZeroMQ."""
 DEFAULT_WAIT = 90 * SECOND // 1000, 220 * SECOND // 1000
 """Bounds of a wait with the default interval (100 ms, up to doubled); two attempts are enough then."""
 
 SYN_AGAIN = SECOND // 2
-"""Minimum time (ns) after which TCP sends a SYN again; systems wait for a second at first (RFC 6298, 2.1)."""
+"""Minimum time (ns) until TCP sends a SYN again; systems wait for a second at first (RFC 6298, 2.1)."""
 
 LONG_IN_VAIN = 10 * SECOND
-"""Duration of failed attempts (ns) after which a client that was connected before has lost its server."""
+"""After failed attempts for this long (ns), a client that was connected before has lost its server."""
 
 CONNECTED_BEFORE = "it was connected before"
 LATER_HINT = "the other side was not listening yet; ZeroMQ retries until it is"
@@ -75,16 +75,16 @@ class Tried:
     count: int
     syns: int
     connected: Stamp | None = None
-    """SYN of the next known connection of the pair."""
+    """SYN of the pair's next known connection."""
     gaps: int = 0
-    """Number of waits between attempts."""
+    """Waits between attempts."""
     shortest: int = 0
     longest: int = 0
-    """Shortest and longest wait (ns)."""
+    """`shortest` and `longest` wait (ns)."""
 
     @property
     def is_like_zeromq(self) -> bool:
-        """Whether the attempts repeat like those of libzmq."""
+        """Whether the attempts repeat as libzmq's do."""
         if self.gaps < MIN_GAPS:
             least, most = DEFAULT_WAIT
             return self.gaps > 0 and least <= self.shortest and self.longest <= most
@@ -94,15 +94,14 @@ class Tried:
 
     @property
     def repeats_syn(self) -> bool:
-        """Whether the client sent a SYN again, as TCP does when no answer arrives; copies in the capture are closer."""
+        """Whether the client sent a SYN again, as TCP does without an answer; copies in the capture are closer."""
         return any(each.last.time - each.connection.start.time >= SYN_AGAIN for each in (self.first, self.last))
 
     def is_apart(self, later: Tried) -> bool:
-        """Whether the pair connected between this series and a later one."""
+        """Whether the pair connected between the two series."""
         return self.connected is not None and self.connected < later.first.connection.start
 
     def add(self, other: Tried) -> None:
-        """Add the attempts of another series."""
         gap = other.first.connection.start.time - self.last.connection.start.time
         gaps = [gap, *((self.shortest, self.longest) if self.gaps else ())]
         gaps += (other.shortest, other.longest) if other.gaps else ()
@@ -115,7 +114,7 @@ class Tried:
         self.connected = min(connected, default=None)
 
     def sentence(self, stream: Stream) -> str:
-        """Return a sentence such as `10.0.0.2 tried 31 times in 30.1 s to reach 10.0.0.1:5555`."""
+        """Return, for example, `10.0.0.2 tried 31 times in 30.1 s to reach 10.0.0.1:5555`."""
         times = "once" if self.count == 1 else f"{self.count} times"
         syns = f" ({self.syns} SYNs)" if self.syns > self.count else ""
         seconds = max(0, self.last.last.time - self.first.connection.start.time) / SECOND
@@ -127,22 +126,22 @@ LASTED = re.compile(r" in (\d+\.\d) s to reach ")
 
 
 def lasted_ns(sentence: str) -> int:
-    """Return the time from the first to the last attempt (ns), from the sentence of a series; precise to 100 ms."""
+    """Return the time between first and last attempt (ns) in such a sentence; precise to 100 ms."""
     found = LASTED.search(sentence)
     return 0 if found is None else round(float(found[1]) * SECOND)
 
 
 class Attempts:
-    """All attempts of a run. Call `evaluate` for each finished attempt, then `finish` for the notes."""
+    """All attempts of a run. Call `evaluate` for each finished attempt, then `finish`."""
 
     def __init__(self, summary: Summary) -> None:
         self.summary = summary
         self.tried: OrderedDict[tuple[str, bytes], list[Tried]] = OrderedDict()
-        """Series by outcome and pair, in order of last use."""
+        """By outcome and pair, in order of last use."""
         self.connected: OrderedDict[bytes, tuple[Stamp, Stamp]] = OrderedDict()
-        """SYNs of the first and the last connection of each pair."""
+        """SYNs of the first and last connection of each pair."""
         self.others: dict[str, Tried] = {}
-        """Attempts that were forgotten, by outcome."""
+        """Forgotten attempts, by outcome."""
 
     def evaluate(self, attempt: Attempt) -> None:
         """Count an attempt. Attempts arrive in the order of their decisions, not necessarily of their SYNs."""
@@ -192,7 +191,7 @@ class Attempts:
                 others.add(tried)
 
     def finish(self, end: Arrival) -> list[Note]:
-        """Return notes about failed attempts, most attempts first."""
+        """Return notes, most attempts first."""
         tried = [
             (outcome, each)
             for (outcome, _), stretches in self.tried.items()

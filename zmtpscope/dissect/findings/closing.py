@@ -25,23 +25,22 @@ OWED: dict[tuple[str | None, str | None, str | None], str] = {
     ("PLAIN", "INITIATE", "WELCOME"): "PLAIN-09",
     ("NULL", "READY", None): "NULL-08",
 }
-"""The finding if a handshake ends before a side has sent the expected answer.
+"""Reported if a handshake ends before the expected answer.
 
-By mechanism, the last handshake command of the waiting side, and the last one of the answering side (None: only its
-greeting).
+By mechanism, last handshake command of the waiting side, and of the answering side (None: only its greeting).
 """
 
 WAITS_FOR_ZAP = ("PLAIN-08", "CURVE-24", "NULL-08")
-"""Findings for which the answering side may wait for its ZAP handler.
+"""The answering side may wait for its ZAP handler.
 
 libzmq sends nothing while the handler is silent, and nothing for status 300 (wire.md 7.3); the other side waits for its
-whole ZMQ_HANDSHAKE_IVL.
+ZMQ_HANDSHAKE_IVL.
 """
 
 SILENT_HINT = "its ZAP handler never answered, or answered 300 (temporary failure); or the process hangs"
 
 SERVERS_NAMED = 3
-"""Maximum number of non-matching server keys named for a HELLO."""
+"""Non-matching server keys named for a HELLO."""
 
 
 Sides = tuple[SideState, SideState]
@@ -50,10 +49,10 @@ Sides = tuple[SideState, SideState]
 def evaluate(
     view: ConnectionView, sides: Sides, faults: list[Fault | None], arrival: Arrival, closed_by: int
 ) -> Iterator[Note]:
-    """Yield notes about a connection that ended and was captured completely.
+    """Yield notes about a completely captured connection.
 
-    `arrival` is the first FIN or RST, sent by side `closed_by`, with the ordinal of the end; `faults` contains the last
-    error of each side.
+    `arrival` is the first FIN or RST, sent by side `closed_by`, with the ordinal of the end; `faults` is the last error
+    of each side.
     """
     if not view.is_agreed():
         yield from _evaluate_greeting(sides, arrival, closed_by)
@@ -64,7 +63,7 @@ def evaluate(
 
 
 def _evaluate_fault(faults: list[Fault | None], arrival: Arrival, side: int) -> Iterator[Note]:
-    """Report an error if its receiver closed first, within a second. A side closing after its own error had other
+    """Report an error whose receiver closed first, within a second. A side that closes after its own error had other
     reasons."""
     fault = faults[side]
     if fault is None or arrival.time - fault.arrival.time > SECOND:
@@ -135,13 +134,12 @@ def _about_server_key(view: ConnectionView) -> tuple[str, str]:
 
 
 def _agreed_mechanism(sides: Sides) -> str | None:
-    """Return the mechanism if both sides announced the same one."""
     one, other = (side.greeting and side.greeting.event.fields.get("mechanism") for side in sides)
     return one if one == other else None
 
 
 def _evaluate_requests(view: ConnectionView, sides: Sides, arrival: Arrival) -> Iterator[Note]:
-    """Report unanswered requests of a REQ, which waits for one reply each: counting messages is enough."""
+    """Report unanswered requests of a REQ. It waits for one reply each, so counting messages is enough."""
     for number, stream in enumerate(view.streams):
         announced = sides[number].type_event
         if announced is None or announced.event.fields["socket_type"] != "REQ":

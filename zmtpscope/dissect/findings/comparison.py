@@ -1,7 +1,7 @@
-"""Findings that compare connections, and records that relate them: facts in, records out.
+"""Findings that compare connections, and records that relate them.
 
-The analyser evaluates the facts of its own run; if several workers analysed a connection each, one comparison evaluates
-the facts of all. Facts are sorted first, so the results are equal.
+If several workers analyse connections, one comparison evaluates the facts of all. Facts are sorted first, so the
+results are equal.
 """
 
 from __future__ import annotations
@@ -49,17 +49,16 @@ if TYPE_CHECKING:
 GAVE_WAY = Finding("ZMTP-CONN-12")
 
 MAX_ENDPOINTS = 65_536
-"""Maximum number of ZMTP endpoints to remember."""
 
 MAX_WRITERS = 16_384
-"""Maximum number of connections and flows whose findings are counted by kind. When full, the counts of the one unused
-for longest are written."""
+"""Connections and flows whose findings are counted by kind. When full, the counts of the one unused for longest are
+written."""
 
 
 class Comparison:
     """All comparisons of one run.
 
-    `files` are the files that packet references index, as in `Captures.files`; `summary` counts findings and attempts.
+    `files` are indexed by packet references, as `Captures.files`; `summary` counts findings and attempts.
     """
 
     def __init__(self, options: Options, files: list[str | None] | None = None, summary: Summary | None = None) -> None:
@@ -70,36 +69,35 @@ class Comparison:
         self.spoken_with: set[Endpoint] = set()
         """Server endpoints of ZMTP connections; the sink of each run reports a bounded number."""
         self.gave_way = 0
-        """Number of connections that were evicted."""
+        """Evicted connections."""
         self.last_to_give_way: GaveWay | None = None
         self.set_back: SetBack | None = None
         """Packets with an earlier timestamp than the preceding packet of their connection."""
         self.writers: OrderedDict[str, RecordWriter] = OrderedDict()
-        """Record writers by conn_id."""
+        """By conn_id."""
 
     @cached_property
     def refusals(self) -> Refusals:
         """Connections refused by proxies."""
-        from zmtpscope.dissect.findings.relayed import Refusals  # loaded only if needed
+        from zmtpscope.dissect.findings.relayed import Refusals
 
         return Refusals()
 
     @cached_property
     def others(self) -> OthersAtEndpoints:
         """Connections without ZMTP to endpoints with ZMTP."""
-        from zmtpscope.dissect.findings.relayed import OthersAtEndpoints  # loaded only if needed
+        from zmtpscope.dissect.findings.relayed import OthersAtEndpoints
 
         return OthersAtEndpoints(self.spoken_with)
 
     @cached_property
     def network(self) -> Network:
-        """ZRE nodes."""
-        from zmtpscope.dissect.findings.zre import Network  # loaded only if needed
+        from zmtpscope.dissect.findings.zre import Network
 
         return Network(self.spoken_with)
 
     def evaluate(self, facts: Iterable[Fact]) -> list[Record]:
-        """Evaluate facts by ordinal and return the records; facts of later calls must have larger ordinals."""
+        """Return the records of facts, sorted by ordinal; facts of later calls must have larger ordinals."""
         for fact in sorted(facts, key=_order):
             self.sink.decided_by = DATAGRAMS + fact.arrival.packet if isinstance(fact, ZreBeacon) else None
             if isinstance(fact, Attempt):
@@ -123,7 +121,7 @@ class Comparison:
         return self._drain()
 
     def report(self, problems: Iterable[CaptureProblem], now: Arrival) -> list[Record]:
-        """Return records about files that could not be read to their end, before the end of the run."""
+        """Return records about unreadable files, before the end of the run."""
         put_problems(self.sink, problems, now)
         return self._drain()
 
@@ -134,7 +132,7 @@ class Comparison:
         problems: Iterable[CaptureProblem] = (),
         set_back: SetBack | None = None,
     ) -> list[Record]:
-        """Return the records at the end, after all facts.
+        """Return the records after all facts.
 
         `drops`: packets lost during capture, by interface. `problems`: files that could not be read to their end.
         `set_back`: where their clock was set back.
@@ -200,9 +198,9 @@ class Comparison:
 
 
 def _order(fact: Fact) -> tuple[int, bool, Stamp, int]:
-    """Return the sort key of a fact: deciding segment, then first packet of the connection; datagrams last.
+    """Sort by deciding segment, then first packet of the connection; datagrams last.
 
-    Facts of one connection already are in order, except ZRE commands.
+    Facts of one connection are in order already, except ZRE commands.
     """
     ordinal = fact.arrival.ordinal
     if isinstance(fact, Attempt):  # the most frequent one

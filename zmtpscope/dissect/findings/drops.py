@@ -23,27 +23,27 @@ FILE_DAMAGED = "CAPTURE-02"
 CLOCK_WENT_BACK = "CAPTURE-03"
 
 NO_CONNECTION = 1 << 63
-"""Sort position after all connections and datagrams."""
+"""Sorts after all connections and datagrams."""
 
 MAX_NAMED = 8
-"""Maximum number of interfaces to name."""
+"""Interfaces named."""
 
 
 def put_drops(sink: Sink, drops: Mapping[str, int], end: Arrival) -> None:
-    """Add a finding for the packets dropped by interface, if any; `end` is the end of the capture."""
+    """Report dropped packets; `end` is the end of the capture."""
     if drops:
         _put(sink, PACKETS_DROPPED, end, by_interface(drops), sum(drops.values()))
 
 
 def put_problems(sink: Sink, problems: Iterable[CaptureProblem], end: Arrival) -> None:
-    """Add a finding for each file that could not be read to its end; `packet` is the last packet read from it."""
+    """Report each file that could not be read to its end; `packet` is the last packet read."""
     for problem in sorted(problems, key=lambda each: (each.file or "", each.offset)):
         name = (problem.file or STDIN_NAME).encode("utf-8", "backslashreplace").decode()
         _put(sink, FILE_DAMAGED, end, f"{name}: {problem.text}", 1, file=problem.file, packet=problem.packet or None)
 
 
 def put_set_back(sink: Sink, set_back: SetBack | None, end: Arrival) -> None:
-    """Add a finding if the clock of the capture was set back; `packet` is the packet with the largest step."""
+    """Report a clock that was set back; `packet` has the largest step."""
     if set_back is not None:
         detail = f"packet {set_back.packet} is stamped {duration(set_back.ns)} before an earlier one"
         detail += f", and {set_back.times - 1} more by at most as much" if set_back.times > 1 else ""
@@ -80,7 +80,7 @@ def _put(
 
 
 def by_interface(drops: Mapping[str, int]) -> str:
-    """Format drops like `12 on eth0, 1 on lo`, largest number first."""
+    """Format drops as `12 on eth0, 1 on lo`, largest number first."""
     ordered = sorted(drops.items(), key=lambda each: -each[1])
     named = [f"{count} on {name}" for name, count in ordered[:MAX_NAMED]]
     rest = ordered[MAX_NAMED:]

@@ -1,8 +1,8 @@
 """Findings that compare connections of one listening endpoint, or of one client with it.
 
 Each connection reports facts that may matter to others (`facts.Said`); a usual connection reports none. Memory is
-bounded: for open connections by their number, otherwise by the limits below, where the entry unused for longest is
-forgotten. conformance.md defines conditions and severities.
+bounded by the number of open connections, and by the limits below, where the entry unused for longest is forgotten.
+conformance.md defines conditions and severities.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from zmtpscope.dissect.records.notes import Note
 from zmtpscope.zmtp.reader import Finding
 
 MAX_ENDPOINTS = 4096
-"""Maximum number of listening endpoints, and of pairs of client address and endpoint."""
+"""Listening endpoints, and pairs of client address and endpoint."""
 
 MAX_HANDSHAKES = 16_384
-"""Maximum number of CURVE handshakes with remembered keys and nonces, including those of ended connections."""
+"""CURVE handshakes with remembered keys and nonces, also of ended connections."""
 
 RECONNECTS = 6
-"""Number of reconnects that is too many ..."""
+"""Too many reconnects ..."""
 MINUTE = 60_000_000_000
 """... within this time (ns) ..."""
 GROWTH = 2
@@ -38,18 +38,18 @@ Value = TypeVar("Value")
 
 @dataclass(slots=True, eq=False)
 class Peer:
-    """State of an open connection that has reported a fact."""
+    """An open connection that has reported a fact."""
 
     served: tuple[Endpoint, str, str] | None = None
-    """Endpoint, its socket type, and the identity of the client."""
+    """Endpoint, its socket type, and the client's identity."""
     handshake: Handshake | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Handshake:
-    """A CURVE handshake, `number` among the handshakes with the same `key`, the client's short-term key.
+    """A CURVE handshake, `number` among the ones with the same `key`, the client's short-term key.
 
-    It contains the position of HELLO, and the long nonce of WELCOME once received.
+    Has the position of HELLO, and the long nonce of WELCOME once received.
     """
 
     key: bytes
@@ -69,20 +69,19 @@ class Handshake:
 class SameKey:
     """Handshakes with one key, by number; each is compared with the previous one once both are final.
 
-    `newest` is the last number; older handshakes are kept while they wait for that.
+    Handshakes older than `newest` are kept while they wait for that.
     """
 
     newest: int = -1
     handshakes: dict[int, Handshake] = field(default_factory=dict)
 
     def add(self, key: bytes, reference: str, hello: Located) -> Handshake:
-        """Add a handshake."""
         self.newest += 1
         made = self.handshakes[self.newest] = Handshake(key, self.newest, reference, hello)
         return made
 
     def final_beside(self, handshake: Handshake) -> list[Handshake]:
-        """Return the final neighbours of a handshake that has become final, and forget handshakes without further
+        """Return the final neighbours of a handshake that has become final; forget handshakes without further
         comparisons."""
         known, number = self.handshakes, handshake.number
         if known.get(number) is not handshake:
@@ -95,7 +94,7 @@ class SameKey:
 
 
 class Lifetime(NamedTuple):
-    """First packet of a connection, first FIN or RST, and reference of its greeting."""
+    """First packet, first FIN or RST, and reference of the greeting."""
 
     start: Stamp
     end: Stamp
@@ -104,14 +103,14 @@ class Lifetime(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Reconnects:
-    """Failed connections of a client with an endpoint, each opened after the end of the previous one."""
+    """Failed connections of a client with an endpoint, each opened after the previous one ended."""
 
     lifetimes: deque[Lifetime] = field(default_factory=lambda: deque(maxlen=RECONNECTS + 1))
     evaluated: bool = False
 
 
 class Served:
-    """The open connections that make the same claim at one socket, by the client's initial sequence number.
+    """Open connections that make the same claim at one socket, by the client's initial sequence number.
 
     Connections with one known number are the same connection, captured in several places. The value is the reference of
     the announcing command.
@@ -119,22 +118,20 @@ class Served:
 
     def __init__(self) -> None:
         self.connections: OrderedDict[int, OrderedDict[str, str]] = OrderedDict()
-        """The last numbers, and of each the last connections by conn_id, newest at the end."""
+        """The last numbers, and of each the last connections by conn_id, newest last."""
 
     def other_than(self, origin: Origin) -> str | None:
-        """Return the reference of the newest connection that is certainly not this one, or None."""
+        """Return the reference of the newest connection that is certainly another one, or None."""
         for initial, connections in islice(reversed(self.connections.items()), 2):
             if initial < 0 or initial != origin.initial:
                 return connections[next(reversed(connections))]
         return None
 
     def add(self, origin: Origin, reference: str) -> None:
-        """Add an open connection."""
         self.connections.setdefault(origin.initial, OrderedDict())[origin.stream.conn_id] = reference
         self.connections.move_to_end(origin.initial)
 
     def remove(self, origin: Origin) -> None:
-        """Remove an ended connection."""
         same = self.connections[origin.initial]
         del same[origin.stream.conn_id]
         if not same:
@@ -148,23 +145,23 @@ class Endpoints:
         self.peers: dict[str, Peer] = {}
         """Open connections that have reported a fact, by conn_id."""
         self.secured: OrderedDict[Endpoint, str] = OrderedDict()
-        """Greetings that announced a mechanism other than NULL, by endpoint."""
+        """Greetings with a mechanism other than NULL."""
         self.unsecured: OrderedDict[Endpoint, tuple[str, str]] = OrderedDict()
-        """Greetings of old clients that exchanged messages without security, with a description, by endpoint."""
+        """Greetings of old clients that exchanged messages without security, with a description."""
         self.serving: dict[tuple[Endpoint, str, str], Served] = {}
-        """Open connections by endpoint, its socket type and the identity of the client."""
+        """Open connections by endpoint, its socket type and the client's identity."""
         self.handshakes: OrderedDict[bytes, SameKey] = OrderedDict()
-        """Handshakes by key."""
+        """By key."""
         self.welcomes: OrderedDict[tuple[Endpoint, bytes], tuple[bytes, str]] = OrderedDict()
-        """Key of the client and reference of the WELCOME, by endpoint and nonce."""
+        """The client's key and the reference of the WELCOME, by endpoint and nonce."""
         self.refused: OrderedDict[tuple[str, Endpoint], tuple[Stamp, Any, str]] = OrderedDict()
-        """The last ERROR to a client, the refused credentials, and the reference of its record."""
+        """Last ERROR to a client, refused credentials, reference."""
         self.reconnects: OrderedDict[tuple[str, Endpoint], Reconnects] = OrderedDict()
         self.notes: list[Note] = []
-        """Notes caused by the current fact."""
+        """Of the current fact."""
 
     def evaluate(self, said: Said) -> list[Note]:
-        """Process a fact and return notes; facts arrive in capture order."""
+        """Return notes about a fact; facts arrive in capture order."""
         EVALUATE[said.kind](self, said)
         notes, self.notes = self.notes, []
         return notes
@@ -183,7 +180,7 @@ class Endpoints:
     # -- security that is not there ----------------------------------------------------------------------------------
 
     def _announced(self, said: Said) -> None:
-        """Process a listener's announcement of a mechanism other than NULL."""
+        """A listener announced a mechanism other than NULL."""
         endpoint = said.origin.endpoint
         if endpoint not in self.secured:
             unsecured = self.unsecured.pop(endpoint, None)
@@ -192,7 +189,7 @@ class Endpoints:
         _remember(self.secured, endpoint, said.reference, MAX_ENDPOINTS)
 
     def _unsecured(self, said: Said, what: str) -> None:
-        """Process messages exchanged with a client that has no security."""
+        """Messages were exchanged with a client that has no security."""
         endpoint = said.origin.endpoint
         if endpoint in self.secured:
             self._note("ZMTP-DOWNGRADE-01", said, self.secured[endpoint], what)
@@ -202,7 +199,7 @@ class Endpoints:
     # -- one socket, several peers -----------------------------------------------------------------------------------
 
     def _served(self, said: Said) -> None:
-        """Process a connection of a client with an identity (`value`) to a ROUTER, or of any client to a PAIR."""
+        """A client with an identity (`value`) connected to a ROUTER, or any client to a PAIR."""
         peer, origin = self._peer(said), said.origin
         socket_type, identity = said.value
         if peer.served is not None:
@@ -217,7 +214,7 @@ class Endpoints:
     # -- CURVE -------------------------------------------------------------------------------------------------------
 
     def _hello(self, said: Said) -> None:
-        """Process a HELLO with the short-term key `value`."""
+        """HELLO with the short-term key `value`."""
         peer, key = self._peer(said), said.value
         if peer.handshake is not None:
             return
@@ -226,7 +223,7 @@ class Endpoints:
         _remember(self.handshakes, key, same, MAX_HANDSHAKES)
 
     def _welcome(self, said: Said) -> None:
-        """Process a WELCOME with the long nonce `value`."""
+        """WELCOME with the long nonce `value`."""
         handshake = self._peer(said).handshake
         if handshake is None or handshake.nonce is not None:
             return
@@ -252,7 +249,7 @@ class Endpoints:
     # -- clients that come again -------------------------------------------------------------------------------------
 
     def _refused(self, said: Said) -> None:
-        """Process an ERROR of the listener; `value` contains the refused mechanism and user name."""
+        """ERROR of the listener; `value` is the refused mechanism and user name."""
         pair = said.origin.pair
         if pair in self.refused:
             sent, what, reference = self.refused[pair]
@@ -261,7 +258,7 @@ class Endpoints:
         _remember(self.refused, pair, (stamp(said.arrival), said.value, said.reference), MAX_ENDPOINTS)
 
     def _failed(self, said: Said) -> None:
-        """Process the end of a connection that the client will open again."""
+        """A connection ended that the client will open again."""
         pair, start = said.origin.pair, said.origin.start
         known = self.reconnects.get(pair) or Reconnects()
         _remember(self.reconnects, pair, known, MAX_ENDPOINTS)
@@ -284,7 +281,7 @@ class Endpoints:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def _closed(self, said: Said) -> None:
-        """Process the end of a connection or capture; `value` is a `Close`."""
+        """A connection or the capture ended; `value` is a `Close`."""
         close = said.value
         peer = self.peers.pop(said.origin.stream.conn_id, Peer())
         if peer.served is not None:
@@ -310,11 +307,10 @@ EVALUATE: dict[str, Callable[[Endpoints, Said], None]] = {
     "refused": Endpoints._refused,
     "closed": Endpoints._closed,
 }
-"""Handler of each kind of fact."""
 
 
 def _remember(known: OrderedDict[Key, Value], key: Key, value: Value, most: int) -> None:
-    """Store `value` as the newest; the oldest is forgotten when full."""
+    """Store the newest value; the oldest is forgotten when full."""
     known[key] = value
     known.move_to_end(key)
     if len(known) > most:

@@ -12,22 +12,21 @@ from zmtpscope.dissect.records.message_columns import delimiters
 from zmtpscope.dissect.records.tables import MessageTable
 
 NO_DELIMITER = -1
-"""In place of an envelope: no frame before the last is empty."""
+"""No frame before the last is empty."""
 NOT_KNOWN = -2
-"""The octets were not kept, or there are too many."""
+"""The octets were not kept, or are too many."""
 EMPTY = 0
-"""Envelope of a message that begins with its delimiter, as from REQ and in most replies."""
+"""The message begins with its delimiter, as from REQ and in most replies."""
 
 LARGEST_ENVELOPE = 4096
-"""Maximum octets of an envelope to hash."""
+"""Octets of an envelope to hash."""
 
 SPREAD, MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
-"""Multipliers that depend on the position of an octet; the constants are those of SplitMix64."""
+"""Multipliers by position of an octet; the constants of SplitMix64."""
 
 
 def envelopes(run: MessageTable, rows: Int64) -> Int64:
-    """Return a number for the envelope of each message in `rows`: equal for equal octets, almost surely different
-    otherwise."""
+    """Return a number for each envelope: equal for equal octets, almost surely different otherwise."""
     first, last = run.first[rows], run.last[rows]
     if not (run.sizes[first].any() or (first == last).any()):
         return np.full(len(rows), EMPTY)
@@ -40,7 +39,7 @@ def envelopes(run: MessageTable, rows: Int64) -> Int64:
 
 
 def _of_addresses(run: MessageTable, first: Int64, counts: Int64) -> Int64:
-    """Return the numbers of envelopes with `counts` frames before the delimiter, at least one, none empty."""
+    """Envelopes with `counts` frames before the delimiter, at least one, none empty."""
     frames = numbers(first, counts)
     sizes, starts = run.sizes[frames], run.bodies[frames] - run.base
     is_kept = (starts >= 0) & (sizes <= np.minimum(len(run.data) - starts, LARGEST_ENVELOPE))

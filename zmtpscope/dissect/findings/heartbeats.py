@@ -1,10 +1,10 @@
 """Match PINGs and PONGs (conformance.md, wire.md 10.3).
 
-A capture shows less than the peers sent: packets are lost, a hole delays a side, boxes stay encrypted, packets are
-swapped. So a PONG matches any open PING with its context. An unmatched PONG is kept until its PING cannot arrive any
-more: until the requesting side was read for a second longer, or the connection ended. Likewise a PING waits only while
-the other side was read. The progress of a side is taken from its own heartbeats, which costs nothing per message or
-block. After missing octets of either side, nothing more is reported.
+A capture shows less than the peers sent: packets are lost or swapped, a hole delays a side, boxes stay encrypted. So a
+PONG matches any open PING with its context. An unmatched PONG waits until its PING cannot arrive any more: the
+requesting side was read for a second longer, or the connection ended. Likewise a PING waits only while the other side
+was read. A side's own heartbeats show its progress, which costs nothing per message or block. After missing octets of
+either side, nothing more is reported.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 
 OPEN_PINGS = 3
-"""Maximum number of PINGs that should wait at a time."""
+"""PINGs that should wait at a time."""
 
 MAX_REMEMBERED = 64
-"""Maximum number of open PINGs, and of unmatched PONGs, to remember."""
+"""Open PINGs, and unmatched PONGs."""
 
 LONGEST_KEPT = 32
-"""Maximum octets of a stored context; a longer one is replaced by its hash."""
+"""Octets of a stored context; a longer one is replaced by its hash."""
 
 
 class Heartbeat(NamedTuple):
-    """A PING or a PONG. `context` is shortened; `echo`, its first octets, is an accepted answer too."""
+    """A PING or PONG. `context` is shortened; `echo`, its first octets, is an accepted answer too."""
 
     arrival: Arrival
     start: int
@@ -48,25 +48,23 @@ class Direction:
     """PINGs of side `asker`, and PONGs of the other side."""
 
     has_answered = False
-    """Whether the other side has sent a PONG."""
+    """The other side has sent a PONG."""
     answered = -1
     """Stream offset of the newest answered PING."""
     overflowed = False
-    """Whether PINGs were forgotten, so that a PONG without a known PING may be the answer to one of them."""
+    """PINGs were forgotten, so a PONG without a known PING may answer one of them."""
     is_crowd_noted = False
 
     def __init__(self, view: ConnectionView, asker: int) -> None:
         self.view = view
         self.notes: list[Note] = []
-        """New notes."""
         self.asker = asker
         self.open: list[Heartbeat] = []
         self.unmatched: deque[Heartbeat] = deque()
         """PONGs without an open PING."""
 
     def ping(self, ping: Heartbeat) -> None:
-        """Add a PING. Its PONG may have been captured earlier, even much earlier if the PING was captured as a
-        retransmission."""
+        """Add a PING. Its PONG may have been captured earlier, much earlier if the PING is a retransmission."""
         early = next((pong for pong in self.unmatched if _fits(ping, pong)), None)
         if early is not None:
             self.unmatched.remove(early)
@@ -77,7 +75,6 @@ class Direction:
             self.overflowed = True
 
     def pong(self, pong: Heartbeat) -> None:
-        """Match a PONG of the other side."""
         self.has_answered = True
         ping = next((ping for ping in self.open if _fits(ping, pong)), None)
         if ping is not None:
@@ -102,7 +99,7 @@ class Direction:
             self._evaluate_pong(self.unmatched.popleft(), ordinal)
 
     def _evaluate_pong(self, pong: Heartbeat, ordinal: int) -> None:
-        """Report a PONG without PING; it is a wrong answer to the oldest open PING, if there is one."""
+        """Report a PONG without PING: a wrong answer to the oldest open PING, if there is one."""
         if self.overflowed:
             return
         id_ = "ZMTP31-PING-08"
@@ -113,7 +110,7 @@ class Direction:
         self._note(id_, 1 - self.asker, pong, ordinal)
 
     def evaluate_crowd(self, time: int, ordinal: int) -> None:
-        """Report too many waiting PINGs since the last answered one; the answering side was read up to `time`."""
+        """Report too many PINGs since the last answered one; the answering side was read up to `time`."""
         if len(self.open) <= OPEN_PINGS or self.is_crowd_noted:
             return
         waiting = [ping for ping in self.open if ping.start > self.answered and time - ping.arrival.time > SECOND]
@@ -122,7 +119,7 @@ class Direction:
             self._note("ZMTP31-PING-09", self.asker, waiting[OPEN_PINGS], ordinal, self._severity())
 
     def evaluate_oldest(self, time: int, ordinal: int) -> None:
-        """Report a PING without an answer when the connection was closed at `time`."""
+        """Report an unanswered PING when the connection was closed at `time`."""
         if not self.open or time - self.open[0].arrival.time <= SECOND:
             return
         ping = self.open[0]
@@ -133,7 +130,7 @@ class Direction:
             self._note("ZMTP31-PING-04", self.asker, ping, ordinal, self._severity())
 
     def _severity(self) -> str | None:
-        """Return the severity: libzmq 4.0 and 4.1 use 3.0 and do not know PING."""
+        """libzmq 4.0 and 4.1 use 3.0 and do not know PING."""
         return "note" if self.view.version == "3.0" and not self.has_answered else None
 
     def _note(self, id_: str, side: int, heartbeat: Heartbeat, ordinal: int, severity: str | None = None) -> None:
@@ -142,18 +139,14 @@ class Direction:
 
 
 class Heartbeats:
-    """Heartbeats of one connection."""
-
     over = False
-    """Whether octets may be missing; nothing is evaluated any more."""
+    """Octets may be missing; nothing is evaluated any more."""
 
     def __init__(self, view: ConnectionView) -> None:
         self.directions = Direction(view, 0), Direction(view, 1)
         self.last: list[Arrival | None] = [None, None]
-        """Last heartbeat of each side."""
 
     def drain(self) -> list[Note]:
-        """Return new notes and forget them."""
         notes = [note for direction in self.directions for note in direction.notes]
         for direction in self.directions:
             direction.notes.clear()
@@ -178,7 +171,6 @@ class Heartbeats:
             others.pong(heartbeat)
 
     def give_up(self) -> None:
-        """Stop evaluating."""
         self.over = True
         for direction in self.directions:
             direction.open.clear()
@@ -187,7 +179,7 @@ class Heartbeats:
     def end(self, arrival: Arrival, closed: bool) -> None:
         """Evaluate the end of a completely captured connection.
 
-        If `closed`, `arrival` is the first FIN or RST; otherwise the capture ends with `arrival`.
+        If `closed`, `arrival` is the first FIN or RST; otherwise the capture ends with it.
         """
         for direction in self.directions:
             if closed:

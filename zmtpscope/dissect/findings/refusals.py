@@ -1,8 +1,8 @@
 """Explain an ERROR in the handshake: the refused credentials, the reason, and the remedy (27/ZAP Reply; wire.md 7.3,
 8).
 
-The reason that libzmq sends is the ZAP status. Only 400 means that the handler refused the peer, for its credentials or
-its address; with 300 and 500 they were not checked.
+libzmq sends the ZAP status. Only 400 means that the handler refused the peer, for its credentials or its address; with
+300 and 500 they were not checked.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 REFUSED = "400"
-"""Status for a refused peer."""
 
 NOT_JUDGED = {
     "300": (
@@ -22,14 +21,13 @@ NOT_JUDGED = {
         "the fault is on that side, not at the client: see the log of its ZAP handler",
     ),
 }
-"""Meaning and remedy of statuses that do not reject the peer itself."""
+"""Statuses that do not reject the peer itself, with meaning and remedy."""
 
 OTHER_HINT = "see the log of the side that sent ERROR"
 
 
 class Refusing(NamedTuple):
-    """Refusal of a peer by a mechanism: the finding, the name of the credentials until more is known, and the
-    remedy."""
+    """The finding, the name of the credentials until more is known, and the remedy."""
 
     id: str
     subject: str
@@ -55,11 +53,11 @@ REFUSING = {
         "GSSAPI-02", "the principal of the peer", "check the principal, and which ones the server's ZAP handler accepts"
     ),
 }
-"""By mechanism. An ERROR of an unknown or uncaptured mechanism is written as a command without explanation."""
+"""By mechanism. An ERROR of any other, or without a captured mechanism, is not explained."""
 
 
 def explain(refusing: Refusing, reason: str | None, subject: str | None) -> tuple[str, str]:
-    """Return the refusal and its reason as part of a sentence, and the remedy. `subject` names the credentials."""
+    """Return refusal and reason as part of a sentence, and the remedy. `subject` names the credentials."""
     who = subject or refusing.subject
     if reason == REFUSED:
         return f"{reason}, {who} was refused", refusing.hint

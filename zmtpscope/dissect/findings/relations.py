@@ -1,8 +1,4 @@
-"""Findings that compare the two sides of a connection, in capture order.
-
-Heartbeats (`heartbeats.py`) and the end (`closing.py`) have their own modules. Facts for other connections are reported
-by `reports.py`. conformance.md defines conditions and severities.
-"""
+"""Findings that compare the two sides of a connection, in capture order; conformance.md defines them."""
 
 from __future__ import annotations
 
@@ -27,24 +23,23 @@ from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.socket_types import may_meet
 
 FROM_THE_CLIENT = ("ZMTP3X-CMD-12", "CURVE-16")
-"""Findings about an ERROR that only the server may send; such an ERROR refuses no peer."""
+"""An ERROR that only the server may send refuses no peer."""
 
 NO_LIMIT = 1 << 62
-"""Later than any time."""
 
 Rows = tuple[list[int], list[int]]
 """Rows of a block with octets of side 0 and of side 1."""
 
 
 class Relations:
-    """Findings about the relation of both sides.
+    """Findings that compare both sides.
 
-    Call `add` for events in any order, `evaluate` after each block, then `drain` for the notes.
+    Call `add` for events in any order, `evaluate` after each block, then `drain`.
     """
 
     is_refusal_noted = False
     awaiting = is_silence_due = False
-    """Whether a side has a READY without later octets, and whether a side should send nothing more."""
+    """A side has a READY without later octets; a side should send nothing more."""
 
     def __init__(self, view: ConnectionView) -> None:
         self.view = view
@@ -52,14 +47,13 @@ class Relations:
         self.reports = Reports(view)
         self._notes: list[Note] = []
         self.heartbeats: Heartbeats | None = None
-        """Set by the first heartbeat."""
+        """From the first heartbeat on."""
         self.times_to_live = TimesToLive(view)
         self.timed_events: list[TimedEvent] = []
         self.faults: list[Fault | None] = [None, None]
         """Last error of each side."""
 
     def add(self, side: int, event: Greeting | Command, read: UnitRead) -> None:
-        """Add a greeting or command read on `side`."""
         timed = TimedEvent(read.decided, side, event, read.is_certain)
         self.timed_events.append(timed)
         name = event.fields.get("name")
@@ -93,7 +87,7 @@ class Relations:
             self.faults[side] = Fault(arrival, finding, reference)
 
     def evaluate(self, block: BlockView | None = None, rows: Rows = ([], [])) -> None:
-        """Evaluate the added events in capture order; `rows` are the rows of the block with octets of either side."""
+        """Evaluate the added events in capture order; `rows` are the block's rows with octets of either side."""
         if self.awaiting and block is not None:
             self._look_behind_ready(block, rows)
         if self.timed_events:
@@ -109,7 +103,7 @@ class Relations:
         return self.times_to_live.until(side) or (NO_LIMIT if self.sides[side].awaited is not None else 0)
 
     def note_next_octets(self, side: int, arrival: Arrival) -> None:
-        """Record the first octets of a side after its READY or PING."""
+        """Record the first octets after a READY or PING."""
         state = self.sides[side]
         if state.awaited is not None:
             state.behind_ready, state.awaited = arrival, None
@@ -235,7 +229,6 @@ class Relations:
             self._refusal(timed)
 
     def _refusal(self, timed: TimedEvent) -> None:
-        """Report the refused peer and the reason."""
         event, refusing = timed.event, REFUSING.get(timed.event.regime.mechanism or "")
         if refusing is None:
             return
@@ -248,7 +241,7 @@ class Relations:
     # -- sides that continue -------------------------------------------------------------------------------------------
 
     def _must_be_silent(self, number: int, id_: str, timed: TimedEvent, reason: str) -> None:
-        """Note that this side must be silent from `timed` on."""
+        """From `timed` on, this side must be silent."""
         side = self.sides[number]
         if side.must_be_silent is None:
             self.is_silence_due = True
@@ -284,7 +277,7 @@ class Relations:
         self.heartbeats.feed(timed, self.view.is_whole_until(timed.arrival.ordinal))
 
     def end(self, arrival: Arrival, whole: bool) -> None:
-        """Evaluate the end of the connection or capture; `whole`: every octet was captured."""
+        """`whole`: every octet was captured."""
         tcp = self.view.tcp
         first = tcp.closing if tcp.has_ended else None
         at = arrival if first is None else first[0]._replace(ordinal=arrival.ordinal)

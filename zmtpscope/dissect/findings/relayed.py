@@ -1,7 +1,7 @@
 """Findings about connections without ZMTP that concern ZeroMQ: proxy refusals, WebSockets without ZWS, and TLS.
 
 SOCKS and HTTP CONNECT carry any protocol. A refusal is reported only if the proxy passes on ZMTP of the same client, or
-if the client retries as fast as ZeroMQ clients do.
+if the client retries as fast as ZeroMQ does.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from zmtpscope.words import host_port
 from zmtpscope.zmtp.reader import Finding
 
 MAX_REMEMBERED = 4096
-"""Maximum number of entries per kind. When full, the one unused for longest is forgotten."""
+"""Entries per kind. When full, the one unused for longest is forgotten."""
 MIN_ASKED = 3
 FASTEST = SECOND
-"""A client with at least this many requests, on average at most this far apart, retries like a ZeroMQ client."""
+"""A client whose requests are at most this far apart on average retries as a ZeroMQ client does."""
 
 Key = tuple[str, str, int, str]
-"""Client address, proxy address and port, and target."""
+"""Client address, proxy address and port, target."""
 
 
 @dataclass(slots=True)
@@ -38,13 +38,13 @@ class Asked:
 
     @property
     def is_fast(self) -> bool:
-        """Whether the client retries as fast as ZeroMQ clients do."""
+        """As fast as ZeroMQ clients retry."""
         span = self.last.connection.start.time - self.first.connection.start.time
         return self.count >= MIN_ASKED and 0 <= span <= FASTEST * (self.count - 1)
 
 
 class Refusals:
-    """Proxy refusals of a run. Call `evaluate` for each finished connection, then `finish` for the notes."""
+    """Proxy refusals of a run. Call `evaluate` for each finished connection, then `finish`."""
 
     def __init__(self) -> None:
         self.refused: OrderedDict[Key, Asked] = OrderedDict()
@@ -52,7 +52,7 @@ class Refusals:
         """Last ZMTP connection of each client and proxy."""
 
     def evaluate(self, relayed: Relayed) -> None:
-        """Add a connection that asked a proxy for a target: a refusal, or ZMTP through the proxy."""
+        """Add a refusal, or ZMTP through the proxy."""
         client, proxy, port = _ends(relayed)
         if relayed.refusal is None:
             self.granted[client, proxy, port] = relayed
@@ -81,18 +81,15 @@ class Refusals:
 
 
 class OthersAtEndpoints:
-    """Connections without ZMTP to endpoints that use ZMTP in other connections.
-
-    Call `evaluate` for each connection, then `finish`. `endpoints` are the endpoints with ZMTP.
-    """
+    """Connections without ZMTP to `endpoints`, which use ZMTP in other connections. Call `evaluate` for each, then
+    `finish`."""
 
     def __init__(self, endpoints: Set[Endpoint]) -> None:
         self.opened: OrderedDict[tuple[str, str, int, str], tuple[WithoutZmtp, WithoutZmtp, int]] = OrderedDict()
-        """First connection, last connection and count, by client address, endpoint and finding."""
+        """First, last and count, by client address, endpoint and finding."""
         self.endpoints = endpoints
 
     def evaluate(self, opened: WithoutZmtp) -> None:
-        """Add a connection without ZMTP, by client, endpoint and finding."""
         key = (*_ends(opened), opened.finding)
         first, last, count = self.opened.get(key, (opened, opened, 0))
         self.opened[key] = min(first, opened, key=_began), max(last, opened, key=_began), count + 1
@@ -123,7 +120,6 @@ def _ends(relayed: Relayed | WithoutZmtp) -> tuple[str, str, int]:
 
 
 def _stream(relayed: Relayed | WithoutZmtp) -> Stream:
-    """Return the stream identity of the client's side."""
     stream = relayed.connection.stream
     if relayed.client == 0:
         return stream._replace(side=0)

@@ -1,4 +1,4 @@
-"""Facts that one connection reports for comparison with others; `endpoints.py` evaluates them."""
+"""Facts that one connection reports for comparison with others by `endpoints.py`."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from zmtpscope.zmtp.socket_types import LARGEST_IDENTITY
 
 
 class Reports:
-    """Facts of one connection, limited to facts that missing octets cannot disprove."""
+    """Only facts that missing octets cannot disprove."""
 
     origin: Origin | None = None
-    """Origin for other connections, set with the first fact."""
+    """Set with the first fact."""
 
     def __init__(self, view: ConnectionView) -> None:
         self.view = view
         self._facts: list[Said] = []
 
     def drain(self) -> list[Said]:
-        """Return new facts and forget them."""
         facts, self._facts = self._facts, []
         return facts
 
     def report(self, kind: str, timed: TimedEvent, value: Any = None) -> None:
-        """Report a unit that may matter to other connections; `kind` and `value` are those of `Said`."""
+        """Report a unit that may matter to other connections, as a `Said`."""
         if self.view.is_whole_until(timed.arrival.ordinal):
             self._put(kind, timed.arrival, timed, value)
 
@@ -40,8 +39,8 @@ class Reports:
         self._facts.append(Said(arrival, self.origin, kind, unit, value))
 
     def served(self, timed: TimedEvent, other: TimedEvent) -> None:
-        """Report the peer of a ROUTER with an identity, or of a PAIR, once both types are known; `timed` is the later
-        one."""
+        """Report the peer of a ROUTER with an identity, or of a PAIR, once both types are known; `timed` is the
+        later one."""
         listener = self.view.listener
         if listener is None:
             return

@@ -1,8 +1,8 @@
 """Match requests and replies on one connection (conformance.md, wire.md 10.1).
 
 A REQ waits for the reply to each request (REQREP-02), and each message of a REP is the reply to a request, with its
-envelope (REQREP-04). Usually requests and replies alternate, or replies arrive in the order of requests. Then whole
-columns are compared; message by message only if they differ.
+envelope (REQREP-04). Usually requests and replies alternate, or replies arrive in the order of requests: then whole
+columns are compared, and message by message only if they differ.
 
 Messages may be captured out of order by up to a second, and a late packet delays its side. A suspected error therefore
 waits for the next message of the other side without a gap before it, or for the end of a completely captured
@@ -28,25 +28,24 @@ from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.socket_types import PEERS
 
 MAX_OPEN = 4096
-"""Maximum number of open requests per connection; with more, replies are no longer checked."""
+"""Open requests per connection; with more, replies are no longer checked."""
 MAX_WAITING = 64
-"""Maximum number of pending findings of each kind; no more are created then."""
+"""Pending findings of each kind; no more are created."""
 
 NEVER = sys.maxsize
-"""Larger than the ordinal of any segment."""
+"""Larger than any ordinal."""
 
 ASKERS = frozenset({"REQ", "DEALER"})
 
 NEITHER = frozenset(PEERS) - ASKERS - {"REP", "ROUTER"}
-"""Socket types that send neither requests nor replies."""
+"""Send neither requests nor replies."""
 
 Runs = tuple[list[MessageTable], list[MessageTable]]
-"""Message runs of side 0 and side 1."""
+"""Of side 0 and side 1."""
 
 
 class Sent(NamedTuple):
-    """Messages of one side in a block, as columns in decision order: message i is row `rows[i]` of the run
-    `runs[i]`."""
+    """Messages of one side in a block, in decision order: message i is row `rows[i]` of the run `runs[i]`."""
 
     runs: Int64
     rows: Int64
@@ -57,11 +56,10 @@ class Sent(NamedTuple):
     envelopes: Int64
 
     def some(self, which: NDArray[np.bool_] | Int64) -> Sent:
-        """Return the selected messages."""
         return Sent(*[column[which] for column in self])
 
     def delimited(self) -> Sent:
-        """Return the messages with a delimiter. Messages without one are router probes, or dropped by a REP."""
+        """Messages without a delimiter are router probes, or dropped by a REP."""
         has_delimiter = self.envelopes != NO_DELIMITER
         return self if has_delimiter.all() else self.some(has_delimiter)
 
@@ -78,14 +76,14 @@ class Waiting(NamedTuple):
 
 
 class Requests:
-    """Requests and replies of one connection. Call `evaluate` for the messages of each block, and `end` at the end."""
+    """Requests and replies of one connection. Call `evaluate` for each block, then `end`."""
 
     is_over = False
-    """Whether octets are missing or too many requests are open: nothing is reported any more."""
+    """Octets are missing or too many requests are open: nothing is reported any more."""
     is_answered = True
-    """Whether every request read so far has a reply."""
+    """Every request so far has a reply."""
     last_packet = 0
-    """Packet with the end of the last request."""
+    """With the end of the last request."""
 
     asker: int | None = None
     """The requesting side, once known."""
@@ -94,13 +92,13 @@ class Requests:
 
     def __init__(self) -> None:
         self.early: list[Waiting] = []
-        """Requests sent before the reply to the previous one."""
+        """Requests before the reply to the previous one."""
         self.unasked: list[Waiting] = []
         """Replies that match no request."""
         self.open = NONE
         """Envelopes of open requests, oldest first."""
         self.passed_over: Counter[int] = Counter()
-        """Envelopes of requests skipped by a reply to a later request."""
+        """Envelopes of requests skipped by a reply to a later one."""
         self.undelimited = 0
         """Unanswered requests without a delimiter, which a REP should drop (REQREP-01, -05)."""
 
@@ -112,17 +110,16 @@ class Requests:
         return not is_other and self.open.tolist() == [EMPTY] * is_open
 
     def resume(self, asker: int, types: tuple[str | None, str | None], is_answered: bool, last_packet: int) -> None:
-        """Continue after requests and replies that alternated in the fast path.
+        """Continue after the fast path, where requests and replies alternated.
 
-        `asker` is the requesting side; `types` are the socket types of requester and replier. The last request ends in
-        the packet `last_packet`.
+        `types` are the socket types of requester and replier. The last request ends in `last_packet`.
         """
         self.asker, (self.asker_type, self.replier_type) = asker, types
         self.is_answered, self.last_packet = is_answered, last_packet
         self.open = np.full(int(not is_answered and self.replier_type == "REP"), EMPTY)
 
     def evaluate(self, written: Runs) -> list[Note]:
-        """Evaluate the messages of both sides in a block and return notes."""
+        """Return notes about the messages of a block."""
         if self.is_over or not self._knows_types(written):
             return []
         asker = self.asker or 0
@@ -159,7 +156,6 @@ class Requests:
         return self.asker is not None and not self.is_over
 
     def _give_up(self) -> None:
-        """Stop reporting, and release memory."""
         self.is_over = True
         self.early, self.unasked, self.open, self.passed_over = [], [], NONE, Counter()
 
@@ -177,7 +173,7 @@ class Requests:
     # -- requests before a reply ---------------------------------------------------------------------------------------
 
     def _look_for_early(self, side: int, runs: list[MessageTable], asked: Sent, answered: Sent) -> list[Note]:
-        """Check REQREP-02. A request in the packet with the end of the previous one cannot follow its reply."""
+        """REQREP-02. A request in the packet with the end of the previous one cannot follow its reply."""
         replies, next_reply = answered.orders.searchsorted(asked.orders), 0
         is_early = np.diff(replies, prepend=0) == 0
         is_early[:1] &= not self.is_answered
@@ -200,7 +196,7 @@ class Requests:
         return sorted(notes, key=_place)
 
     def _decide_early(self, answered: Sent, reply: int) -> list[Note]:
-        """Decide on waiting early requests, given the next reply."""
+        """Decide on early requests, given the next reply."""
         waiting, self.early = self.early, []
         order, time = int(answered.orders[reply]), int(answered.times[reply])
         return [each.note._replace(decided=order) for each in waiting if time - each.note.at.time > SECOND]
@@ -208,7 +204,7 @@ class Requests:
     # -- replies without a request -------------------------------------------------------------------------------------
 
     def _match(self, asker: int, runs: list[MessageTable], asked: Sent, answered: Sent) -> list[Note]:
-        """Check REQREP-04."""
+        """REQREP-04."""
         if not self.unasked and self._match_in_order(asked, answered):
             return []
         waiting = deque(self.open.tolist())
@@ -237,7 +233,7 @@ class Requests:
         return notes
 
     def _match_in_order(self, asked: Sent, answered: Sent) -> bool:
-        """Match replies with the oldest open requests, in order; return whether all of them match."""
+        """Match replies with the oldest open requests; return whether all match."""
         requests = asked.delimited()
         undelimited, asked = len(asked.orders) - len(requests.orders), requests
         envelopes_open = np.concatenate((self.open, asked.envelopes)) if len(self.open) else asked.envelopes
@@ -255,9 +251,9 @@ class Requests:
         return True
 
     def _find(self, waiting: deque[int], envelope: int) -> bool:
-        """Remove the request with this envelope (any, if the reply has none), and return whether there was one.
+        """Remove the request with this envelope (any, if the reply has none); return whether there was one.
 
-        A REP replies in the order of requests, so the skipped ones will hardly get a reply.
+        A REP replies in order, so skipped requests will hardly get a reply.
         """
         if envelope == NO_DELIMITER and waiting:
             waiting.popleft()

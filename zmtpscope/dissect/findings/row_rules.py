@@ -18,8 +18,7 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS, REQUEST_ID_SIZE, SINGLE_PART
 
 
 class RowRule(NamedTuple):
-    """A rule: messages whose indices `broken` returns raise finding `id`; `peer` limits it to that receiving socket
-    type."""
+    """Messages whose indices `broken` returns raise finding `id`; `peer` limits it to that receiving socket type."""
 
     id: str
     broken: Callable[[MessageTable], Int64]
@@ -27,7 +26,7 @@ class RowRule(NamedTuple):
 
 
 def _plain(run: MessageTable) -> Int64:
-    """Return indices of complete messages of kind data."""
+    """Complete messages of kind data."""
     return np.flatnonzero(((run.flags[run.first] & SPECIAL) == 0) & run.complete)
 
 
@@ -38,7 +37,7 @@ def _multipart(run: MessageTable) -> Int64:
 
 
 def _without_delimiter(run: MessageTable) -> Int64:
-    """Return messages without an empty frame before the last frame."""
+    """No empty frame before the last one."""
     plain = _plain(run)
     empty = np.concatenate(([0], np.cumsum((run.sizes == 0) & ((run.flags & MORE) != 0))))
     without: Int64 = plain[empty[run.last[plain]] == empty[run.first[plain]]]
@@ -46,7 +45,7 @@ def _without_delimiter(run: MessageTable) -> Int64:
 
 
 def _does_not_begin_with_delimiter(run: MessageTable) -> Int64:
-    """Return messages that start neither with an empty frame nor with a request id and an empty frame.
+    """Neither an empty frame nor a request id and an empty frame at the start.
 
     A single empty frame is a probe.
     """
@@ -71,20 +70,19 @@ ROW_RULES: dict[str, tuple[RowRule, ...]] = {
 
 
 JUDGED_TYPES = frozenset(ROW_RULES) | PUBLISHERS | SUBSCRIBERS | {"RADIO"}
-"""Sender socket types with possible findings: by these rules, or by comparison with the other side."""
+"""Sender socket types with findings: by these rules, or by comparison with the other side."""
 
 
 def broken_rows(run: MessageTable) -> list[tuple[str, Int64]]:
-    """Return the finding id and the breaking messages for every rule of the sender's socket type.
+    """Return finding ids and messages of every broken rule.
 
-    After lost octets nothing is evaluated, because the first row may be the rest of a message.
+    Nothing after lost octets: the first row may be the rest of a message.
     """
     rules = ROW_RULES.get(run.socket_type or "", ()) if run.sender.confidence == "proven" else ()
     return [(rule.id, rule.broken(run)) for rule in rules if rule.peer is None or rule.peer == run.peer_socket_type]
 
 
 def note_on(run: MessageTable, row: int, side: int, finding_id: str) -> Note:
-    """Return a note about a message of a run."""
     first, last = int(run.first[row]), int(run.last[row])
     start = int(run.offsets[first])
     length = int(run.bodies[last] + run.sizes[last]) - start

@@ -1,5 +1,3 @@
-"""State of one side of a connection, for findings that compare both sides."""
-
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -10,7 +8,7 @@ from zmtpscope.zmtp.reader import Finding
 
 
 class MustBeSilent(NamedTuple):
-    """A side must close: the finding if it sends more, the ordinal and time since when, and the reason."""
+    """The finding if the side sends more, since when (ordinal and time), and the reason."""
 
     id: str
     ordinal: int
@@ -19,7 +17,7 @@ class MustBeSilent(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """An error in the octets of a side: its time, its finding, and the reference of the record."""
+    """Time, finding and record reference of an error of a side."""
 
     arrival: Arrival
     finding: Finding
@@ -27,7 +25,7 @@ class Fault(NamedTuple):
 
 
 class SideState:
-    """State of one side so far."""
+    """One side so far, for findings that compare both."""
 
     greeting: TimedEvent | None = None
     step: TimedEvent | None = None
@@ -35,9 +33,9 @@ class SideState:
     refused: int | None = None
     """Ordinal of the first ERROR."""
     subject: str | None = None
-    """Credentials of the side, as the subject of a sentence."""
+    """The side's credentials, as the subject of a sentence."""
     awaited: int | None = None
-    """Ordinal of the first NULL READY, while no octet after it has been read."""
+    """Ordinal of the first NULL READY, until octets follow it."""
     behind_ready: Arrival | None = None
     """First segment with octets after that READY."""
     must_be_silent: MustBeSilent | None = None
@@ -45,7 +43,7 @@ class SideState:
     type_event: TimedEvent | None = None
 
     def early_traffic(self, version: str | None) -> Arrival | None:
-        """Return the segment with traffic sent directly after READY in 3.1, if any; ERROR is not traffic."""
+        """Return the segment with traffic directly after READY in 3.1, if any; ERROR is not traffic."""
         if self.step is None or self.step.event.fields["name"] != "READY" or version != "3.1":
             return None
         return self.behind_ready

@@ -1,5 +1,3 @@
-"""Greetings and commands with their times, for findings about both sides."""
-
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -18,19 +16,19 @@ class TimedEvent(NamedTuple):
     side: int
     event: Greeting | Command
     certain: bool
-    """Whether the stream was read without a break up to here."""
+    """The stream was read without a break up to here."""
 
     @property
     def source(self) -> int:
-        """Return the source (0 or 1) that its offsets refer to."""
+        """That its offsets refer to."""
         return self.event.regime.source
 
     @property
     def record(self) -> str:
-        """Return the record type of the event."""
+        """The type of its record."""
         return type(self.event).__name__.lower()
 
 
 def order(timed: TimedEvent) -> tuple[int, int, int]:
-    """Return the sort key for capture order."""
+    """In capture order."""
     return timed.arrival.ordinal, timed.side, timed.event.start

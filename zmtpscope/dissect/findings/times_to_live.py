@@ -1,7 +1,7 @@
 """Sides that are silent for longer than they announced (conformance.md, ZMTP31-PING-06).
 
-A PING announces a time to live: if nothing follows within it, the other side should close. The first traffic of any
-kind counts; libzmq also stops its clock there. One more second is allowed for a close in flight.
+If nothing follows a PING within its time to live, the other side should close. Any traffic counts: libzmq also stops
+its clock there. One more second is allowed for a close in flight.
 """
 
 from __future__ import annotations
@@ -21,23 +21,21 @@ MILLISECOND = 1_000_000
 
 
 class Announced(NamedTuple):
-    """A PING with a time to live and no later octets yet."""
+    """A PING with a time to live, until octets follow."""
 
     arrival: Arrival
     start: int
     length: int
     source: int
     ttl: int
-    """The time to live in nanoseconds."""
+    """In nanoseconds."""
 
 
 class TimesToLive:
-    """Times to live announced by both sides of one connection."""
-
     def __init__(self, view: ConnectionView) -> None:
         self.view = view
         self.awaited: tuple[list[Announced], list[Announced]] = ([], [])
-        """For each side, PINGs after which no octets have arrived yet."""
+        """By side, PINGs without later octets."""
         self.notes: list[Note] = []
 
     def announce(self, ping: TimedEvent, behind: Arrival | None) -> None:
@@ -53,8 +51,7 @@ class TimesToLive:
                 self._evaluate(ping.side, announced, behind)
 
     def look_behind(self, block: BlockView, rows: tuple[list[int], list[int]]) -> None:
-        """Find the first octets after each waiting PING; `rows` are the rows of the block with octets of either
-        side."""
+        """Find the first octets after each PING; `rows` are the block's rows with octets of either side."""
         for side, (own, awaited) in enumerate(zip(rows, self.awaited, strict=True)):
             for announced in awaited[:]:
                 first = next((row for row in own if block.ordinals[row] > announced.arrival.ordinal), None)
@@ -67,18 +64,17 @@ class TimesToLive:
         return min((each.arrival.time + each.ttl + SECOND for each in self.awaited[side]), default=0)
 
     def note_next_octets(self, side: int, arrival: Arrival) -> None:
-        """Evaluate the waiting PINGs of a side, given the first octets after them."""
+        """Evaluate the PINGs of a side, given the first octets after them."""
         while self.awaited[side]:
             self._evaluate(side, self.awaited[side].pop(0), arrival)
 
     def end(self, closing: Arrival) -> None:
-        """Evaluate the end of a completely captured connection; `closing` is the first FIN or RST."""
+        """`closing` is the first FIN or RST of a completely captured connection."""
         for side, awaited in enumerate(self.awaited):
             for announced in awaited if self.view.tcp.ended(side) else ():
                 self._evaluate_silence(side, announced, closing)
 
     def drain(self) -> list[Note]:
-        """Return new notes and forget them."""
         notes, self.notes = self.notes, []
         return notes
 

@@ -1,9 +1,8 @@
-"""Find messages without a matching subscription or group membership of the receiver.
+"""Find messages that match no subscription or group of the receiver (conformance.md, ZMTP-SUB-05 and ZMTP31-GROUP-06).
 
-See conformance.md, ZMTP-SUB-05 and ZMTP31-GROUP-06. Messages in flight are no such messages: a second is allowed
-after a cancel, and for a subscription that was captured late. A late packet delays its side, so a message waits until
-the subscribing side was read for a second longer without a gap, or until the connection ends. ZMTP 1.0 is skipped: its
-subscribers filter, and its sides do not announce their types.
+Messages may be in flight: a second is allowed after a cancel, and for a subscription that was captured late. A late
+packet delays its side, so a message waits until the subscribing side was read for a second longer without a gap, or
+until the connection ends. ZMTP 1.0 is skipped: its subscribers filter, and its sides do not announce their types.
 """
 
 from __future__ import annotations
@@ -21,16 +20,14 @@ from zmtpscope.records import SECOND
 from zmtpscope.zmtp.socket_types import may_meet
 
 MAX_WAITING = 64
-"""Maximum number of waiting messages; later ones are not counted."""
+"""Waiting messages; later ones are not counted."""
 MAX_CANCELLED = 64
-"""Maximum number of cancels to remember. With more within a second, messages of that time are not checked."""
+"""Cancels to remember. With more within a second, messages of that time are not checked."""
 HEAD = 256
-"""Number of leading octets of a message, and of a topic or group, to compare."""
+"""Octets of a message, topic or group to compare."""
 
 
 class Waiting(NamedTuple):
-    """A message without a match, and its first octets."""
-
     note: Note
     head: bytes
 
@@ -43,20 +40,20 @@ class Cancelled(NamedTuple):
 
 
 class Unsubscribed:
-    """Messages sent to one side of a connection without a match."""
+    """Messages to one side that match nothing."""
 
     unsure_until = 0
-    """Time until which forgotten cancels may explain messages."""
+    """Until this time, forgotten cancels may explain messages."""
 
     def __init__(self, view: ConnectionView, *, are_groups: bool) -> None:
         self.view = view
         self.are_groups = are_groups
-        """Whether messages are sent to groups."""
+        """Messages are sent to groups."""
         self.waiting: list[Waiting] = []
         self.cancelled: list[Cancelled] = []
 
     def feed(self, steps: Iterable[Change | Unmatched]) -> list[Note]:
-        """Process changes and unmatched messages in order, and return notes."""
+        """Process changes and unmatched messages in order; return notes."""
         notes: list[Note] = []
         for step in steps:
             if isinstance(step, Unmatched):
@@ -74,7 +71,7 @@ class Unsubscribed:
         return [each.note._replace(decided=ordinal) for each in ended]
 
     def _change(self, change: Change) -> list[Note]:
-        """Apply a subscription, join or cancel, and return notes about messages more than a second older."""
+        """Apply a subscription, join or cancel; return notes about messages more than a second older."""
         name, late = change.topic, []
         if self.waiting:
             late = [each for each in self.waiting if change.time - each.note.at.time > SECOND]
@@ -90,7 +87,6 @@ class Unsubscribed:
         return [each.note._replace(decided=change.ordinal) for each in late]
 
     def _take(self, run: MessageTable, rows: Int64) -> None:
-        """Remember messages without a match."""
         if run.sender.confidence != "proven" or not may_meet(run.socket_type or "", run.peer_socket_type or ""):
             return
         id_ = "ZMTP31-GROUP-06" if self.are_groups else "ZMTP-SUB-05"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ConnectionView:
-    """A connection so far: the TCP connection, its two streams, and the decryption session if keys were given."""
+    """A connection so far, with the decryption session if keys were given."""
 
     def __init__(
         self,
@@ -34,12 +34,10 @@ class ConnectionView:
 
     @property
     def version(self) -> str | None:
-        """The agreed version, or None."""
         return self.negotiation.version
 
     @property
     def is_websocket(self) -> bool:
-        """Whether the sides have agreed on ZWS."""
         return self.version == VERSION_ZWS
 
     @property
@@ -54,7 +52,7 @@ class ConnectionView:
 
     @property
     def zmtp_since(self) -> int | None:
-        """Ordinal of the segment that proved that the connection is ZMTP, or None."""
+        """Ordinal of the segment that proved ZMTP."""
         if self.negotiation.forced is not None:
             return self.tcp.start.ordinal
         one, other = self.streams
@@ -64,10 +62,8 @@ class ConnectionView:
         return min(ordinal for ordinal in known if ordinal is not None)
 
     def is_doubtful(self, side: int | None) -> bool:
-        """Whether ZMTP is only likely: the side sends 1.0 frames, which other protocols may resemble.
-
-        Neither the other side's signature nor the user confirms it.
-        """
+        """Whether ZMTP is only likely: the side sends 1.0 frames, which other protocols may resemble, and neither
+        the other side's signature nor the user confirms it."""
         decision = self.negotiation.decision
         if self.negotiation.forced is not None or (decision is not None and decision.confidence == "proven"):
             return False
@@ -109,7 +105,7 @@ class ConnectionView:
         )
 
     def is_read_whole(self) -> bool:
-        """Whether all captured octets of both sides were read."""
+        """All captured octets of both sides were read."""
         return all(
             stream.closed_since is None
             and not (stream.outputs.undissected > stream.passed or stream.outputs.unfinished)
@@ -123,7 +119,7 @@ class ConnectionView:
         return bool(ordinals) and ordinals[-1] > arrival.ordinal
 
     def is_acknowledged(self, side: int, stop: int | None) -> bool:
-        """Whether TCP acknowledged the octets of `side` before stream offset `stop`, or all of them if None."""
+        """Whether TCP acknowledged the octets of `side` before `stop`, None for all of them."""
         acknowledged, sent = self.tcp.tcp[1 - side].acknowledged, self.tcp.tcp[side]
         if acknowledged < 0:
             return False
@@ -131,5 +127,5 @@ class ConnectionView:
         return distance(acknowledged, sent.next) + sent.ended + behind >= 0  # the FIN takes a number, too
 
     def reference(self, timed: TimedEvent) -> str:
-        """Return the reference of the record of an event."""
+        """Of the event's record."""
         return reference(self.streams[0].stream, timed.side, timed.source, timed.event.start, timed.record)

@@ -11,12 +11,12 @@ from zmtpscope.dissect.records.notes import Note
 from zmtpscope.zmtp.reader import Finding
 
 MAX_REQUESTS = 4096
-"""Maximum number of open requests; the oldest is forgotten."""
+"""Open requests; the oldest is forgotten."""
 MAX_WRITTEN = 10
 
 
 class ZapMessage(NamedTuple):
-    """A request or reply of `side`, by its fields; its message is at offset `unit` of `source`."""
+    """A request or reply of `side`; its message is at offset `unit` of `source`."""
 
     arrival: Arrival
     side: int
@@ -27,22 +27,20 @@ class ZapMessage(NamedTuple):
 
 
 class ZapRequests:
-    """ZAP requests and replies of one connection."""
-
     def __init__(self) -> None:
         self._messages: list[ZapMessage] = []
-        """Messages of the current block."""
+        """Of the current block."""
         self.open: OrderedDict[tuple[int, str], None] = OrderedDict()
-        """Requesting side and request id of open requests."""
+        """Requesting side and request id."""
         self.unasked: list[ZapMessage] = []
         """Replies without a request."""
 
     def add(self, message: ZapMessage) -> None:
-        """Add a request or reply; call `evaluate` after the block."""
+        """Call `evaluate` after the block."""
         self._messages.append(message)
 
     def evaluate(self) -> None:
-        """Find replies without a request, in capture order. They are reported at the end, since the request may be
+        """Find replies without a request, in capture order. They are reported at the end, because the request may be
         missing."""
         if not self._messages:
             return
@@ -61,7 +59,7 @@ class ZapRequests:
                 self.unasked.append(message)
 
     def end(self, arrival: Arrival) -> Iterator[Note]:
-        """Yield notes about replies without a request; the connection has ended without gaps."""
+        """Yield notes; the connection has ended without gaps."""
         for message in self.unasked:
             detail = f'no request has the id "{message.fields["request_id"]}"'
             finding = Finding("ZAP-02", message.unit, message.length, None, detail)

@@ -1,8 +1,8 @@
 """ZRE across connections: nodes, pairs of connections between two nodes, and consistency (zre.md 7 and 9).
 
-Connections and beacons report facts in the order of their deciding packets. A check that waits for an event (an answer,
-the other connection) is evaluated with the first fact after its deadline, or at the end. Memory is bounded; the node
-unused for longest is forgotten.
+Facts arrive in the order of their deciding packets. A check that waits for an event (an answer, the other connection)
+is evaluated with the first fact after its deadline, or at the end. Memory is bounded; the node unused for longest is
+forgotten.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from zmtpscope.zmtp.reader import Finding
 
 MAX_NODES = 4096
 MAX_CONNECTIONS = 1024
-"""Maximum number of connections per node to remember."""
+"""Per node."""
 MAX_WAITING = 16_384
-"""Maximum number of deadlines; later checks are skipped."""
+"""Deadlines; later checks are skipped."""
 
 ONE_SIDED = 5 * SECOND
-"""Time (ns) within which a node should connect back (zre.md 9)."""
+"""Within this time (ns) a node should connect back (zre.md 9)."""
 SILENT = 30 * SECOND
-"""Time limit (ns) for answers to PING and for missing beacons (zre.md 7)."""
+"""Time limit (ns) for answers to PING and for the next beacon (zre.md 7)."""
 LONELY = 5 * SECOND
-"""Duration (ns) of beacons after which a node should have been connected to."""
+"""After beacons for this long (ns) a node should have been connected to."""
 
 NOWHERE: Endpoint = ("", 0)
 NEVER = Stamp(-1, 0)
@@ -51,7 +51,7 @@ class Sender:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """State of a node. `groups` is None if no HELLO of it was captured."""
+    """`groups` None: no HELLO was captured."""
 
     uuid: str
     name: str | None = None
@@ -59,31 +59,31 @@ class Node:
     mailboxes: set[Endpoint] = field(default_factory=set)
     groups: set[str] | None = None
     changes: dict[tuple[str, str, int], Change] = field(default_factory=dict)
-    """JOINs and LEAVEs of the last second: command, group, status."""
+    """JOINs and LEAVEs of the last second, by command, group and status."""
     left: dict[str, int] = field(default_factory=dict)
-    """Time of the last JOIN or LEAVE by group; a SHOUT within a second of it may be in flight."""
+    """Last JOIN or LEAVE by group; a SHOUT within a second of it may be in flight."""
     senders: list[Sender] = field(default_factory=list)
     senders_to: dict[Endpoint, list[Sender]] = field(default_factory=dict)
-    """The same connections without ended ones, by destination."""
+    """Open connections, by destination."""
     first_beacon: ZreBeacon | None = None
     last_beacon: ZreBeacon | None = None
     ports: list[int] = field(default_factory=list)
-    """The last ports in its beacons; adjacent entries differ."""
+    """In its beacons; adjacent entries differ."""
     address_written: bool = False
     watched: bool = False
-    """Whether a deadline for its next beacon is set."""
+    """A deadline for its next beacon is set."""
     gone: bool = False
-    """Whether it announced its end, or is presumed dead."""
+    """It announced its end, or is presumed dead."""
 
     @property
     def who(self) -> str:
-        """Name of the node, or the start of its UUID."""
+        """Its name, or the start of its UUID."""
         return self.name or self.uuid[:6]
 
 
 @dataclass(slots=True, order=True)
 class Deadline:
-    """A check at `time`, performed by `evaluate`. `number` orders equal times."""
+    """A check at `time`. `number` orders equal times."""
 
     time: int
     number: int
@@ -92,7 +92,7 @@ class Deadline:
 
 @dataclass(slots=True, eq=False)
 class Change:
-    """A JOIN or LEAVE of a node that should also be sent on its other connections."""
+    """A JOIN or LEAVE that should also be sent on the node's other connections."""
 
     command: str
     group: str
@@ -111,17 +111,17 @@ class Network:
         self.spoken_with = spoken_with
         """Server endpoints of ZMTP connections."""
         self.deadlines: list[Deadline] = []
-        """Deadlines, as a heap."""
+        """A heap."""
         self.pings: dict[Sender, list[ZreCommand]] = {}
-        """PINGs without PING-OK."""
+        """Without PING-OK."""
         self.now = self.waited = 0
         self.beacon_versions: dict[int, str] = {}
         self.versions_written = False
         self.notes: list[Note | ZrePair] = []
-        """Notes caused by the current fact."""
+        """Of the current fact."""
 
     def evaluate(self, fact: ZreCommand | ZreClose | ZreBeacon) -> list[Note | ZrePair]:
-        """Process a fact and return notes; facts arrive in capture order."""
+        """Return notes about a fact; facts arrive in capture order."""
         self._advance_clock(fact.arrival, fact.arrival.time)
         if isinstance(fact, ZreBeacon):
             self._beacon(fact)
@@ -132,7 +132,7 @@ class Network:
         return self._drain()
 
     def finish(self, end: Arrival) -> list[Note | ZrePair]:
-        """Evaluate the deadlines reached at the end of the capture, and return notes."""
+        """Evaluate the deadlines reached at the end of the capture."""
         self._advance_clock(end, end.time)
         for node in self.nodes.values():
             first, last = node.first_beacon, node.last_beacon
@@ -195,7 +195,7 @@ class Network:
             self._note_beacon("ZRE-BEACON-06", last, end, f"node {node.who}, {_place(last)}")
 
     def _other_version(self, beacon: ZreBeacon, version: int) -> None:
-        """Report once if nodes use both beacon versions."""
+        """Report once that nodes use both beacon versions."""
         if version not in (1, 3):
             return
         self.beacon_versions.setdefault(version, beacon.fields["uuid"])
@@ -256,7 +256,7 @@ class Network:
         return [self.nodes[owner]] if owner is not None and owner in self.nodes else []
 
     def _unpaired(self, node: Node) -> list[Node]:
-        """Return nodes that this node has connected to but is not paired with yet."""
+        """Return the nodes that this node has connected to without being paired."""
         servers = [each.side.server for each in node.senders if not (each.over or each.paired)]
         owners = [self.owners.get(server) for server in servers if server is not None]
         return [self.nodes[owner] for owner in dict.fromkeys(owners) if owner is not None and owner in self.nodes]
@@ -273,7 +273,7 @@ class Network:
             senders.remove(sender)
 
     def _pair(self, said: ZreCommand, one: Node, other: Node) -> None:
-        """Write the pair record of two nodes once both have sent HELLO to each other."""
+        """Write the pair record once both nodes have sent HELLO to each other."""
         ahead, back = self._connection(one, other), self._connection(other, one)
         if ahead is None or back is None or (ahead.paired and back.paired):
             return
@@ -337,7 +337,7 @@ class Network:
             node.changes[command, group, status] = change
 
     def _unseen(self, said: ZreCommand, node: Node, change: Change, end: Arrival) -> None:
-        """Report the connections without a JOIN or LEAVE, a second after it was sent on another one."""
+        """Report connections without a JOIN or LEAVE, a second after it was sent on another one."""
         del node.changes[change.command, change.group, change.status]
         for sender in change.missing:
             if not (sender.over or sender.lossy):
@@ -393,7 +393,7 @@ class Network:
         return node
 
     def _own(self, node: Node, mailbox: Endpoint) -> None:
-        """Register an endpoint on which the node listens."""
+        """The node listens at this endpoint."""
         if len(node.mailboxes) < MAX_CONNECTIONS:
             node.mailboxes.add(mailbox)
             self.owners[mailbox] = node.uuid
@@ -422,7 +422,7 @@ class Network:
 
 
 def mailbox_of(endpoint: str | None) -> Endpoint | None:
-    """Return address and port of `tcp://address:port`, or None for anything else."""
+    """Return address and port of `tcp://address:port`, otherwise None."""
     if endpoint is None or not endpoint.startswith("tcp://"):
         return None
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")

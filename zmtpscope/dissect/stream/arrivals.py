@@ -1,4 +1,4 @@
-"""The packets and times of the octets of a stream, kept until no longer needed."""
+"""The packets and times of a stream's octets, kept until no longer needed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zmtpscope.dissect.tcp.reassembly import Reassembler
 class BlockView:
     """Rows as streams read them: payload `data[starts[row]:stops[row]]`, delivered by the segment `ordinals[row]`.
 
-    `captured` is the block whose rows have positions in files, if these are wanted.
+    `captured` is the block if its positions in files are wanted.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class BlockView:
 
     @cached_property
     def places(self) -> Int64:
-        """Lengths, packets, file offsets, and octets of the packet before and after each row (five rows). The file
+        """Five rows: lengths, packets, file offsets, and octets of the packet before and after each row. The file
         offset is `NOWHERE` for a row that is not in the file unchanged."""
         places = np.zeros((5, len(self.stops)), np.int64)
         places[0], places[1], places[2] = self.stops, self.packets, NOWHERE
@@ -56,7 +56,6 @@ class BlockView:
         return places
 
     def octets(self, rows: list[int]) -> bytes:
-        """Return the payload octets of `rows`, joined."""
         data, starts, stops = self.data, self.starts, self.stops
         if len(rows) == 1:
             return data[starts[rows[0]] : stops[rows[0]]]
@@ -67,7 +66,7 @@ class BlockView:
         return Arrival(self.ordinals[row], self.packets[row], self.times[row])
 
     def row_of(self, ordinal: int) -> int | None:
-        """Return the first row that the segment with this ordinal delivered, or None."""
+        """Return the first row of the segment with this ordinal, or None."""
         if not self.ordinals or ordinal < self.ordinals[0]:  # usually of an earlier block
             return None
         return self.ordinals.index(ordinal) if ordinal in self.ordinals else None
@@ -76,7 +75,7 @@ class BlockView:
 class Arrivals:
     """Pieces of one stream in order. Piece i ends before stream offset `ends[i]`; the first begins at `begin`.
 
-    `end` is the offset after the last octet or hole. Nothing is decidable before the segment `settled`.
+    `end` follows the last octet or hole. Nothing is decidable before the segment `settled`.
     """
 
     __slots__ = ("_pieces", "_table", "begin", "end", "ends", "holes", "ordinals", "packets", "settled", "times")
@@ -89,13 +88,12 @@ class Arrivals:
         self.packets: list[int] = []
         self.times: list[int] = []
         self.holes: set[int] = set()
-        """Ends of the pieces that are holes."""
+        """Ends of pieces that are holes."""
         self._pieces: Pieces | None = None
         self._table: Int64 | None = None
         """The columns as a table, until they change: callers often look up many frames in turn."""
 
     def add(self, block: BlockView, rows: list[int]) -> None:
-        """Append these pieces of a block."""
         self._pieces = self._table = None
         starts, stops, end = block.starts, block.stops, self.end
         for row in rows:
@@ -107,22 +105,22 @@ class Arrivals:
         self.times.extend(map(block.times.__getitem__, rows))
 
     def rows(self) -> list[tuple[int, int, int, int]]:
-        """Return end, ordinal, packet and time of all pieces."""
+        """Return (end, ordinal, packet, time) of all pieces."""
         return list(zip(self.ends, self.ordinals, self.packets, self.times, strict=True))
 
     def resume(self, state: PlainState) -> None:
-        """Continue after the fast path, from this state, if octets have arrived there."""
+        """Continue after the fast path, if octets have arrived there."""
         if state.pieces:
             self._pieces = self._table = None
             self.begin, self.end = state.begin, state.tcp.octets
             self.ends, self.ordinals, self.packets, self.times = map(list, zip(*state.pieces, strict=True))
 
     def pass_by(self, octets: int) -> None:
-        """Skip octets that need no arrival, or that are replayed."""
+        """Skip octets that need no arrival, or are replayed."""
         self.end += octets
 
     def lose(self, octets: int, arrival: Arrival) -> None:
-        """Add a hole, with the segment that made it known as arrival."""
+        """Add a hole; the segment that made it known is its arrival."""
         end = self.end = self.end + octets
         if self.ends and self.ends[-1] >= end:
             return  # replayed
@@ -138,23 +136,23 @@ class Arrivals:
         self.end = 0
 
     def settle(self, ordinal: int) -> None:
-        """Decide nothing before the segment `ordinal` from now on."""
+        """From now on, decide nothing before the segment `ordinal`."""
         self.settled = ordinal
 
     def pieces(self) -> Pieces:
-        """Return a copy of the pieces, from which packets can be looked up later."""
+        """Return a copy, for looking up packets later."""
         if self._pieces is None:
             packets = [0 if end in self.holes else packet for end, packet in zip(self.ends, self.packets, strict=True)]
             self._pieces = Pieces(self.begin, list(self.ends), packets)
         return self._pieces
 
     def at(self, offset: int) -> Arrival:
-        """Return the segment that carried the octet at `offset`, or the nearest octet known."""
+        """Return the segment of the octet at `offset`, or of the nearest octet known."""
         piece = min(bisect_right(self.ends, offset), len(self.ends) - 1)
         return Arrival(self.ordinals[piece], self.packets[piece], self.times[piece])
 
     def piece_at(self, offset: int) -> range:
-        """Return the stream offsets of the piece with the octet at `offset`."""
+        """Return the stream offsets of the piece with this octet."""
         piece = min(bisect_right(self.ends, offset), len(self.ends) - 1)
         return range(self.ends[piece - 1] if piece else self.begin, self.ends[piece])
 
@@ -170,20 +168,20 @@ class Arrivals:
         return Arrival(self.ordinal_of(start, stop), first.packet, first.time)
 
     def pieces_between(self, start: int, stop: int) -> list[tuple[Arrival, int]]:
-        """Return (segment, end offset) of every piece with octets of `start..stop`."""
+        """Return (segment, end offset) of every piece in `start..stop`."""
         rows = slice(bisect_right(self.ends, start), bisect_left(self.ends, stop) + 1)
         return list(
             zip(map(Arrival, self.ordinals[rows], self.packets[rows], self.times[rows]), self.ends[rows], strict=True)
         )
 
     def table(self) -> Int64:
-        """Return ends, ordinals, packets and times of all pieces (four rows), for `segments_at`."""
+        """Four rows for `segments_at`: ends, ordinals, packets and times of all pieces."""
         if self._table is None:
             self._table = np.array((self.ends, self.ordinals, self.packets, self.times), np.int64)
         return self._table
 
     def trim(self, offset: int) -> None:
-        """Forget the pieces that end at or before `offset`, except the last piece of all."""
+        """Forget the pieces up to `offset`, but keep at least the last one."""
         count = min(bisect_right(self.ends, offset), len(self.ends) - 1)
         if count > 0:
             self._pieces = self._table = None
@@ -195,7 +193,7 @@ class Arrivals:
 
 
 def segments_at(table: Int64, offsets: Int64) -> Int64:
-    """Return ordinals, packets and times (three rows) of the segments that carried the octets at `offsets`."""
+    """Return ordinals, packets and times (three rows) of the segments with these octets."""
     pieces = table[0, :-1].searchsorted(offsets, "right")  # offsets beyond the ends get the last piece
     found: Int64 = table[1:].take(pieces, 1)
     return found

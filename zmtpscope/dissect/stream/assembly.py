@@ -24,59 +24,58 @@ from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, FrameColumns
 from zmtpscope.zmtp.framing import MORE
 
 MAX_FRAMES = 1 << 20
-"""Maximum number of frames in a message. A longer one becomes incomplete parts of this size, without bodies."""
+"""Of a message. A longer one becomes incomplete parts of this size, without bodies."""
 
 FRAME_WEIGHT = 32
-"""Memory octets counted per frame of an incomplete message."""
+"""Memory octets of a frame of an incomplete message."""
 
 FEW_FRAMES = 16
-"""Number of values below which Python sums faster than numpy."""
+"""Python sums fewer values faster than numpy."""
 
 NO_ROW, FIRST_ROW = np.empty(0, np.int64), np.zeros(1, np.int64)
 
 KNOWN_SIZES = 64
-"""Number of last frame sizes to remember per side."""
+"""Last frame sizes to remember."""
 
 
 class Assembly:
     """The messages of one side."""
 
     carried = NO_FRAMES
-    """The frames of the message under way."""
+    """Frames of the message under way."""
     message_start = Arrival(0, 0, 0)
-    """The segment with the first octet of the message under way."""
+    """The segment with its first octet."""
     frame_start = Arrival(0, 0, 0)
     """The segment with the first octet of the last carried frame."""
     frame_end = Arrival(0, 0, 0)
     """The segment with its last octet so far."""
     damaged = False
-    """Whether octets of the message under way were lost."""
+    """Octets of the message under way were lost."""
     head: Kept | None = None
-    """The first octets of the message under way, if it is no longer held."""
+    """First octets of the message under way, if it is no longer held."""
     uncertain_start = False
-    """Whether data before the next message is missing, so that it may be only the end of one."""
+    """Data before the next message is missing, so it may be only the end of one."""
     message_count = 0
     last_message = 0
     """Stream offset of the last message."""
     sealed = 0
-    """Number of MESSAGEs that stayed encrypted."""
+    """MESSAGEs that stayed encrypted."""
     frame_count = 0
     body_octets = 0
     unit_octets = 0
     """Captured octets of message frames, with headers."""
     payloads: PayloadRows | None = None
-    """Dissectors of the messages, set after the first message if payloads are wanted."""
+    """Set after the first message, if payloads are wanted."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.recent_sizes: list[int] = []
-        """Sizes of the last `KNOWN_SIZES` frames."""
         self.message_runs: list[MessageTable] = []
         self.frame_runs: list[FrameTable] = []
         self.frame_packets = array("q")
         """Packets with the first octets of the carried frames, if frame rows are wanted."""
         self.frame_times = array("q")
-        """The times of these packets."""
+        """Their times."""
 
     @property
     def wants_rows(self) -> bool:
@@ -85,21 +84,21 @@ class Assembly:
 
     @property
     def open_offset(self) -> int | None:
-        """Stream offset of the message under way, or None."""
+        """Of the message under way."""
         return self.carried.offsets[0] if self.carried.offsets else None
 
     @property
     def open_frames(self) -> int:
-        """Number of frames of the message under way."""
+        """Of the message under way."""
         return len(self.carried.offsets)
 
     @property
     def held_octets(self) -> int:
-        """Octets of memory for the message under way, except octets that the stream holds."""
+        """Memory of the message under way, besides octets that the stream holds."""
         return FRAME_WEIGHT * len(self.carried.offsets) + (0 if self.head is None else len(self.head.data))
 
     def feed(self, columns: FrameColumns, context: Context) -> None:
-        """Add frames. The last may extend beyond `context.end`."""
+        """Add frames, of which the last may extend beyond `context.end`."""
         before = len(self.carried.offsets)
         if not columns.offsets and not before:
             return
@@ -126,7 +125,7 @@ class Assembly:
             self._note_end(context)
 
     def _note_end(self, context: Context) -> None:
-        """Remember the arrival of the last octet of the carried frames, while it is known."""
+        """Remember the arrival of the last carried octet, while it is known."""
         last = min(self.carried.bodies[-1] + self.carried.sizes[-1], context.end) - 1
         if last >= context.arrivals.begin:
             self.frame_end = context.arrivals.at(last)
@@ -162,7 +161,7 @@ class Assembly:
         return has_whole or in_parts, in_parts
 
     def _goes_on(self, columns: FrameColumns, context: Context) -> bool:
-        """Carry the frames in place if the message under way does not end with them; return whether it does not."""
+        """Carry the frames in place if the message does not end with them; return whether it does not."""
         carried = self.carried
         waits = carried.bodies[-1] + carried.sizes[-1] > context.end
         if waits or (carried.flags[-1] & (MORE | ENCRYPTED)) != MORE or ends_message(as_array(columns.flags)).any():
@@ -175,7 +174,7 @@ class Assembly:
         return True
 
     def resume(self, state: PlainState) -> None:
-        """Continue after the fast path, from this state: count its messages, and carry on the incomplete one."""
+        """Continue after the fast path: count its messages, and carry on the incomplete one."""
         counts = state.counts
         if counts.messages:
             self.message_count += counts.messages
@@ -209,25 +208,25 @@ class Assembly:
         self.damage(Kept(b"", context.end, None), 0)
 
     def drain(self) -> tuple[list[MessageTable], list[FrameTable]]:
-        """Return the message and frame rows made since the last call."""
+        """Return new message and frame rows."""
         runs, self.message_runs = self.message_runs, []
         frame_runs, self.frame_runs = self.frame_runs, []
         return runs, frame_runs
 
     def doubt_next(self) -> None:
-        """Mark the next message as uncertain, since data before it is missing."""
+        """Data before the next message is missing."""
         self.uncertain_start = True
 
     def count_lost(self, octets: int) -> None:
-        """Subtract lost octets from those of messages."""
+        """Subtract lost octets from the octets of messages."""
         self.unit_octets -= octets
 
     def forget_damage(self) -> None:
-        """Forget losses in the message that has ended."""
+        """The message with losses has ended."""
         self.damaged, self.head = False, None
 
     def damage(self, kept: Kept, limit: int) -> None:
-        """Mark the message under way as damaged. The octets before the loss are kept up to `limit`, otherwise only the
+        """Mark the message under way as damaged. Octets before the loss are kept up to `limit`, otherwise only the
         first."""
         self.damaged = True
         if self.head is None:
@@ -279,7 +278,6 @@ class Assembly:
 
 
 def total(column: array[int], count: int) -> int:
-    """Return the sum of the first `count` values of a column."""
     return sum(column[:count]) if count < FEW_FRAMES else int(np.add.reduce(as_array(column)[:count]))
 
 
@@ -291,13 +289,11 @@ def message_ends(flags: array[int], count: int) -> Int64:
 
 
 def ends_message(flags: Int64) -> NDArray[np.bool_]:
-    """Return which frames end a message."""
     ends: NDArray[np.bool_] = (flags & (MORE | ENCRYPTED)) != MORE
     return ends
 
 
 def joined(first: FrameColumns, second: FrameColumns) -> FrameColumns:
-    """Return the frames of both in new columns."""
     frames = first.behind(0)
     frames.add(second)
     return frames

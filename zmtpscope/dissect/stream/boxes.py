@@ -1,4 +1,4 @@
-"""The inputs and outputs of decryption, as values (`decryption.py`)."""
+"""Inputs and outputs of `decryption.py`, as values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = tuple[int, int, int, int]
 class Sealed(NamedTuple):
     """Frames and events of a side, read together by `reader`. The last frame may be incomplete.
 
-    `data` are the octets from stream offset `base` on, `arrivals` the segments that carried them.
+    `data` starts at stream offset `base`.
     """
 
     columns: FrameColumns
@@ -28,11 +28,10 @@ class Sealed(NamedTuple):
     arrivals: Arrivals
     reader: SideReader
     version: str | None
-    """The negotiated version."""
 
 
 class Inside(NamedTuple):
-    """Frames from boxes, and the unencrypted frames before them."""
+    """Frames from boxes, and unencrypted frames before them."""
 
     in_front: FrameColumns
     columns: FrameColumns
@@ -57,15 +56,15 @@ Step = Inside | Broken | Uncertain
 
 @dataclass(slots=True, eq=False)
 class Opened:
-    """The result for `Sealed`: `data` with decrypted contents, and `events` in stream order."""
+    """`data` with decrypted contents, and `events` in stream order."""
 
     data: bytes
     events: list[Event] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     """Results for frames, in order."""
     columns: FrameColumns = field(default_factory=FrameColumns)
-    """The unchanged frames after them."""
+    """Unchanged frames after them."""
     closed: list[tuple[int, int]] = field(default_factory=list)
-    """Stream offsets of MESSAGEs that stay encrypted, with the ordinals of the segments that decided this."""
+    """MESSAGEs that stay encrypted: stream offset, and ordinal of the deciding segment."""
     notes: list[Note] = field(default_factory=list)
-    """Findings about boxes that stay encrypted, to be added after the events of their frames."""
+    """About boxes that stay encrypted, to add after the events of their frames."""

@@ -1,7 +1,7 @@
 """Decrypt the boxes of one side of a CURVE connection.
 
-A MESSAGE waits until it is complete, since a box opens as a whole. Its contents are parsed again and recorded with
-source 1 (`zmtpscope.zmtp.opened`). Everything else is processed as without keys.
+A MESSAGE waits until it is complete, because a box opens as a whole. Its contents are parsed again and recorded with
+source 1 (`zmtpscope.zmtp.opened`).
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from zmtpscope.zmtp.side import SideReader
 NONCE_AT = NONCE_OF_MESSAGE.start
 
 LARGEST_BOX = 16 << 20
-"""Maximum octets of a MESSAGE to wait for, even if the body limit is smaller."""
+"""Octets of a MESSAGE to wait for, even if the body limit is smaller."""
 
 SENDERS = {name: CURVE.commands[name].sender for name in BOXES}
-"""The role that sends each handshake step."""
+"""Which role sends each handshake step."""
 
 
 class Decryption:
-    """Opens the boxes of one side with the keys of `session`, and MESSAGEs of at most `limit` octets.
+    """Opens boxes with the keys of `session`, and MESSAGEs of at most `limit` octets.
 
-    `opened` counts opened MESSAGEs; `waiting` is the incomplete one, if any.
+    `opened` counts MESSAGEs; `waiting` is the incomplete one, if any.
     """
 
     def __init__(self, session: Session, side: int, limit: int) -> None:
@@ -57,11 +57,11 @@ class Decryption:
         self.waiting: Row | None = None
         self.opened = 0
         self.repeats: dict[str, int] = {}
-        """Findings that the reader only counts: number already emitted, by id."""
+        """Findings that the reader only counts: number already emitted."""
         self._is_from_the_start = True
-        """Whether all boxes so far were opened, without losses."""
+        """All boxes so far were opened, without losses."""
         self._steps: Counter[str] = Counter()
-        """Number of attempts by name of handshake step."""
+        """Attempts by handshake step."""
 
     @property
     def waits_from(self) -> int | None:
@@ -69,7 +69,7 @@ class Decryption:
         return None if self.waiting is None else self.waiting[0]
 
     def open(self, sealed: Sealed) -> Opened:
-        """Open the boxes among frames and events that were read together."""
+        """Open the boxes of frames and events that were read together."""
         rows = sealed.columns.rows() if self.waiting is None else [self.waiting, *sealed.columns.rows()]
         self.waiting = None
         made, done = Opened(sealed.data), 0
@@ -102,7 +102,7 @@ class Decryption:
     # -- the handshake -----------------------------------------------------------------------------------------------
 
     def _open_step(self, sealed: Sealed, made: Opened, event: Command) -> Command:
-        """Return the command with its decrypted contents if its box opens, otherwise unchanged."""
+        """Return the command with its decrypted contents, or unchanged if its box stays closed."""
         name = str(event.fields.get("name"))
         start, stop = max(0, event.start - sealed.base), max(0, event.stop - sealed.base)
         octets = made.data[start:stop]
@@ -154,7 +154,7 @@ class Decryption:
     # -- MESSAGEs ----------------------------------------------------------------------------------------------------
 
     def _open_rows(self, sealed: Sealed, made: Opened, rows: list[Row]) -> None:
-        """Open the MESSAGEs among `rows`, and parse the contents. The last may wait."""
+        """Open MESSAGEs, and parse the contents. The last may wait."""
         if not rows:
             return
         session = self.session
@@ -220,8 +220,7 @@ class Decryption:
         made.steps.append(Uncertain())
 
     def _fail(self, sealed: Sealed, made: Opened, row: Row) -> None:
-        """Report a frame that was not opened. If it is an unencrypted message frame, it also ends an incomplete message
-        in boxes."""
+        """Report a frame that was not opened. An unencrypted message frame also ends an incomplete message in boxes."""
         offset, body, size, flags = row
         if not flags & ENCRYPTED:
             if self.reader is not None:

@@ -15,19 +15,18 @@ from zmtpscope.dissect.stream.opened_messages import OpenedMessages
 from zmtpscope.dissect.stream.runs import Context, Kept
 
 HEADERS = 64
-"""Header octets allowed per frame when the size of a message under way is compared with the body limit."""
+"""Header octets per frame when the size of a message under way is compared with the body limit."""
 
 MAX_HOLES = 1024
-"""Maximum number of holes to remember per side, the last ones. Messages that span more are uncertain anyway."""
+"""Last holes to remember per side. Messages that span more are uncertain anyway."""
 
 
 class Messages:
-    """`in_clear` joins frames as they were sent, and `opened` frames from decrypted boxes, if there are keys."""
+    """`in_clear` joins frames as sent, `opened` frames from decrypted boxes, if there are keys."""
 
     socket_type: str | None = None
-    """Socket type of the side, once read."""
     _rows_required_by = 0
-    """Number of users that need rows in any case."""
+    """Users that need rows in any case."""
 
     def __init__(
         self,
@@ -40,53 +39,49 @@ class Messages:
     ) -> None:
         self.options = options
         self.judged_types = judged_types
-        """Socket types that are evaluated: their messages become rows, with their first octets, in any case."""
+        """Messages of these socket types become rows, with their first octets, because they are evaluated."""
         self.arrivals = arrivals
         self.held_octets = held_octets
         self.in_clear = Assembly(stream)
         self.opened = opened
         self.limit = max(HEAD_KEPT, options.kept_limit) if options.keeps_bodies else HEAD_KEPT
-        """Maximum octets of a message whose bodies are all kept; of a larger one only the first octets are kept."""
+        """Octets of a message whose bodies are all kept; of a larger one only the first."""
         self.holes: list[int] = []
         """Offsets of lost octets and of boxes that stayed encrypted, as far back as payload dissectors need."""
 
     # -- counts --------------------------------------------------------------------------------------------------------
 
     def assemblies(self) -> tuple[Assembly, ...]:
-        """Return the assemblies of unencrypted frames and, with keys, of frames from boxes."""
+        """Unencrypted and, with keys, from boxes."""
         return (self.in_clear,) if self.opened is None else (self.in_clear, self.opened.assembly)
 
     @property
     def message_count(self) -> int:
-        """Number of messages so far."""
         return self.in_clear.message_count + (0 if self.opened is None else self.opened.assembly.message_count)
 
     @property
     def frame_count(self) -> int:
-        """Number of message frames so far."""
         return self.in_clear.frame_count + (0 if self.opened is None else self.opened.assembly.frame_count)
 
     @property
     def body_octets(self) -> int:
-        """Octets of message bodies so far."""
         return self.in_clear.body_octets + (0 if self.opened is None else self.opened.assembly.body_octets)
 
     @property
     def unit_octets(self) -> int:
-        """Octets of messages so far, with headers."""
+        """Of messages, with headers."""
         return self.in_clear.unit_octets + (0 if self.opened is None else self.opened.assembly.unit_octets)
 
     @property
     def opened_boxes(self) -> int:
-        """Number of opened MESSAGEs."""
         return 0 if self.opened is None else self.opened.decryption.opened
 
     def lose(self, offset: int) -> None:
-        """Add a hole: octets that were lost, or a box that stayed encrypted."""
+        """Lost octets, or a box that stayed encrypted."""
         insort(self.holes, offset)
 
     def forget_holes(self) -> None:
-        """Forget the holes before the messages already dissected, if there are too many."""
+        """Forget old holes, before messages already dissected."""
         if len(self.holes) > MAX_HOLES:
             seen = [0 if each.payloads is None else each.payloads.seen_to for each in self.assemblies()]
             del self.holes[: max(bisect_left(self.holes, min(seen)), len(self.holes) - MAX_HOLES)]
@@ -94,16 +89,16 @@ class Messages:
     # -- whether rows are wanted -------------------------------------------------------------------------------------
 
     def require_rows(self, wanted: bool = True) -> None:
-        """Make message rows even if no output needs them, until the same caller passes False. Callers are counted."""
+        """Make message rows even if no output needs them, until the same caller passes False."""
         self._rows_required_by += 1 if wanted else -1
 
     @property
     def heads_are_wanted(self) -> bool:
-        """Whether to keep the first octets of messages, to write or to evaluate them."""
+        """To write or to evaluate them."""
         return self.options.records or self.socket_type in self.judged_types
 
     def are_wanted(self) -> bool:
-        """Whether to make message rows, to write or to evaluate them."""
+        """To write or to evaluate them."""
         if self.options.records or self._rows_required_by or self.socket_type in self.judged_types:
             return True
         return self.options.payloads is not None and any(each.wants_rows for each in self.assemblies())
@@ -112,18 +107,18 @@ class Messages:
 
     @property
     def held_elsewhere(self) -> int:
-        """Octets of memory for the messages under way, except octets that the stream holds."""
+        """Memory of the messages under way, besides octets that the stream holds."""
         octets = self.in_clear.held_octets
         return octets if self.opened is None else octets + self.opened.assembly.held_octets
 
     @property
     def waits_from(self) -> int | None:
-        """Stream offset of an incomplete MESSAGE that waits for decryption."""
+        """Of an incomplete MESSAGE that waits for decryption."""
         return None if self.opened is None else self.opened.decryption.waits_from
 
     @property
     def kept_from(self) -> int | None:
-        """Stream offset of the message under way whose bodies are kept, or None."""
+        """Offset of the message under way whose bodies are kept."""
         begin = self._kept_from(self.in_clear)
         if self.opened is None:
             return begin
@@ -131,7 +126,6 @@ class Messages:
         return begin if inside is None else inside if begin is None else min(begin, inside)
 
     def _kept_from(self, assembly: Assembly) -> int | None:
-        """Return the offset of the message under way if its bodies are kept, or None."""
         options, begin = self.options, assembly.open_offset
         is_wanted = options.records or (options.keeps_bodies and assembly.wants_rows)
         if begin is None or assembly.head is not None or not (is_wanted or self.heads_are_wanted):
@@ -141,13 +135,13 @@ class Messages:
         return begin if small and self.held_octets.may_hold(self.arrivals.end - begin) else None
 
     def _end_of(self, assembly: Assembly) -> int:
-        """Return the current end of the message under way. A waiting MESSAGE might not continue a message in boxes."""
+        """Current end of the message under way. A waiting MESSAGE might not continue a message in boxes."""
         waits_from = None if assembly is self.in_clear else self.waits_from
         return self.arrivals.end if waits_from is None else waits_from
 
     def first_held(self, position: int) -> int:
-        """Return the stream offset from which on octets are held: unread octets (from `position` on), an incomplete
-        MESSAGE, and the message under way if its bodies are kept."""
+        """Return the offset of the first octet held: unread (from `position` on), an incomplete MESSAGE, or the
+        message under way if its bodies are kept."""
         end = self.arrivals.end
         offset = position if position < end else end
         if (begin := self.kept_from) is not None:
@@ -166,19 +160,19 @@ class Messages:
             assembly.let_go(self.kept(octets() if wanted else b""))
 
     def kept(self, octets: bytes) -> Kept:
-        """Return octets from the first held on, with the packets that carried them."""
+        """Return octets from the first held on, with their packets."""
         return Kept(octets, self.held_octets.base, self.arrivals.pieces() if self.options.details else None)
 
     # -- incomplete messages -------------------------------------------------------------------------------------------
 
     def give_up(self, context: Context, ordinal: int) -> None:
-        """Emit the message under way as incomplete; the segment `ordinal` decides this."""
+        """Emit the message under way as incomplete, as the segment `ordinal` decides."""
         self.give_up_boxes(context, ordinal)
         if self.in_clear.open_frames:
             self.in_clear.give_up(context, ordinal)
 
     def give_up_boxes(self, context: Context, ordinal: int) -> None:
-        """Leave the waiting MESSAGE encrypted, after a loss or at the end, as the segment `ordinal` decides."""
+        """Leave the waiting MESSAGE encrypted, after a loss or at the end."""
         if self.opened is None:
             return
         frames = self.opened.lose(context, ordinal)
@@ -187,7 +181,7 @@ class Messages:
             self.in_clear.feed(frames, context)
 
     def give_way(self, context: Context) -> None:
-        """Emit messages of several frames in parts because all sides together hold too much."""
+        """Emit messages of several frames in parts: all sides together hold too much."""
         if self.in_clear.open_frames > 1:
             self.in_clear.give_part(context)
         if self.opened is not None:

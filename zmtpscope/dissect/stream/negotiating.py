@@ -1,4 +1,4 @@
-"""The mode of a side before the version is settled: octets and holes wait."""
+"""A side before the version is settled: octets and holes wait."""
 
 from __future__ import annotations
 
@@ -8,21 +8,17 @@ from zmtpscope.dissect.tcp.out_of_order import Hole
 
 
 class Negotiating:
-    """The octets and holes of a side, from its start."""
-
     def __init__(self) -> None:
         self._entries: list[bytes | Hole] = []
 
     def feed(self, octets: bytes) -> None:
-        """Append octets."""
         self._entries.append(octets)
 
     def lose(self, hole: Hole) -> None:
-        """Append a hole."""
         self._entries.append(hole)
 
     def prefix(self) -> bytes:
-        """Return the first octets, up to the first hole."""
+        """Return the octets up to the first hole."""
         octets = []
         for entry in self._entries:
             if isinstance(entry, Hole):
@@ -32,16 +28,14 @@ class Negotiating:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has arrived."""
         return not self._entries
 
     @property
     def has_lost(self) -> bool:
-        """Whether octets were lost."""
         return any(isinstance(entry, Hole) for entry in self._entries)
 
     def drain(self) -> list[bytes | Hole]:
-        """Return and forget everything, with the octets between holes joined."""
+        """Return and forget everything; octets between holes are joined."""
         waited, self._entries = self._entries, []
         drained: list[bytes | Hole] = []
         for are_holes, entries in groupby(waited, _is_hole):

@@ -1,7 +1,7 @@
 """Settle the version of a connection by the first octets of both sides, in order of arrival.
 
 `zmtpscope.zmtp.negotiation` decides by two prefixes. This module calls it at the right times and applies the decision
-to the streams (decisions/core.md, "Outcomes of a read").
+to the streams (decisions/core.md).
 """
 
 from __future__ import annotations
@@ -35,28 +35,27 @@ from zmtpscope.zmtp.upgrade import begins_like_an_upgrade, plain_websocket
 from zmtpscope.zmtp.zws_side import ZwsReader
 
 WAIT_LIMIT = 3_000_000_000
-"""Maximum capture time (ns) that the octets of one side wait for the version of the other."""
+"""Capture time (ns) that the octets of one side wait for the version of the other."""
 
 NOTHING_SENT_HINT = "that side established TCP but sent nothing: it hangs, is overloaded, or is not a ZeroMQ peer"
 
 WEAK_FORMS = SILENT_FORMS | {Form.FRAMES_1}
-"""Forms that a side can resemble by chance while the other side does not speak ZMTP."""
+"""A side can resemble these by chance while the other side does not speak ZMTP."""
 
 TLS_HANDSHAKE = b"\x16\x03"
-"""Start of a TLS handshake record: its type, and the first octet of its version (RFC 8446, 5.1)."""
+"""Type of a TLS record, and first octet of its version (RFC 8446, 5.1)."""
 
 CLIENT_HELLO = re.compile(TLS_HANDSHAKE + rb"...\x01", re.DOTALL)
-"""A TLS handshake record that begins with a ClientHello."""
+"""A TLS handshake record with a ClientHello."""
 
 EAGER = 1024
-"""Octets of a side up to which every segment may settle the version; after that, each doubling of its length may."""
+"""Up to here every segment may settle the version; then each doubling of the octets may."""
 
 
 class Negotiation:
-    """The version of both sides, once it is `settled`. `streams` and `tcp` are the sides; `forced` is the decode-as
-    rule of the connection, if any.
+    """The version of both sides, once it is `settled`. `forced` is the decode-as rule, if any.
 
-    `decision` is None if there was no negotiation: the start was not captured, or the user forced the version.
+    `decision` is None without a negotiation: the start was not captured, or the user forced the version.
     """
 
     def __init__(
@@ -72,29 +71,29 @@ class Negotiation:
         self.version: str | None = None
         self.first_octets: Arrival | None = None
         self.waited = False
-        """Whether a side has waited long enough, so that the present octets decide, if they can."""
+        """A side has waited long enough: the present octets decide, if they can."""
         self.evaluated = [0, 0]
         """Octets of each side at the last negotiation."""
         self.proxied: Proxied | None = None
-        """The exchange with a proxy before ZMTP."""
+        """Before ZMTP."""
         self.foreign: tuple[int, str, str] | None = None
-        """The client side of a WebSocket without ZWS, or of TLS, with the finding id and the answer."""
+        """Client side of a WebSocket without ZWS, or of TLS, with finding id and answer."""
         self._notes: list[Note] = []
 
     @property
     def is_zmtp(self) -> bool:
-        """Whether a side speaks ZMTP, began like it, or is forced to, so that the connection has records."""
+        """Whether the connection has records: a side speaks ZMTP, began like it, or is forced to."""
         one, other = self.streams
         is_found = one.found_since is not None or other.found_since is not None
         return is_found or self.greeted_since is not None or self.forced is not None
 
     def drain(self) -> list[Note]:
-        """Return the new findings about greetings, and forget them."""
+        """Return new findings about greetings."""
         notes, self._notes = self._notes, []
         return notes
 
     def advance(self, block: BlockView) -> None:
-        """Process pieces of both sides until the version is settled; the rest of the block stays in `tcp`."""
+        """Process both sides until the version is settled; the rest of the block stays in `tcp`."""
         if not self._at_once(block):
             self._step_by_step(block)
 
@@ -172,7 +171,7 @@ class Negotiation:
         return not (self.settled or self.waited or self.first_octets is None)
 
     def advance_clock(self, now: int, ordinal: int) -> bool:
-        """Note that nothing has arrived until `now`; return whether this decided. `ordinal` is that of the decision."""
+        """Nothing has arrived until `now`; return whether this decided, with the ordinal `ordinal`."""
         if not self.awaits_time or self.first_octets is None or now - self.first_octets.time < WAIT_LIMIT:
             return False
         self.waited = True
@@ -180,7 +179,7 @@ class Negotiation:
         return True
 
     def _last_octets(self, ordinal: int) -> Arrival:
-        """Return the packet with the last octets of either side, with the given ordinal."""
+        """Return the packet with the last octets of either side, with this ordinal."""
         ends = [stream.arrivals.at(stream.end) for stream in self.streams if stream.arrivals.ends]
         return max(ends)._replace(ordinal=ordinal)
 
@@ -220,7 +219,7 @@ class Negotiation:
             self._apply(decision, decided, ended or (False, False))
 
     def _looks_for_proxy(self) -> bool:
-        """Skip data for a proxy before ZMTP; return whether it is too early to decide if there is any."""
+        """Skip data for a proxy before ZMTP; return whether it is too early to decide."""
         prefixes = [stream.prefix() for stream in self.streams]
         if not all(self._is_from_the_start(side) for side in (0, 1) if prefixes[side]):
             return False
@@ -241,8 +240,8 @@ class Negotiation:
         )
 
     def _by_the_other_side(self, prefixes: list[bytes], is_full: bool) -> Decision | None:
-        """Return the decision by the greeting of one side, if octets of the other were lost, or are late while this
-        side has reached the limit (`is_full`)."""
+        """Decide by the greeting of one side if the other side lost octets, or is late while this side has reached
+        the limit (`is_full`)."""
         for side, stream in enumerate(self.streams):
             is_under_way = (
                 is_full and 0 < len(prefixes[side]) < VERSIONED_SIZE and begins_like_a_signature(prefixes[side])
@@ -255,7 +254,7 @@ class Negotiation:
         return None
 
     def _lacks_its_start(self, side: int) -> bool:
-        """Whether the start of a side was not captured: it begins with neither a signature nor a ZWS upgrade."""
+        """Whether the start was not captured: neither a signature nor a ZWS upgrade."""
         stream = self.streams[side]
         if stream.negotiating.is_empty or (self.forced is not None and self.forced.version is not None):
             return False
@@ -307,7 +306,7 @@ class Negotiation:
             stream.agree(version)
 
     def _note_cut_greeting(self, side: int, finding: Finding, arrival: Arrival) -> None:
-        """Add a finding: the side ended within its greeting, as the segment `arrival` made known."""
+        """The side ended within its greeting, as the segment `arrival` made known."""
         first = self.first_octets
         ended, other = self.tcp[side].fin or arrival, self.tcp[1 - side]
         if first is not None and other.seen and not self.streams[1 - side].end:
@@ -320,7 +319,7 @@ class Negotiation:
         self._notes.append(Note(side, finding, arrival, arrival.ordinal))
 
     def _sides_to_begin(self) -> list[tuple[int, SideStream]]:
-        """Return both sides in the order to replay them: the side whose octets settled the version is last."""
+        """Return both sides in replay order: the side whose octets settled the version is last."""
         return sorted(enumerate(self.streams), key=lambda each: each[1].arrivals.ordinals[-1:])
 
     def _framings(self) -> tuple[Framing, ...]:
@@ -329,7 +328,7 @@ class Negotiation:
         return (Framing.V2,) if versioned else (Framing.V1, Framing.V2)
 
     def _reader(self, stream: SideStream, form: Form) -> SideReader | None:
-        """Return the reader of a side from its first octet on, or None if it is not to be parsed."""
+        """Return the reader of a side from its first octet on, or None if it is not parsed."""
         if not self.is_zmtp or form is Form.ALIEN:
             return None
         if form is Form.NOTHING or (form is Form.WAIT and stream.negotiating.has_lost):
@@ -355,10 +354,7 @@ class Negotiation:
 
 
 def deliver(tcp_sides: tuple[TcpSide, TcpSide], block: BlockView, feed: Callable[[int, int | Hole], bool]) -> None:
-    """Pass the pieces and holes of both sides to `feed`, one by one in order of delivery, until it returns True.
-
-    The rest stays in the sides.
-    """
+    """Pass pieces and holes to `feed` in order of delivery, until it returns True; the rest stays in the sides."""
     pieces, holes = [0, 0], [0, 0]
     for _, side, entry in in_order(tcp_sides, block):
         over = feed(side, entry)
@@ -373,7 +369,7 @@ def deliver(tcp_sides: tuple[TcpSide, TcpSide], block: BlockView, feed: Callable
 
 
 def in_order(tcp_sides: tuple[TcpSide, TcpSide], block: BlockView) -> Iterator[tuple[int, int, int | Hole]]:
-    """Yield (ordinal, side, piece or hole) of both sides, in order of delivery."""
+    """Yield (ordinal, side, piece or hole) in order of delivery."""
     both: list[tuple[int, int, int | Hole]] = []
     for side, tcp in enumerate(tcp_sides):
         for entry in entries(tcp.pieces, tcp.holes):

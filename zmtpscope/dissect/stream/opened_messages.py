@@ -1,5 +1,3 @@
-"""The messages from the boxes of one side."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -14,11 +12,11 @@ from zmtpscope.dissect.stream.runs import Context, Kept
 from zmtpscope.zmtp.events import FrameColumns
 
 if TYPE_CHECKING:
-    from zmtpscope.dissect.stream.decryption import Decryption  # PyNaCl loads slowly
+    from zmtpscope.dissect.stream.decryption import Decryption
 
 
 class OpenedMessages:
-    """`decryption` opens boxes, and `assembly` joins their frames to messages."""
+    """Messages from boxes: `decryption` opens boxes, `assembly` joins their frames."""
 
     closed_since: int | None = None
     """Ordinal of the segment that made known the first MESSAGE that stays encrypted."""
@@ -27,10 +25,10 @@ class OpenedMessages:
         self.decryption = decryption
         self.assembly = Assembly(stream)
         self.repeats: dict[str, int] = {}
-        """Findings that the reader only counts: number already emitted, by id."""
+        """Findings that the reader only counts: number already emitted."""
 
     def stay_closed(self, ordinal: int) -> None:
-        """Record that a MESSAGE stays encrypted, as the segment `ordinal` decides."""
+        """A MESSAGE stays encrypted, as the segment `ordinal` decides."""
         if self.closed_since is None:
             self.closed_since = ordinal
 
@@ -60,8 +58,8 @@ class OpenedMessages:
                 inside.doubt_next()
 
     def lose(self, context: Context, ordinal: int) -> FrameColumns:
-        """End the message under way after a loss or at the end, as the segment `ordinal` decides. Returns the frame
-        that waited for decryption, which stays encrypted."""
+        """End the message under way after a loss or at the end. Returns the frame that waited, which stays
+        encrypted."""
         frames = self.decryption.lose()
         if self.assembly.open_frames:
             self.assembly.give_up(self._inside(context), ordinal)
@@ -69,7 +67,7 @@ class OpenedMessages:
         return frames
 
     def give_way(self, context: Context) -> None:
-        """Emit the message under way in parts because all sides together hold too much."""
+        """Emit the message under way in parts: all sides together hold too much."""
         if self.decryption.reader is not None and self.assembly.open_frames > 1:
             self.assembly.give_up(self._inside(context), context.settled)
             self.assembly.damage(Kept(b"", context.end, None), 0)

@@ -1,6 +1,6 @@
-"""Outputs of the stream of a side: values, drained after every step like h11's `next_event`.
+"""Outputs of a side's stream: values, drained after every step as with h11's `next_event`.
 
-Also counts each octet by its outcome.
+Each octet is counted by its outcome.
 """
 
 from __future__ import annotations
@@ -16,33 +16,32 @@ from zmtpscope.zmtp.events import Event
 
 
 class UnitRead(NamedTuple):
-    """A greeting, command or remark on frames that is complete or will never be."""
+    """A greeting, command or remark that is complete or will never be."""
 
     event: Event
     decided: Arrival
-    """The segment with its first octet, with the ordinal of the segment that made it decidable."""
+    """The segment with the first octet, with the ordinal of the segment that made it decidable."""
     octets: int
-    """Octets present, including lost ones in between."""
+    """Present, with lost ones in between."""
     is_whole: bool
     is_certain: bool
-    """Whether parsing up to here is beyond doubt. Always true in the handshake."""
+    """Parsing up to here is beyond doubt, as always in the handshake."""
     unit: Unit | None
-    """The octets of the event, if details are wanted."""
+    """The event's octets, if details are wanted."""
     next_octets: Arrival | None
-    """The segment with the octet after it, if already captured; only for handshake units and PINGs."""
+    """The segment with the next octet, if already captured; only for handshake units and PINGs."""
     notes: list[Note]
-    """Findings about the event."""
 
 
 class Repeats(NamedTuple):
-    """`number` findings of one kind that a reader only counted; `note` is the last of them."""
+    """Findings that a reader only counted; `note` is the last."""
 
     note: Note
     number: int
 
 
 class FoundMidstream(NamedTuple):
-    """Frames found at `offset` in a stream whose start was not captured."""
+    """Frames found in a stream whose start was not captured."""
 
     offset: int
     arrival: Arrival
@@ -52,8 +51,8 @@ Output = UnitRead | Note | Repeats | FoundMidstream | Gap | Leftover
 
 
 class Stretch(NamedTuple):
-    """Leftover octets whose end is still unknown. `inside` octets of them belong to units. `data` are the first octets,
-    or None if they must stay hidden."""
+    """Leftover octets whose end is unknown. `inside` octets of them belong to units. `data` are the first, or None
+    if they must stay hidden."""
 
     start: int
     first: Arrival
@@ -63,33 +62,31 @@ class Stretch(NamedTuple):
 
 
 class Outputs:
-    """The outputs of one side in order, until drained. Counts each octet when it is read, lost or given up."""
+    """The outputs of one side in order. Counts each octet when it is read, lost or given up."""
 
     def __init__(self) -> None:
         self._outputs: list[Output] = []
         self._stretch: Stretch | None = None
         self._gap: tuple[int, Hole] | None = None
-        """A hole and its stream offset, while a frame boundary is searched after it."""
+        """A hole, while a frame boundary is searched after it."""
         self.units = 0
-        """Octets of greetings and commands. `Assembly` counts those of messages."""
+        """Octets of greetings and commands. `Assembly` counts messages."""
         self.gaps = 0
-        """Number of lost octets."""
+        """Lost octets."""
         self.unfinished = 0
         self.undissected = 0
-        """Leftover octets, of either kind."""
+        """Leftover octets."""
 
     def drain(self) -> list[Output]:
-        """Return the outputs since the last call, and forget them."""
         outputs, self._outputs = self._outputs, []
         return outputs
 
     def add(self, output: Output, octets: int = 0) -> None:
-        """Add an output. `octets` of a unit were captured."""
+        """`octets` of a unit were captured."""
         self._outputs.append(output)
         self.units += octets
 
     def leave(self, leftover: Leftover) -> None:
-        """Add and count a leftover."""
         if leftover.kind == UNFINISHED:
             self.unfinished += leftover.octets
         else:
@@ -99,8 +96,7 @@ class Outputs:
     def leave_from(
         self, start: int, first: Arrival, reason: str, inside: int = 0, *, may_be_shown: bool = True
     ) -> None:
-        """Start a leftover at `start`, captured with `first`, until `leave_until`. Does nothing inside another
-        leftover.
+        """Start a leftover that ends with `leave_until`. Does nothing inside another.
 
         `may_be_shown`: it cannot contain a password.
         """
@@ -109,12 +105,12 @@ class Outputs:
 
     @property
     def wants_octets(self) -> bool:
-        """Whether the current leftover still needs octets from `show`."""
+        """Whether the leftover still needs octets from `show`."""
         data = None if self._stretch is None else self._stretch.data
         return data is not None and len(data) < FIRST
 
     def show(self, start: int, octets: bytes) -> None:
-        """Keep the first of these leftover octets, which begin at `start`."""
+        """Keep the first of these leftover octets."""
         stretch = self._stretch
         if stretch is not None and stretch.data is not None:
             known = stretch.start + len(stretch.data) - start
@@ -122,11 +118,10 @@ class Outputs:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether a leftover has started and not ended yet."""
         return self._stretch is not None
 
     def leave_until(self, stop: int, ordinal: int) -> None:
-        """End the current leftover at `stop`, as the segment `ordinal` decides."""
+        """End the leftover, as the segment `ordinal` decides."""
         stretch, self._stretch = self._stretch, None
         if stretch is not None and stretch.start < stop:
             start, first, reason, inside, data = stretch
@@ -136,15 +131,14 @@ class Outputs:
             self.leave(Leftover(start, stop, stop - start - inside, UNDISSECTED, reason, decided, data=data))
 
     def lose(self, octets: int) -> None:
-        """Count lost octets."""
         self.gaps += octets
 
     def give_gap(self, start: int, hole: Hole, decided: Arrival, resumed_at: int | None) -> None:
-        """Add a hole at stream offset `start`. Reading resumes at `resumed_at` (None: nowhere)."""
+        """Add a hole. Reading resumes at `resumed_at` (None: nowhere)."""
         self._outputs.append(Gap(start, start + hole.octets, hole.octets, hole.reason, decided, resumed_at))
 
     def hold_gap(self, start: int, hole: Hole) -> None:
-        """Keep a hole until the search for a frame boundary after it ends."""
+        """Keep a hole until the search after it ends."""
         self._gap = start, hole
 
     def end_gap(self, ordinal: int, resumed_at: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Turn parsed units and skipped octets into outputs, once all their octets have arrived or are known to be lost."""
+"""Emit parsed units and skipped octets once all their octets have arrived or are known to be lost."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from zmtpscope.zmtp.units import UnitReader
 class Incomplete:
     """A parsed unit or skipped octets that have not all arrived.
 
-    `arrived` are the segments by stream offset that are needed later, `lost` the number of lost octets, and `data` the
-    first skipped octets, if they may be shown.
+    `arrived` are segments needed later, by stream offset, `lost` the number of lost octets, and `data` the first
+    skipped octets, if they may be shown.
     """
 
     event: Event | Skipped
@@ -39,11 +39,11 @@ class ReadUnits:
     """Emits the parsed units of one side to `outputs`."""
 
     type_known: int | None = None
-    """Ordinal of the segment that made known the socket type of the side."""
+    """Ordinal of the segment with the side's socket type."""
     identity_from: int | None = None
     """Stream offset of the unit with the side's identity."""
     has_part_of_a_handshake = False
-    """Whether octets of its greeting or of a handshake command are missing."""
+    """Octets of the greeting or of a handshake command are missing."""
 
     def __init__(
         self, side: int, arrivals: Arrivals, held_octets: HeldOctets, outputs: Outputs, options: Options
@@ -60,7 +60,7 @@ class ReadUnits:
     # -- units -------------------------------------------------------------------------------------------------------
 
     def feed(self, events: Iterable[Event], doubtful: int | None) -> None:
-        """Emit these events, or hold back incomplete ones. Events from stream offset `doubtful` on are uncertain."""
+        """Emit events, or hold back incomplete ones. Events from stream offset `doubtful` on are uncertain."""
         end = self.arrivals.end
         for event in events:
             if event.stop > end and (not isinstance(event, Remark) or event.frame):
@@ -71,7 +71,7 @@ class ReadUnits:
     def _give(
         self, event: Event, doubtful: int | None, incomplete: Incomplete | None = None, whole: bool = True
     ) -> None:
-        """Emit an event. `incomplete` has facts forgotten elsewhere, and `whole` says that all octets are captured."""
+        """`incomplete` has facts forgotten elsewhere; `whole`: all octets are captured."""
         arrivals, arrived = self.arrivals, None if incomplete is None else incomplete.arrived
         start, stop, regime, end = event.start, event.stop, event.regime, arrivals.end
         first = (arrived and arrived.get(start)) or arrivals.at(start)
@@ -98,14 +98,14 @@ class ReadUnits:
         self.outputs.add(UnitRead(event, decided, octets, whole, certain, unit, next_octets, notes), captured)
 
     def _note(self, event: Event, finding: Finding, ordinal: int, arrived: dict[int, Arrival]) -> Note:
-        """Return a finding about the event. A finding at its end is dated by its last octet, not by later ones."""
+        """A finding at the end of an event is dated by its last octet, not by later ones."""
         at = event.start if finding.start is None else finding.start
         last = min(max(event.start, event.stop - 1), self.arrivals.end - 1)
         came = arrived.get(at) or self.arrivals.at(min(at, last))
         return Note(self.side, finding, came, ordinal, (), event.start, event.regime.source)
 
     def _unit_of(self, event: Greeting | Command) -> Unit:
-        """Return the octets of an event being read, with its regime."""
+        """Return the octets and regime of an event being read."""
         octets = event.octets if isinstance(event, Command) else None
         if octets is None:
             octets = self.held_octets.octets(event.start, event.read_to)
@@ -116,7 +116,7 @@ class ReadUnits:
         return Unit(event.regime, event.start, octets, slices)
 
     def repeat(self, reader: UnitReader, given: dict[str, int]) -> None:
-        """Emit the findings that a reader only counted. `given` holds the counts already emitted."""
+        """Emit findings that a reader only counted. `given` are the counts already emitted."""
         last = self.arrivals.end - 1
         for id_, (count, offset) in reader.repeats.items():
             more = count - given.get(id_, 0)
@@ -150,7 +150,7 @@ class ReadUnits:
                     arrived[at] = self.arrivals.at(at)
 
     def lose(self, start: int, octets: int) -> bool:
-        """Count lost octets from `start` on; return whether they belong to an incomplete unit."""
+        """Count lost octets; return whether they belong to an incomplete unit."""
         for each in self.incomplete:
             if not isinstance(each.event, Remark) and each.event.stop > start:
                 each.lost += octets
@@ -174,7 +174,7 @@ class ReadUnits:
     # -- skipped octets ------------------------------------------------------------------------------------------------
 
     def skip(self, skipped: list[Skipped], *, may_be_shown: bool) -> None:
-        """Emit skipped octets: one leftover for a single thing, otherwise one per segment.
+        """Emit skipped octets: one leftover for a single item, otherwise one per segment.
 
         `may_be_shown`: they cannot contain a password.
         """
@@ -197,13 +197,13 @@ class ReadUnits:
                     start = stop
 
     def _first_octets(self, skipped: Skipped, start: int, stop: int, may_be_shown: bool) -> bytes | None:
-        """Return the first captured octets of `start..stop`, if no units are among them."""
+        """Return the first captured octets, if no units are among them."""
         if skipped.inside or not may_be_shown:
             return None
         return self.held_octets.octets(start, min(stop, start + FIRST))
 
     def _leave_runs(self, skipped: Skipped, runs: Runs, may_be_shown: bool) -> None:
-        """Emit octets between units, as one leftover for each segment that carried or ended some."""
+        """Emit octets between units, one leftover per segment that carried or ended some."""
         begin = skipped.start
         for arrival, end in self.arrivals.pieces_between(begin, skipped.stop):
             low = bisect_right(runs.stops, begin)
@@ -226,7 +226,7 @@ class ReadUnits:
     def _leave(
         self, skipped: Skipped, start: int, stop: int, decided: Arrival, data: bytes | None, lost: int = 0
     ) -> None:
-        """Emit a leftover `start..stop` that begins with `data`. The capture lost `lost` of its octets."""
+        """Emit a leftover that begins with `data`, of which `lost` octets are missing."""
         octets = stop - start - skipped.inside - lost
         between = skipped.between_units
         self.outputs.leave(Leftover(start, stop, octets, UNDISSECTED, skipped.reason, decided, between, data))

@@ -1,4 +1,4 @@
-"""The mode that parses the units of a side, and joins frames to messages."""
+"""Parse the units of a side, and join frames to messages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from zmtpscope.zmtp.websocket import Unmasking
 
 
 class Stopped(NamedTuple):
-    """The reason why parsing stopped at stream offset `offset`, with the `rest` of the octets.
+    """Why parsing stopped at `offset`, with the `rest` of the octets.
 
     `inside` octets after it belong to units. `is_lost`: a frame boundary may be found after it.
     """
@@ -51,7 +51,7 @@ class Stopped(NamedTuple):
 
 
 class Reading:
-    """Parses the units of the side with `reader`. `version` is the negotiated one, if any; `confidence` is that of the
+    """Parses the units of a side with `reader`. `version` is the negotiated one; `confidence` is that of the
     protocol."""
 
     def __init__(
@@ -74,17 +74,16 @@ class Reading:
         self.version = version
         self.confidence = confidence
         self.unmasking = Unmasking() if reader.regime.framing is Framing.ZWS else None
-        """Removes masks from ZWS."""
+        """For ZWS."""
         self._repeats: dict[str, int] = {}
-        """Findings that the reader only counts: number already emitted, by id."""
+        """Findings that the reader only counts: number already emitted."""
 
     def agree(self, version: str | None) -> None:
-        """Set the version in force, None if there is none."""
         self.version = version
 
     @property
     def doubtful_from(self) -> int | None:
-        """Stream offset from which on units are uncertain; None if all are certain."""
+        """Units from this stream offset on are uncertain."""
         return self.reader.unreliable_from if self.confidence == "proven" else 0
 
     @property
@@ -97,17 +96,17 @@ class Reading:
     # -- octets in ---------------------------------------------------------------------------------------------------
 
     def feed_rows(self, block: BlockView, rows: list[int]) -> Stopped | None:
-        """Parse these pieces of a block. The last ends at the end of the stream so far."""
+        """Parse pieces of a block, up to the end of the stream so far."""
         if self.unmasking is None and self.reader.position >= self.arrivals.end:
             return self._pass_body(block.octets(rows))
         return self.feed(block.octets(rows))
 
     def feed(self, octets: bytes) -> Stopped | None:
-        """Parse more octets, which end at the end of the stream so far."""
+        """Parse octets up to the end of the stream so far."""
         return self._read(octets if self.unmasking is None else self.unmasking.feed(octets))
 
     def _pass_body(self, octets: bytes) -> Stopped | None:
-        """Process octets that all belong to the body of the current frame."""
+        """All these octets belong to the body of the current frame."""
         held, end = self.held_octets, self.arrivals.end
         if self.units.incomplete:
             self.units.show(octets)
@@ -152,7 +151,7 @@ class Reading:
         return None
 
     def _keep_what_is_open(self, data: bytes) -> None:
-        """Hold only octets of `data` that are unread or belong to the message under way."""
+        """Hold only unread octets, and the message under way."""
         held, position, end = self.held_octets, self.reader.position, self.arrivals.end
         self.messages.let_go(lambda: data)
         self._trim_arrivals(position if position < end else end)
@@ -181,11 +180,9 @@ class Reading:
 
     @property
     def version_of_records(self) -> str | None:
-        """The version for records."""
         return version_of_records(self.version, self.reader.mechanism)
 
     def leave(self, tcp: TcpState) -> PlainState:
-        """Hand the side over to the fast path."""
         arrivals, assembly, held = self.arrivals, self.messages.in_clear, self.held_octets.joined()
         frames, assembly.carried = assembly.carried, NO_FRAMES
         self.held_octets.hold_nothing()
@@ -201,7 +198,6 @@ class Reading:
         )
 
     def resume(self, state: PlainState) -> None:
-        """Continue after the fast path, from this state."""
         self.arrivals.resume(state)
         self.messages.in_clear.resume(state)
         flags = state.frames.flags
@@ -210,7 +206,7 @@ class Reading:
         self._keep_what_is_open(state.held)
 
     def _stop(self, data: bytes) -> Stopped:
-        """Stop, because the reader cannot continue."""
+        """The reader cannot continue."""
         reader, arrivals = self.reader, self.arrivals
         self._hold([data])
         if reader.broken is not None:
@@ -231,7 +227,7 @@ class Reading:
     # -- outputs -------------------------------------------------------------------------------------------------------
 
     def _give(self) -> None:
-        """Emit everything that the reader has parsed."""
+        """Emit all that the reader has parsed."""
         reader, opened, in_clear = self.reader, self.messages.opened, self.messages.in_clear
         if reader.moves:
             self._move(reader.drain_moves())
@@ -256,7 +252,7 @@ class Reading:
     def _open_boxes(
         self, opened: OpenedMessages, columns: FrameColumns, events: list[Event]
     ) -> tuple[FrameColumns, list[Event], list[Note]]:
-        """Open boxes. Returns the unchanged frames, all events, and findings to add after them."""
+        """Open boxes; return the unchanged frames, all events, and findings to add after them."""
         held = self.held_octets
         sealed = Sealed(columns, events, held.data, held.base, self.arrivals, self.reader, self.version)
         made = opened.decryption.open(sealed)
@@ -278,7 +274,7 @@ class Reading:
         self.held_octets.change(bytes(octets))
 
     def _context(self, data: bytes, base: int | None = None) -> Context:
-        """Return the constants of rows made now. `data` are octets from `base` on, by default from the first held."""
+        """Return the constants of rows made now. `data` starts at `base`, by default the first octet held."""
         reader, messages, arrivals, options = self.reader, self.messages, self.arrivals, self.messages.options
         return Context(
             data=data,
@@ -301,14 +297,14 @@ class Reading:
 
     @property
     def socket_type(self) -> str | None:
-        """The socket type of the side, unencrypted or from an opened box."""
+        """Unencrypted or from an opened box."""
         inside = None if self.messages.opened is None else self.messages.opened.decryption.reader
         in_clear = self.reader.socket_type
         return inside.socket_type if inside is not None and in_clear is None else in_clear
 
     @property
     def identity(self) -> str | None:
-        """The identity of the side, unencrypted or from an opened box."""
+        """Unencrypted or from an opened box."""
         inside = None if self.messages.opened is None else self.messages.opened.decryption.reader
         in_clear = self.reader.identity
         return inside.identity if inside is not None and in_clear is None else in_clear
@@ -316,14 +312,12 @@ class Reading:
     # -- held octets ---------------------------------------------------------------------------------------------------
 
     def _hold(self, parts: list[bytes], base: int | None = None) -> None:
-        """Hold only these octets, from `base` on."""
         held, memberships = self.held_octets, self._memberships()
         size = memberships[0].size if len(memberships) == 1 else sum([each.size for each in memberships])
         held.hold(parts, held.base if base is None else base, self.messages.held_elsewhere, size)
 
     def _trim_arrivals(self, offset: int) -> None:
-        """Forget arrivals before `offset`, except for an open message if details are wanted, or a MESSAGE that
-        waits."""
+        """Forget earlier arrivals, except for an open message if details are wanted, or a MESSAGE that waits."""
         if self.units.incomplete:
             self.units.remember_arrivals()
         if self.messages.options.details and (begin := self.messages.kept_from) is not None:
@@ -333,7 +327,7 @@ class Reading:
         self.arrivals.trim(offset)
 
     def _memberships(self) -> list[Memberships]:
-        """Return the current topics and groups, unencrypted and from boxes."""
+        """Unencrypted and from boxes."""
         inside = None if self.messages.opened is None else self.messages.opened.decryption.reader
         return [self.reader.memberships] if inside is None else [self.reader.memberships, inside.memberships]
 
@@ -360,7 +354,7 @@ class Reading:
         return self._read_end_of_body()
 
     def lose(self, decided: Arrival) -> None:
-        """End the current unit after a loss outside of bodies, as the segment `decided` makes known."""
+        """End the current unit after a loss outside of bodies, made known by the segment `decided`."""
         self.arrivals.settle(decided.ordinal)
         self._give_up_unit(BEFORE_A_GAP, decided.ordinal)
 
@@ -379,7 +373,7 @@ class Reading:
         self._give_up_unit(AT_THE_END if ended else AT_THE_END_OF_THE_CAPTURE, ordinal)
 
     def _give_up_unit(self, reason: str, ordinal: int) -> None:
-        """Emit the current message and unit as incomplete, as the segment `ordinal` decides."""
+        """Emit the current message and unit as incomplete."""
         start, end = self.reader.position, self.arrivals.end
         first = self.arrivals.at(start) if start < end else None
         self._give_up_message(ordinal)
@@ -388,7 +382,7 @@ class Reading:
             self.outputs.leave(Leftover(start, end, end - start - self.reader.inside, UNFINISHED, reason, decided))
 
     def _give_up_message(self, ordinal: int) -> None:
-        """Emit the current message as incomplete, as the segment `ordinal` decides."""
+        """Emit the current message as incomplete."""
         messages = self.messages
         if self.units.incomplete:
             self.units.release(self.doubtful_from, over=True)
@@ -399,7 +393,7 @@ class Reading:
 
 
 def version_of_records(agreed: str | None, mechanism: str | None) -> str | None:
-    """Return the negotiated version for records: ZWS counts as 3.1 with a mechanism, as 2.0 without."""
+    """ZWS counts as 3.1 with a mechanism, as 2.0 without."""
     if agreed != VERSION_ZWS:
         return agreed
     return "2.0" if mechanism is None else "3.1"

@@ -2,7 +2,7 @@
 
 Two phases: *synchronise* (any plausible octet may begin a frame) and *trial* (frames are followed from there, and their
 evidence is added up). Nothing is published before a trial has succeeded, and the result is never better than `likely`.
-Trials run in parallel. Trials that meet at one boundary become one, so every octet is read once.
+Trials run in parallel; trials that meet at one boundary become one, so every octet is read once.
 """
 
 from __future__ import annotations
@@ -28,26 +28,25 @@ from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.regime import Framing
 
 WINDOW = 64 << 10
-"""Octets from the start in which every octet may begin a frame. After them, only the first octet of a segment and the
-header of a sealed MESSAGE may."""
+"""Octets from the start of which any may begin a frame. After them, only the first octet of a segment and the header
+of a sealed MESSAGE may."""
 RETAINED = 1 << 20
-"""Maximum octets to keep. A trial that began earlier is given up."""
+"""Octets kept. A trial that began earlier is given up."""
 RETAINED_SEGMENTS = 16 << 10
-"""Maximum number of segments to keep."""
 TRIMMED = 4
-"""Trim once a limit is exceeded by this fraction (1/4), rather than with every segment."""
+"""Trim once a limit is exceeded by this fraction (1/4), not with every segment."""
 TRIAL_WEIGHT, EDGE_WEIGHT = 256, 64
-"""Memory octets counted for a trial and for an edge."""
+"""Memory octets of a trial and of an edge."""
 ENOUGH = 12
 ENOUGH_AT_THE_END = 5
 MIN_FRAMES = 3
 MIN_SEGMENT_ENDS = 2
 LARGEST_COMMAND = 8 << 10
-"""Maximum octets of a command in a trial; real ones are small."""
+"""Octets of a command in a trial; real ones are small."""
 COMMANDS_PER_OCTET = 2
 """Command octets to parse per octet fed. Commands of different trials may overlap."""
 BIG_ENDIAN_LENGTH = b"\0\0\0"
-"""An empty message and the flags of another. Lengths of 32 bits in other protocols look the same, so the frame after
+"""An empty message and the flags of another. 32-bit lengths in other protocols look the same, so the frame after
 them is no evidence."""
 
 FOR_COMMAND = 8
@@ -56,11 +55,11 @@ FOR_SEGMENT_END = 4
 FOR_KNOWN_SIZE = 2
 
 LONGEST_REPETITION = 8
-"""Maximum octets of a frame that may be one repeated octet; longer headers have different octets."""
+"""Octets of a frame that may be one repeated octet; longer headers have different octets."""
 
 
 class Boundary(NamedTuple):
-    """A successful trial: frames of `framing` begin at stream offset `offset`."""
+    """A successful trial: frames begin at stream offset `offset`."""
 
     framing: Framing
     offset: int
@@ -78,11 +77,11 @@ class Trial:
     body: int
     command: bool
     only_commands: bool = True
-    """Whether every frame with a body is a known command."""
+    """Every frame with a body is a known command."""
     segment_ends: int = 0
-    """Number of messages that end with a segment."""
+    """Messages that end with a segment."""
     empties: int = 0
-    """Number of messages that end with an empty frame: few in ZMTP, many in headers of other protocols."""
+    """Messages that end with an empty frame: few in ZMTP, many in headers of other protocols."""
 
     @property
     def rank(self) -> int:
@@ -91,10 +90,10 @@ class Trial:
 
 
 class FrameSearch:
-    """The search in one side's stream with one framing, fed segment by segment.
+    """Searches one side's stream with one framing, segment by segment.
 
     `known`: the side is known to use `framing`; `known_sizes` are frame sizes before the loss. Otherwise frames must
-    also match segments, since other protocols can look like frames. `boundary` is a known frame boundary to wait for.
+    also match segments, because other protocols can look like frames. `boundary` is a known frame boundary to wait for.
     """
 
     def __init__(
@@ -116,16 +115,16 @@ class FrameSearch:
         self.command_octets = LARGEST_COMMAND
         """Command octets that may still be parsed."""
         self.at = self.likely = offset
-        """The current offset, and the next possible frame start after it, as far as computed."""
+        """The current offset, and the next possible frame start, as far as computed."""
         self.trials: dict[int, Trial] = {}
         self.edges: set[int] = {offset}
         self.boundaries: list[int] = []
-        """Ends of the frames of trials: a heap, which may contain ends of trials that were given up."""
+        """Ends of the frames of trials, a heap; trials that were given up may be left."""
         self.starts: deque[int] = deque([offset])
-        """Frame starts to try after the window, in order."""
+        """Frame starts to try after the window."""
 
     def feed(self, octets: bytes) -> Boundary | None:
-        """Add the octets of the next segment; return a boundary once one is likely enough."""
+        """Add a segment; return a boundary once one is likely enough."""
         end = self.base + len(self.data)
         self.at = min(self.at, end)  # there may be octets to read now
         if end >= self.limit:
@@ -147,8 +146,8 @@ class FrameSearch:
         return found
 
     def _look_for_sealed(self, end: int) -> None:
-        """Add a start wherever a body begins with the name of MESSAGE, from `end` on. The name is long enough to stand
-        out in the random octets of encrypted traffic."""
+        """Add a start before each MESSAGE from `end` on. Its name stands out in the random octets of encrypted
+        traffic."""
         place = self.data.find(MESSAGE_NAME, max(0, end - self.base - len(MESSAGE_NAME) + 1))
         found = []
         while place >= 0:
@@ -161,7 +160,6 @@ class FrameSearch:
 
     @property
     def end(self) -> int:
-        """Stream offset after the last octet."""
         return self.base + len(self.data)
 
     def conclude(self) -> Boundary | None:
@@ -176,7 +174,6 @@ class FrameSearch:
 
     @property
     def held_octets(self) -> int:
-        """Memory octets of the search."""
         return len(self.data) + TRIAL_WEIGHT * len(self.trials) + EDGE_WEIGHT * len(self.edges)
 
     def first_octets(self) -> Boundary | None:
@@ -187,15 +184,15 @@ class FrameSearch:
         return Boundary(self.framing, self.origin) if header is not None and header[0] else None
 
     def exhausted(self) -> bool:
-        """Whether no trial is left and every octet of the window was read."""
+        """No trial is left, and every octet of the window was read."""
         return not self.trials and self.at >= self.limit
 
     def octets_from(self, offset: int) -> bytes:
-        """Return the octets from `offset` on, which is not before a successful trial."""
+        """`offset` is not before a successful trial."""
         return bytes(self.data[offset - self.base :])
 
     def _behind_greeting(self) -> int | None:
-        """Return the offset of the first command if the first octets are the end of a 3.x greeting."""
+        """Return the offset of the first command if the octets start with the end of a 3.x greeting."""
         rest = GREETING_REST.match(self.data)
         return None if rest is None else self.base + rest.end()
 
@@ -219,7 +216,7 @@ class FrameSearch:
         return None
 
     def _pass_run(self, octet: int, end: int) -> bool:
-        """Skip a run of one octet (at least `MIN_RUN`) at once; return whether there was anything to skip.
+        """Skip a run of one octet (at least `MIN_RUN`); return whether there was one.
 
         Its frames are no evidence. Trials, up to one per octet of a frame, meet nothing else there, each an octet ahead
         of the one before.
@@ -256,7 +253,6 @@ class FrameSearch:
         return passed > 0
 
     def _end_of_run(self, octet: int, stop: int) -> int:
-        """Return the end of the run of `octet` at the current offset, at most `stop`."""
         other = OTHER_THAN[octet].search(self.data, self.at - self.base, stop - self.base)
         return stop if other is None else self.base + other.start()
 
@@ -269,7 +265,7 @@ class FrameSearch:
             trial.start = frame - size
 
     def _succeeds(self, boundary: int) -> bool:
-        """Evaluate the frame that ends at `boundary`, once; return whether its trial has succeeded."""
+        """Evaluate the frame that ends here, once; return whether its trial has succeeded."""
         trial = self.trials.get(boundary)
         if trial is None:
             return False
@@ -313,7 +309,7 @@ class FrameSearch:
         return min(following, self.starts[0] if self.starts else end + 1)
 
     def _add_evidence(self, trial: Trial, boundary: int) -> bool:
-        """Add the evidence of the frame that ends at `boundary`; return False if it cannot be a frame."""
+        """Add the evidence of the frame that ends here; return False if it cannot be a frame."""
         first, body, stop = trial.frame - self.base, trial.body - self.base, boundary - self.base
         if trial.command:
             if stop - body > LARGEST_COMMAND or not self._is_known_command(body, stop):
@@ -354,8 +350,7 @@ class FrameSearch:
         return count <= LONGEST_REPETITION and self.data.count(self.data[first], first, stop) == count
 
     def _step(self, trial: Trial | None) -> bool:
-        """Parse the header at the current offset and move the trial to the frame's end. Returns False if octets are
-        missing."""
+        """Move a trial past the frame at the current offset; return False if octets are missing."""
         header = frame_header(self.data, self.at - self.base, self.framing)
         if header is None:
             return False
@@ -385,7 +380,7 @@ class FrameSearch:
         self.give_up_in_front_of(first)
 
     def give_up_in_front_of(self, offset: int) -> None:
-        """Forget the octets before `offset`, which is at most the end, and their trials."""
+        """Forget earlier octets and their trials."""
         del self.data[: offset - self.base]
         self.base = offset
         self.at = max(self.at, self.base)

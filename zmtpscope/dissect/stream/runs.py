@@ -1,4 +1,4 @@
-"""Runs of message and frame rows as columns, split where their constants change."""
+"""Message and frame rows as columns, split where their constants change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zmtpscope.zmtp.regime import Regime
 
 @dataclass(slots=True, eq=False)
 class Context:
-    """The constants of rows made together: octets from `base` on, arrivals up to `end`, and more."""
+    """Constants of rows made together, with the octets from `base` on and arrivals up to `end`."""
 
     data: bytes
     base: int
@@ -32,19 +32,19 @@ class Context:
     doubtful: int | None
     """Rows after this stream offset are only likely."""
     settled: int
-    """Ordinal of a segment before which no row was decidable."""
+    """No row was decidable before the segment with this ordinal."""
     pieces: Pieces | None
     seals: bool
-    """Whether frames may be MESSAGEs."""
+    """Frames may be MESSAGEs."""
     messages: bool
-    """Whether message rows are wanted; otherwise messages are only counted."""
+    """Message rows are wanted; otherwise messages are only counted."""
     frames: bool
     limit: int
-    """Maximum body octets of a message to keep whole; of a larger one `HEAD_KEPT` octets are kept."""
+    """Body octets of a message to keep whole; of a larger one `HEAD_KEPT` octets are kept."""
 
 
 class Kept(NamedTuple):
-    """Octets of a stream from `base` on, and their packets if details are wanted."""
+    """Octets from `base` on, and their packets if details are wanted."""
 
     data: bytes
     base: int
@@ -52,16 +52,16 @@ class Kept(NamedTuple):
 
 
 class Edges(NamedTuple):
-    """Facts about the first and last of some messages that are not in their columns."""
+    """Facts about the first and last message that are not in their columns."""
 
     start: Arrival | None
-    """The segment with the first octet of the first message, if it was read earlier."""
+    """The segment with the first octet, if it was read earlier."""
     end: Arrival
-    """The segment with the last octet of the last message, for when its arrival is forgotten."""
+    """The segment with the last octet, for when its arrival is forgotten."""
     is_damaged: bool
-    """Whether octets of the first message were lost."""
+    """Octets of the first message were lost."""
     is_uncertain: bool
-    """Whether data before the first message is missing."""
+    """Data before the first message is missing."""
     head: Kept | None
     """The octets of the first message, if they are no longer held."""
 
@@ -132,8 +132,7 @@ def message_runs(
 
 
 def _times(starts: Int64, bodies: Int64, sizes: Int64, edges: Edges, context: Context) -> tuple[Int64, ...]:
-    """Return the ordinals that made messages decidable, packets and times of their first octets, and packets and times
-    of their last octets. Messages begin at `starts` and end with these bodies."""
+    """Return deciding ordinals, packets and times of first octets, and packets and times of last octets."""
     stops = bodies + np.minimum(sizes, context.end - bodies)  # the last body may be incomplete
     table = context.arrivals.table()
     _, packets, times = segments_at(table, starts)
@@ -146,8 +145,7 @@ def _times(starts: Int64, bodies: Int64, sizes: Int64, edges: Edges, context: Co
 
 
 def _row_of_one(frames: FrameColumns, last: int, edges: Edges, context: Context) -> tuple[Int64, ...]:
-    """Return the same, preceded by the first frame, for one message up to frame `last`: a fast path for segments with
-    one message."""
+    """Return the same, preceded by the first frame, for one message: fast for segments with one message."""
     stop = min(frames.bodies[last] + frames.sizes[last], context.end)
     start = edges.start if edges.start is not None else context.arrivals.at(frames.offsets[0])
     end = context.arrivals.at(stop - 1)
@@ -158,7 +156,7 @@ def _row_of_one(frames: FrameColumns, last: int, edges: Edges, context: Context)
 
 
 def frame_runs(runs: list[MessageTable], packets: array[int], times: array[int], context: Context) -> list[FrameTable]:
-    """Return frame rows of the messages in `runs`. `packets` and `times` are those of the frames' first octets."""
+    """`packets` and `times` belong to the frames' first octets."""
     made: list[FrameTable] = []
     done = 0
     for run in runs:
@@ -184,7 +182,7 @@ def frame_runs(runs: list[MessageTable], packets: array[int], times: array[int],
 
 
 def cut_large(table: MessageTable, limit: int) -> MessageTable:
-    """Return the messages with only the first octets of each one of more than `limit` octets."""
+    """Cut each message of more than `limit` octets to its first octets."""
     if max([len(sender.data) for sender in table.senders]) <= limit:
         return table
     first, last = table.first, table.last
@@ -229,10 +227,10 @@ def regime_slices(regimes: list[tuple[int, Regime]], offsets: Int64) -> Iterator
 
 
 def as_array(column: array[int]) -> Int64:
-    """Return a column as a numpy view. The column must not grow afterwards."""
+    """The column must not grow afterwards."""
     return np.frombuffer(column, np.int64) if column else np.empty(0, np.int64)
 
 
 def columns_of(frames: FrameColumns) -> tuple[array[int], array[int], array[int], array[int]]:
-    """Return offsets, bodies, sizes and flags."""
+    """Offsets, bodies, sizes and flags."""
     return frames.offsets, frames.bodies, frames.sizes, frames.flags

@@ -1,4 +1,4 @@
-"""The mode of a side that searches for a frame boundary (`resync.py`)."""
+"""A side that searches for a frame boundary (`resync.py`)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from zmtpscope.zmtp.regime import Framing
 
 
 class Found(NamedTuple):
-    """The result of a search, decided by the segment `arrival`: reading resumes at `boundary` with `octets`, or (None)
-    nowhere."""
+    """Decided by the segment `arrival`: reading resumes at `boundary` with `octets`, or (None) nowhere."""
 
     boundary: Boundary | None
     arrival: Arrival
@@ -23,7 +22,7 @@ class Found(NamedTuple):
 
 
 class Searching:
-    """Searches from stream offset `offset` on with each of `framings`, or waits for a known `boundary`.
+    """Searches from `offset` on with each of `framings`, or waits for a known `boundary`.
 
     `is_known`: the side is known to use one of the framings, with `sizes` of its last frames. `forced` is the decode-as
     rule for a side whose start was not captured.
@@ -48,7 +47,7 @@ class Searching:
         self.searches = [FrameSearch(framing, offset, known, frozenset(sizes), boundary) for framing in framings]
 
     def feed(self, octets: bytes) -> Found | None:
-        """Search in more octets, which end at the end of the stream so far."""
+        """Search up to the end of the stream so far."""
         end = self.arrivals.end
         begin = start = end - len(octets)
         for arrival, stop in self.arrivals.pieces_between(begin, end):
@@ -79,7 +78,7 @@ class Searching:
         return Found(None, arrival, b"")
 
     def _count_held(self) -> None:
-        """Count the octets held by the searches. If all sides together hold too much, restart at the end."""
+        """If all sides together hold too much, restart at the end."""
         octets = sum(search.held_octets for search in self.searches)
         if not self.held_octets.may_hold(octets):
             for search in self.searches:

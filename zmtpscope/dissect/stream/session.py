@@ -1,7 +1,7 @@
 """The keys of one CURVE connection: entries of the key files, and keys proven by boxes that opened (curve.md 5, 6).
 
 A key counts only once it has opened a box, which 16 octets authenticate. A connection is found by C', unencrypted in
-its HELLO. If the HELLO was not captured, the shared keys of all connections are tried.
+its HELLO. Without a captured HELLO, the shared keys of all connections are tried.
 """
 
 from __future__ import annotations
@@ -30,17 +30,16 @@ from zmtpscope.zmtp.mechanisms.curve import (
 from zmtpscope.zmtp.reader import Finding
 
 TRIES = 3
-"""Maximum number of MESSAGEs of each side, and of handshake commands of each name, to try keys on."""
+"""MESSAGEs of each side, and handshake commands of each name, to try keys on."""
 
 MAX_KEYS = 1000
-"""Maximum number of shared keys of other connections, and of server keys, to try on a box."""
+"""Shared keys of other connections, and server keys, to try on a box."""
 
 TRIED_OCTETS = 8 << 20
-"""Approximate octets to authenticate in vain for one MESSAGE of an unknown connection. Large MESSAGEs get fewer
-keys."""
+"""To authenticate in vain for one MESSAGE of an unknown connection, approximately. Large MESSAGEs get fewer keys."""
 
 ALWAYS_TRIED = 16
-"""Minimum number of keys to try, even on a large MESSAGE."""
+"""Keys tried even on a large MESSAGE."""
 
 
 class _ServerPair(NamedTuple):
@@ -48,9 +47,9 @@ class _ServerPair(NamedTuple):
 
     key: bytes
     server: bytes
-    """S, the long-term public key of the server (curve.md 1)."""
+    """S, the server's long-term public key (curve.md 1)."""
     said: bool
-    """Whether the key files give it for this connection."""
+    """The key files give it for this connection."""
 
     def __repr__(self) -> str:
         return "_ServerPair(***)"
@@ -58,14 +57,13 @@ class _ServerPair(NamedTuple):
 
 ROLES = ("client", "server")
 LAST_STEPS = {layout.name: layout.sender for layout in CURVE.layouts if layout.last}
-"""The last handshake step of each role."""
 
 
 class Session:
     """The keys of one connection.
 
     `key` is k, once it has opened a box. `server` is the S of the HELLO, once proven. `hopeless`: no more MESSAGEs will
-    open, for lack of a key. Once `settled`, nothing changes that affects the records of either side.
+    open, for lack of a key. Once `settled`, the records of neither side can change.
     """
 
     def __init__(self, keys: Keys) -> None:
@@ -74,10 +72,10 @@ class Session:
         self.server: bytes | None = None
         self.hopeless = False
         self.unfit = False
-        """Whether the key files name this connection, but none of their keys opens a box."""
+        """The key files name this connection, but none of their keys opens a box."""
         self._is_unfit_noted = False
         self.cookie: bytes | None = None
-        """The cookie of the WELCOME, if it was opened."""
+        """Of the WELCOME, if it was opened."""
         self._roles: list[str | None] = [None, None]
         self._shaking: set[str] = set()
         """Roles whose handshake may continue."""
@@ -89,13 +87,13 @@ class Session:
         self._welcome: tuple[bytes, bytes] | None = None
         """Nonce and box of a WELCOME that has not opened yet."""
         self._returned_cookie: bytes | None = None
-        """The cookie in the INITIATE."""
+        """In the INITIATE."""
         self._pair: _ServerPair | None = None
         self._tried = [0, 0]
         self._tried_until: Sequence[Place] = ()
         """Key file positions up to which keys were tried without a known connection."""
         self._tried_before: Sequence[Place] = ()
-        """The same keys, as of before the key files grew."""
+        """The same, before the key files grew."""
         self._met_box_of_k = False
         self._generation = keys.generation
 
@@ -106,16 +104,16 @@ class Session:
 
     @property
     def settled(self) -> bool:
-        """Whether data of one side can no longer affect the records of the other."""
+        """Data of one side can no longer affect the records of the other."""
         return self.key is not None or (self.hopeless and not self._shaking)
 
     def role(self, side: int) -> str | None:
-        """Return the role of a side, "client" or "server", once that of either side is known."""
+        """Return "client" or "server", once that of either side is known."""
         role, other = self._roles[side], self._roles[1 - side]
         return ROLES[other == "client"] if role is None and other is not None else role
 
     def assign(self, side: int, role: str) -> None:
-        """Set the role that a side has shown by a handshake step or box. The first one remains."""
+        """Set the role that a handshake step or box has shown. The first one remains."""
         if self.role(side) is None:
             self._roles[side] = role
 
@@ -130,7 +128,7 @@ class Session:
                 self._find_secrets()
 
     def meet(self, client_transient: bytes) -> None:
-        """Set C', from a HELLO."""
+        """Set C'."""
         if self._client_transient is None and not self.settled:
             self._client_transient = client_transient
             self._shaking = set(ROLES)
@@ -144,7 +142,7 @@ class Session:
     # -- boxes -------------------------------------------------------------------------------------------------------
 
     def open_handshake(self, name: str, body: bytes) -> bytes | None:
-        """Return the decrypted box of a handshake command, or None without its key."""
+        """Return the decrypted box of a handshake command, or None."""
         box = BOXES[name]
         nonce, sealed = box.prefix + body[box.nonce], body[box.start :]
         self._shaking.discard(LAST_STEPS.get(name, ""))
@@ -183,11 +181,11 @@ class Session:
         return None
 
     def prefix(self, side: int) -> bytes:
-        """Return the nonce prefix of MESSAGEs of `side`."""
+        """Of MESSAGEs of `side`."""
         return MESSAGE_PREFIX[self.role(side) or "client"]
 
     def try_message(self, side: int, body: bytes) -> bytes | None:
-        """Search for k with a MESSAGE of `side`. Returns the decrypted box, or None without its key."""
+        """Search for k with a MESSAGE; return the decrypted box, or None."""
         if not self.may_open_messages_of(side):
             return None
         role = self.role(side)
@@ -203,15 +201,14 @@ class Session:
         return None
 
     def finish_handshake(self, side: int) -> None:
-        """End the handshake of a side, since it sends MESSAGEs."""
+        """The side sends MESSAGEs."""
         self._shaking.discard(self.role(side) or "")
 
     def may_open_messages_of(self, side: int) -> bool:
-        """Whether MESSAGEs of a side may still open."""
         return self.key is not None or (not self.hopeless and self._tried[side] < TRIES)
 
     def give_up(self) -> None:
-        """Stop trying to open boxes, for lack of a key."""
+        """No more boxes will open, for lack of a key."""
         if not self.settled:
             self.hopeless = True
             opened = self._pair is not None and self._pair.said
@@ -228,7 +225,7 @@ class Session:
     def vouch_is_wrong(self, content: bytes) -> bool:
         """Whether the vouch in an INITIATE names another client or server than the handshake.
 
-        Returns False without s', which opens the vouch.
+        False without s', which opens the vouch.
         """
         client, nonce, vouch = content[:KEY_SIZE], content[VOUCH_NONCE], content[VOUCH_BOX]
         transient = self._client_transient
@@ -260,10 +257,8 @@ class Session:
                         yield _ServerPair(made, public, True)
 
     def _candidates(self, size: int) -> Iterator[bytes]:
-        """Yield the keys k that might open a box of `size` octets.
-
-        This is the proven key if there is one. Otherwise, the keys come from the key files or are derived from secrets.
-        """
+        """Yield the keys k that might open a box of `size` octets: the proven key, or else keys of the key files, or
+        derived from secrets."""
         if self.key is not None:
             yield self.key
         elif self.settled:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Mode(Enum):
-    """The current use of a side's octets, and the class that receives them."""
+    """The current use of a side's octets."""
 
     NEGOTIATING = "the version is not settled; octets wait (`Negotiating`)"
     READING = "units are read (`Reading`)"
@@ -39,31 +39,30 @@ class Mode(Enum):
 
 
 class SideStream:
-    """The stream of one side: passes octets and holes to the current mode, and changes the mode. Results are in
-    `outputs`."""
+    """Passes a side's octets and holes to the current mode, and changes the mode. Results are in `outputs`."""
 
     mode = Mode.NEGOTIATING
     reason = NOT_ZMTP
-    """Reason of leftovers while nothing is parsed."""
+    """Of leftovers while nothing is parsed."""
     reading: Reading | None = None
-    """Set once the side is parsed; also resumes after losses."""
+    """Once the side is parsed; also resumes after losses."""
     search: Searching | None = None
     version: str | None = None
-    """The negotiated version."""
+    """Negotiated."""
     found_since: int | None = None
     """Ordinal of the segment that showed ZMTP, if frames were found midstream."""
     framings: tuple[Framing, ...] = (Framing.V1, Framing.V2)
-    """Framings to search for while the framing is unknown."""
+    """To search for while the framing is unknown."""
     forced: DecodeAs | None = None
     """The decode-as rule for a side whose start was not captured, until a frame is found."""
     assumed_type: str | None = None
-    """Socket type of the side by that rule."""
+    """Socket type by that rule."""
     inferred_type: str | None = None
-    """Socket type of the side, inferred from captured data."""
+    """Socket type inferred from captured data."""
     is_midstream = False
-    """Whether frames were found midstream, without a captured handshake."""
+    """Frames were found midstream, without a captured handshake."""
     passed = shown = 0
-    """Octets for a proxy before ZMTP, and how many of these precede any password."""
+    """Octets for a proxy before ZMTP, and how many precede any password."""
     lost_since: int | None = None
     """Ordinal of the segment that made known the first hole."""
 
@@ -95,34 +94,34 @@ class SideStream:
 
     @property
     def reader(self) -> SideReader | None:
-        """The reader of unencrypted units."""
+        """Of unencrypted units."""
         return None if self.reading is None else self.reading.reader
 
     @property
     def socket_type(self) -> str | None:
-        """The socket type of the side, by its handshake or otherwise by rule or inference."""
+        """By the handshake, or by rule or inference."""
         known = None if self.reading is None else self.reading.socket_type
         return known or self.assumed_type or self.inferred_type
 
     @property
     def identity(self) -> str | None:
-        """The identity that the side sent in its handshake, unencrypted or decrypted; None if unknown."""
+        """Sent in the handshake, unencrypted or decrypted."""
         return None if self.reading is None else self.reading.identity
 
     def identity_at(self, offset: int) -> str | None:
-        """Return the identity if it was announced before a stream offset."""
+        """If it was announced before `offset`."""
         known_from = self.units.identity_from
         return self.identity if known_from is not None and known_from < offset else None
 
     @property
     def handshake_done(self) -> bool:
-        """Whether the last handshake command of the side, and everything before it, was captured and parsed."""
+        """Whether the last handshake command, and everything before it, was captured and parsed."""
         reading = self.reading
         return reading is not None and reading.reader.handshake_done and not self.units.has_part_of_a_handshake
 
     @property
     def unit_octets(self) -> int:
-        """Octets of greetings, commands and messages so far."""
+        """Of greetings, commands and messages."""
         shared = 0 if self.reading is None else self.reading.reader.shared
         return self.outputs.units + self.messages.unit_octets - shared
 
@@ -133,14 +132,14 @@ class SideStream:
 
     @property
     def is_read_for_certain(self) -> bool:
-        """Whether the whole stream was parsed without doubt."""
+        """The whole stream was parsed without doubt."""
         doubtful = None if self.reading is None else self.reading.doubtful_from
         return doubtful is None or self.end < doubtful
 
     # -- the version -------------------------------------------------------------------------------------------------
 
     def prefix(self) -> bytes:
-        """Return the first octets of ZMTP, up to the first hole, while they wait for the version."""
+        """Return the octets of ZMTP up to the first hole, while they wait for the version."""
         return self.negotiating.prefix()[self.passed :]
 
     def pass_proxy(self, octets: int, shown: int) -> None:
@@ -148,7 +147,6 @@ class SideStream:
         self.passed, self.shown = octets, shown
 
     def agree(self, version: str | None) -> None:
-        """Set the version in force, None if there is none."""
         self.version = version
         if self.reading is not None:
             self.reading.agree(version)
@@ -166,7 +164,7 @@ class SideStream:
     def search_from_the_start(
         self, settled: int, framings: tuple[Framing, ...] = (Framing.V1, Framing.V2), forced: DecodeAs | None = None
     ) -> None:
-        """Search the waiting octets for frames, because the start of this side was not captured."""
+        """Search the waiting octets for frames: the start of this side was not captured."""
         self.arrivals.settle(settled)
         self.framings, self.forced = framings, forced
         self._search_from(0)
@@ -197,7 +195,6 @@ class SideStream:
     # -- octets ------------------------------------------------------------------------------------------------------
 
     def feed(self, block: BlockView, rows: list[int]) -> None:
-        """Process the next pieces of the stream."""
         if self.mode is Mode.OPAQUE:
             if not self.outputs.is_leaving:
                 first = block.arrival(rows[0])
@@ -217,7 +214,7 @@ class SideStream:
             self._take(block.octets(rows))
 
     def _take(self, octets: bytes) -> None:
-        """Process octets, which end at the end of the stream so far."""
+        """Process octets up to the end of the stream so far."""
         while octets:
             if self.mode is Mode.READING and self.reading is not None:
                 stopped = self.reading.feed(octets)
@@ -233,7 +230,7 @@ class SideStream:
                 return
 
     def _leave(self, octets: bytes) -> None:
-        """Leave over octets, which end at the end of the stream so far."""
+        """Leave over octets up to the end of the stream so far."""
         start = self.end - len(octets)
         self._leave_from(start)
         self.outputs.show(start, octets)
@@ -244,14 +241,14 @@ class SideStream:
             self.outputs.leave_from(start, first, self.reason, inside, may_be_shown=may_be_shown)
 
     def _may_be_shown(self) -> bool:
-        """Whether leftovers from here on are unmasked and cannot contain a password."""
+        """Leftovers from here on are unmasked and cannot contain a password."""
         if self.reason in (NOT_ZMTP, TOO_FEW):
             return True
         reading = self.reading
         return self.units.shows_secrets if reading is None else reading.has_no_passwords and reading.unmasking is None
 
     def _stop(self, stopped: Stopped) -> bytes:
-        """Stop parsing, and return the unread octets."""
+        """Stop parsing; return the unread octets."""
         if stopped.is_lost:
             self._search_from(stopped.offset)
         else:
@@ -261,7 +258,7 @@ class SideStream:
         return stopped.rest
 
     def plain_reading(self) -> Reading | None:
-        """Return the reading of the side if the fast path (the lane) can continue it."""
+        """Return the reading if the lane can continue it."""
         reading = self.reading if self.mode is Mode.READING else None
         return reading if reading is not None and reading.is_plain() else None
 
@@ -306,19 +303,19 @@ class SideStream:
         self._search_from(self.end, greeting_end if is_to_come else None)
 
     def _search_from(self, offset: int, boundary: int | None = None) -> None:
-        """Search for a frame boundary from stream offset `offset` on, or wait for a known one."""
+        """Search from `offset` on, or wait for a known boundary."""
         self.mode, self.reason = Mode.SEARCHING, NO_BOUNDARY
         is_known = self.reading is not None
         framings = self.framings if self.reading is None else (self.reading.reader.regime.framing,)
         sizes = self.messages.in_clear.recent_sizes
-        from zmtpscope.dissect.stream.searching import Searching  # loaded only if used
+        from zmtpscope.dissect.stream.searching import Searching
 
         self.search = Searching(
             self.arrivals, self.held_octets, offset, framings, is_known, sizes, boundary, self.forced
         )
 
     def _end_search(self, found: Found) -> bytes:
-        """End the search, and resume parsing at its boundary if there is one; return the unread octets."""
+        """Resume parsing at the boundary found, if any; return the unread octets."""
         self.search = None
         boundary, arrivals, reading = found.boundary, self.arrivals, self.reading
         self.held_octets.hold_nothing()
@@ -353,7 +350,7 @@ class SideStream:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def finish(self, arrival: Arrival, ended: bool) -> None:
-        """End the stream. `ended`: a FIN or RST was captured, not just the end of the file."""
+        """`ended`: a FIN or RST was captured, not just the end of the file."""
         while self.search is not None:
             self._take(self._end_search(self.search.conclude(arrival)))
         if self.mode is Mode.READING and self.reading is not None:

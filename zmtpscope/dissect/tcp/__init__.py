@@ -1,1 +1,1 @@
-"""TCP reassembly: turn segments into the octet streams of both sides. Independent of ZMTP."""
+"""TCP reassembly: segments in, octet streams of both sides out. Independent of ZMTP."""

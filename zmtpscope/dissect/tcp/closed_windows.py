@@ -1,7 +1,7 @@
 """Detect closed receive windows, which keep the other side from sending (RFC 9293, 3.8.6).
 
-Segments that announce a closed window (`CLOSED_WINDOW`) take the slow path, like everything on their connection until
-the window is open again. Connections without closed windows never call this module.
+After a segment that announces a closed window (`CLOSED_WINDOW`), everything on its connection takes the slow path until
+the window is open again. Other connections never call this module.
 
 Only proven facts are reported. A window is closed when its side announces it, and open when its side announces it or
 when more octets arrive than fit a closed window; in the second case the stall ends with the last announcement.
@@ -27,11 +27,11 @@ from zmtpscope.dissect.tcp.stalls import (
 )
 
 SHORTEST = 10_000_000
-"""Minimum duration of a reported stall (ns). A receiver that keeps up closes its window while its thread waits to run:
-a few milliseconds on a busy machine, without effect."""
+"""Of a reported stall (ns). A receiver that keeps up closes its window while its thread waits to run: a few
+milliseconds on a busy machine, without effect."""
 
 PROBE = 1
-"""Maximum number of octets of a window probe, sent although the window is closed (RFC 9293, 3.8.6.1)."""
+"""Octets of a window probe, sent although the window is closed (RFC 9293, 3.8.6.1)."""
 
 
 class Heard(NamedTuple):
@@ -44,10 +44,9 @@ class Heard(NamedTuple):
 
 
 def take(side: TcpSide, peer: TcpSide, heard: Heard, at: Arrival) -> None:
-    """Update both receive windows from a segment of `side`: its own from the header, the window of `peer` from the
-    payload.
+    """Update both receive windows by a segment of `side`: its own by the header, the window of `peer` by the payload.
 
-    Call it before the segment `at` is used for anything else.
+    Call it before any other use of the segment.
     """
     if heard.flags & (SYN | RST):
         return
@@ -68,10 +67,9 @@ def take(side: TcpSide, peer: TcpSide, heard: Heard, at: Arrival) -> None:
 
 
 def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
-    """End the stall of `side` when its connection ends.
+    """End the stall of `side` with its connection; `close_how` is that of `Connection.close`.
 
-    `close_how` is that of `Connection.close`, `end` is `Connection.last_moment`. If the end was not captured, the stall
-    ends with the last announcement of the closed window.
+    If the end was not captured, the stall ends with the last announcement of the closed window.
     """
     window = side.closed_window
     if window is not None:
@@ -80,7 +78,7 @@ def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
 
 
 def running_stall(side: TcpSide, now: int, ordinal: int) -> Stall | None:
-    """Return the stall still running at the time `now`, as if the capture ended with the segment `ordinal`.
+    """Return the stall that still lasts at `now`, as if the capture ended there.
 
     The window counts as closed until its side announces the opposite.
     """
@@ -102,7 +100,7 @@ def _look_at_sender(side: TcpSide, window: ClosedWindow, heard: Heard, at: Arriv
 
 
 def _is_news(side: TcpSide, heard: Heard) -> bool:
-    """Whether a segment of `side` announces the current window; a late or repeated segment announces an old one.
+    """Whether a segment announces the current window; a late or repeated one announces an old window.
 
     See SND.WL1 and SND.WL2 of RFC 9293, 3.10.7.4.
     """
@@ -111,7 +109,7 @@ def _is_news(side: TcpSide, heard: Heard) -> bool:
 
 
 def _end(side: TcpSide, window: ClosedWindow, until: str, end: int, decided: int) -> None:
-    """Record that `side` could send again, or had no more to send, at the time `end`."""
+    """Record that `side` could send again, or had no more to send."""
     side.closed_window = None
     stall = _stall(window, until, end, decided)
     if stall is None:
@@ -122,7 +120,7 @@ def _end(side: TcpSide, window: ClosedWindow, until: str, end: int, decided: int
 
 
 def _stall(window: ClosedWindow, until: str, end: int, decided: int) -> Stall | None:
-    """Return the stall, or None if it is too short to report."""
+    """None if it is too short to report."""
     duration = end - window.begin.time
     if duration < SHORTEST:
         return None

@@ -1,5 +1,3 @@
-"""One TCP connection: its two directions, its start and its end."""
-
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -17,20 +15,19 @@ CONNECTED, REFUSED, UNANSWERED, HALF_OPEN = "connected", "refused", "not answere
 REJECTED, NO_ROUTE = "rejected by ICMP", "unreachable by ICMP"
 UNREACHED = {PROHIBITED: REJECTED, NO_HOST: NO_ROUTE}
 UNDER_WAY = "under way"
-"""The outcome of an attempt that is not reported: the capture ended, or the connection was evicted, within a second of
-the SYN and before an answer."""
+"""Not reported: the capture ended, or the connection was evicted, within a second of the SYN and before an answer."""
 
 
 NEVER = Arrival(-1, 0, 0)
-"""Stands for a segment that has not arrived."""
+"""A segment that has not arrived."""
 
 
 class TcpState(NamedTuple):
-    """TCP state of a side between two segments, with all octets in order: the first half of `PlainState`.
+    """A side between two segments, with all octets in order: the first half of `PlainState`.
 
-    `initial` is the sequence number of its SYN, -1 if that was not captured; `next` that of the next octet, -1 before
-    the first segment. `acknowledged` is the last number that the side acknowledged, `octets` the stream offset of the
-    next octet, `last` its last segment.
+    `initial` is the sequence number of its SYN, -1 if not captured; `next` that of the next octet, -1 before the first
+    segment. `acknowledged` is the last number that the side acknowledged, `octets` the stream offset of the next octet,
+    `last` its last segment.
     """
 
     initial: int = -1
@@ -39,7 +36,7 @@ class TcpState(NamedTuple):
     octets: int = 0
     last: Arrival = NEVER
     fin: Arrival | None = None
-    """Segment with the FIN, which uses a sequence number."""
+    """It uses a sequence number."""
 
     @classmethod
     def after(cls, initial: int, octets: int, acknowledged: int, last: Arrival, fin: Arrival | None = None) -> TcpState:
@@ -51,8 +48,8 @@ class TcpState(NamedTuple):
 class TcpSide:
     """One direction of one TCP connection.
 
-    `next` is the sequence number of the next octet of the stream. `plain` is the same number while segments take the
-    fast loop (in order, no hole open), otherwise -1. `pieces` are indices into the columns of the current block.
+    `next` is the sequence number of the next octet. `plain` is the same number while segments take the fast loop (in
+    order, no hole open), otherwise -1. `pieces` are indices into the columns of the current block.
     """
 
     __slots__ = (
@@ -88,43 +85,43 @@ class TcpSide:
         self.plain = -1
         self.next = -1
         self.begun = False
-        """Whether the stream is known from its first octet: its SYN was captured, or an acknowledgment of it."""
+        """The stream is known from its first octet: its SYN, or an acknowledgment of it, was captured."""
         self.initial = -1
-        """Sequence number of the SYN, -1 if no SYN was captured."""
+        """Sequence number of the SYN, -1 if none was captured."""
         self.seen = False
         self.acknowledged = -1
-        """Last acknowledgment number that this side sent, -1 before the first."""
+        """Last acknowledgment number sent, -1 before the first."""
         self.pieces: list[int] = []
         self.holes: list[Hole] = []
         self.delivered = 0
-        """Stream offset of `next`: the number of octets before it, holes included."""
+        """Stream offset of `next`, holes included."""
         self.out_of_order: OutOfOrder | None = None
-        """None until the first hole."""
+        """From the first hole on."""
         self.closed_window: ClosedWindow | None = None
-        """The receive window of the other side while it is closed."""
+        """The other side's receive window while it is closed."""
         self.stalls: Stretches[Stall] | None = None
-        """None until the first stall."""
+        """From the first stall on."""
         self.unanswered: Unanswered | None = None
-        """Retransmitted octets that the other side has not acknowledged."""
+        """Retransmitted octets without an acknowledgment."""
         self.outages: Stretches[Outage] | None = None
-        """None until the first outage."""
+        """From the first outage on."""
         self.losses: Outage | None = None
         """All times in which data was sent again and soon acknowledged, as one."""
         self.fin: Arrival | None = None
-        """First segment of the side with a FIN."""
+        """First segment with a FIN."""
         self.finish: int | None = None
         """Stream offset of the FIN."""
         self.ended = False
         self.captured = self.repeated = self.conflicting = self.late = 0
-        """Captured payload octets, and the numbers of them that never reached the stream."""
+        """Captured payload octets, and the ones that never reached the stream."""
 
     @property
     def waits(self) -> bool:
-        """Whether segments wait for octets before them."""
+        """Segments wait for octets before them."""
         return self.out_of_order is not None and bool(self.out_of_order.waiting)
 
     def leave_plain(self) -> None:
-        """Leave the fast loop and account for the octets that it read."""
+        """Leave the fast loop; account for the octets that it read."""
         if self.plain >= 0:
             gained = distance(self.plain, self.next)
             self.next, self.plain = self.plain, -1
@@ -132,7 +129,7 @@ class TcpSide:
             self.captured += gained
 
     def resume(self, state: TcpState) -> None:
-        """Continue after the fast path, which has read the side up to this state."""
+        """Continue after the fast path."""
         if state.next < 0:
             return
         self.initial, self.next, self.plain, self.acknowledged = state.initial, state.next, -1, state.acknowledged
@@ -148,12 +145,12 @@ class TcpSide:
             self.plain = self.next
 
     def has_spoken(self) -> bool:
-        """Whether octets of this side were captured."""
+        """Octets of this side were captured."""
         return bool(self.delivered or self.pieces) or self.plain not in (-1, self.next)
 
 
 class LastSeen(NamedTuple):
-    """Last packet of a connection: its time (ns), and the initial sequence number of side 0, negative if unknown."""
+    """Time (ns) of a connection's last packet, and the initial sequence number of side 0, negative if unknown."""
 
     time: int
     initial: int
@@ -162,28 +159,27 @@ class LastSeen(NamedTuple):
 class Connection:
     """A TCP connection of the run.
 
-    `number` counts connections. `tcp` contains the two directions; side 0 opened the connection. `incarnation`
-    distinguishes connections on the same ports that started no later (`incarnations.py`).
+    `tcp` contains the two directions; side 0 opened the connection. `incarnation` distinguishes connections on the same
+    ports that started no later (`incarnations.py`).
     """
 
     opened_by: int | None = None
     listener: int | None = None
-    """The side that accepted the connection. None if the first captured packet is not a SYN, even if one follows
-    later."""
+    """The side that accepted the connection. None if the first captured packet is not a SYN, even if one follows."""
     closed = False
     close_how = "open"
     reset: Arrival | None = None
     """The first RST, if it ended the connection."""
     reset_by: int | None = None
-    """The side that sent `reset`."""
+    """The side that sent it."""
     hops: tuple[int | None, int | None] = (None, None)
-    """Remaining TTL (or hop limit) of the SYN of the side `reset_by`, and of the RST."""
+    """Remaining TTL (or hop limit) of the SYN of `reset_by`, and of the RST."""
     idle: int | None = None
     """Nanoseconds from the last packet to the end of the capture, if the connection did not end."""
     unreachable: int | None = None
     """Code of the ICMP message about the last undelivered packet (`capture/segments.py`)."""
     syns = 1
-    """Number of SYNs of side 0; not meaningful if the first captured packet is no SYN."""
+    """SYNs of side 0; not meaningful if the first captured packet is no SYN."""
 
     def __init__(self, number: int, key: bytes, start: Arrival, incarnation: int) -> None:
         self.number = number
@@ -195,17 +191,15 @@ class Connection:
 
     @property
     def ports(self) -> tuple[int, int]:
-        """Ports of side 0 and side 1."""
         return int.from_bytes(self.key[-4:-2]), int.from_bytes(self.key[-2:])
 
     @property
     def addresses(self) -> tuple[tuple[str, int], tuple[str, int]]:
-        """Address and port of side 0 and of side 1."""
         return ends_of(self.key)
 
     @property
     def closing(self) -> tuple[Arrival, int] | None:
-        """The first FIN or RST and the side that sent it, even if octets before it are missing."""
+        """The first FIN or RST and its side, even if octets before it are missing."""
         sent = [(side.fin, side.number) for side in self.tcp if side.fin is not None]
         if self.reset is not None and self.reset_by is not None:
             sent.append((self.reset, self.reset_by))
@@ -213,7 +207,7 @@ class Connection:
 
     @property
     def closed_by(self) -> int | None:
-        """The side that sent the first FIN or RST."""
+        """Sent the first FIN or RST."""
         first = self.closing
         return None if first is None else first[1]
 
@@ -223,7 +217,7 @@ class Connection:
 
     @property
     def fin_acknowledged(self) -> bool | None:
-        """Whether the FIN was acknowledged, if exactly one side closed the connection; otherwise None."""
+        """Whether the FIN was acknowledged, if exactly one side closed; otherwise None."""
         closed = [side for side in self.tcp if side.fin is not None]
         if len(closed) != 1 or self.reset is not None:
             return None
@@ -232,34 +226,33 @@ class Connection:
 
     @property
     def only_side(self) -> int | None:
-        """The only side with captured packets; None if packets of both were captured."""
+        """The only side with captured packets; None if both have some."""
         seen = [side.number for side in self.tcp if side.seen]
         return seen[0] if len(seen) == 1 and not self.is_to_itself else None
 
     @property
     def has_ended(self) -> bool:
-        """Whether the end was captured: FINs of both sides, or RST."""
+        """FINs of both sides, or RST, were captured."""
         return self.close_how in ("fin", "rst")
 
     @property
     def has_octets(self) -> bool:
-        """Whether either side has sent octets, captured or not."""
+        """Captured or not."""
         return bool(self.tcp[0].delivered or self.tcp[1].delivered)
 
     @property
     def is_to_itself(self) -> bool:
-        """Whether both ends are the same socket; then all packets belong to one side."""
+        """Whether both ends are the same socket: all packets belong to one side."""
         return self.tcp[0].key == self.tcp[1].key
 
     @property
     def ceased(self) -> int:
-        """Time after which no more packets could arrive: the end of the connection, or of the capture if no end was
-        captured."""
+        """No more packets could arrive after the end of the connection, or else of the capture."""
         return self.end.time + (self.idle or 0)
 
     @property
     def last_moment(self) -> Arrival:
-        """Last time at which the state is known: the end of the capture if the connection is open."""
+        """End of the connection, or of the capture if it is open."""
         return self.end._replace(time=self.ceased) if self.close_how == "open" else self.end
 
     def leave(self) -> tuple[TcpState, TcpState]:
@@ -273,14 +266,14 @@ class Connection:
         return one, other
 
     def resume(self, states: tuple[TcpState, TcpState]) -> None:
-        """Continue after the fast path, from these states of both sides."""
+        """Continue after the fast path."""
         for side, state in zip(self.tcp, states, strict=True):
             side.resume(state)
             self.last = max(self.last, state.last)
         self.resume_plain()
 
     def resume_plain(self) -> None:
-        """Let the next octets of both sides take the fast loop, unless a hole, window or acknowledgment is pending."""
+        """Let both sides take the fast loop, unless a hole, window or acknowledgment is pending."""
         if not any(side.waits or side.closed_window or side.unanswered for side in self.tcp):
             for side in self.tcp:
                 side.resume_plain()
@@ -289,9 +282,8 @@ class Connection:
         """Close the connection, as decided by the segment `arrival`.
 
         `how` is "fin", "rst", "open" (the capture ends), "reused" (a SYN opened another connection on the same ports)
-        or "evicted". Once both sides have sent a FIN it is "fin", regardless of later packets. `last` is the last
-        packet of this connection. `end` becomes the packet that ended it, otherwise `last`, with the ordinal of
-        `arrival`.
+        or "evicted". After FINs of both sides it is "fin", regardless of later packets. `last` is the last packet of
+        this connection. `end` becomes the packet that ended it, otherwise `last`, with the ordinal of `arrival`.
         """
         fins = [side.fin for side in self.tcp if side.fin is not None]
         end = last
@@ -305,11 +297,11 @@ class Connection:
         self.end = end._replace(ordinal=arrival.ordinal)
 
     def ended(self, side: int) -> bool:
-        """Whether the stream of `side` has ended for good: FIN or RST was captured."""
+        """FIN or RST was captured."""
         return self.closed and (self.tcp[side].fin is not None or self.close_how == "rst")
 
     def attempt_outcome(self) -> str | None:
-        """Return the outcome of the attempt to connect; None if its SYN was not captured."""
+        """None if the SYN was not captured."""
         client, server = self.tcp
         if client.initial < 0:
             return None
@@ -322,13 +314,12 @@ class Connection:
         return HALF_OPEN if server.seen else UNREACHED.get(self.unreachable or 0, UNANSWERED)
 
     def ends(self) -> tuple[Stream, Stream]:
-        """Return the stream identities that the records of side 0 and of side 1 share."""
         first = stream_of(self.key, self.start.time, self.incarnation, self.number)
         number, conn_id, _, here, port, there, other = first
         return first, Stream(number, conn_id, 1, there, other, here, port)
 
 
 def reverse(key: bytes) -> bytes:
-    """Return the flow key of the other direction: addresses and ports swapped."""
+    """Swap addresses and ports."""
     size = (len(key) - 4) // 2
     return key[size : 2 * size] + key[:size] + key[-2:] + key[-4:-2]

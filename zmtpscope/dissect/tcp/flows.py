@@ -1,8 +1,7 @@
 """The flow table: maps each TCP segment to its connection and feeds it to the reassembler.
 
-Segments already read by the lane are skipped. In-order octets cost one dictionary lookup and one append. Everything
-else (SYN, FIN, RST, holes, retransmissions, truncated packets, closed windows) takes the slow path, one call per
-segment.
+Segments already read by the lane are skipped. In-order octets cost one dictionary lookup and one append. SYN, FIN, RST,
+holes, retransmissions, truncated packets and closed windows take the slow path, one call per segment.
 """
 
 from __future__ import annotations
@@ -24,52 +23,52 @@ from zmtpscope.dissect.tcp.stalls import Stretches
 
 NOT_PLAIN = SYN | FIN | RST | CUT | CLOSED_WINDOW | UNREACHABLE
 MAX_OPEN = 65_536
-"""Maximum number of open connections. When full, the oldest silent connection is evicted, or else the oldest one."""
+"""Open connections. When full, the oldest silent connection is evicted, or else the oldest one."""
 
 REMEMBERED_CLOSED = 16_384
-"""Directions of closed connections to remember, so that a late acknowledgment opens no new connection."""
+"""Directions of closed connections, so that a late acknowledgment opens no new connection."""
 
 REMEMBERED_HOPS = 131_072
-"""Maximum number of directions with a remembered SYN (its remaining TTL)."""
+"""Directions with a remembered SYN (its remaining TTL)."""
 
 Deferred = tuple[int, Callable[[], None]]
 """A row, and a callback to run once all earlier rows of the block have been read."""
 
 
 class Flows:
-    """All open TCP connections, by the flow key of each direction."""
+    """All open connections, by flow key of each direction."""
 
     def __init__(self) -> None:
         self.opened = 0
-        """Number of connections opened so far."""
+        """Connections so far."""
         self.most_open = MAX_OPEN
         self.sides: dict[bytes, TcpSide] = {}
         self.connections: dict[TcpSide, Connection] = {}
-        """The connection of each side."""
+        """By side."""
         self.ended: list[TcpSide] = []
         """Sides of connections that ended in the current block."""
         self.silent: OrderedDict[Connection, None] = OrderedDict()
         """Open connections without octets at the last check, oldest first."""
         self.closed: OrderedDict[bytes, LastSeen] = OrderedDict()
-        """Last packet of closed connections by flow key of each direction, oldest first."""
+        """Last packet of closed connections by flow key, oldest first."""
         self.late = 0
         """Payload octets received for closed connections."""
         self.hops: OrderedDict[bytes, int] = OrderedDict()
-        """Remaining TTL of the last SYN of each direction before the current block, oldest first."""
+        """TTL of the last SYN of each direction before the current block, oldest first."""
         self.hops_here: dict[bytes, list[tuple[int, int]]] = {}
-        """Row and remaining TTL of each SYN in the block."""
+        """Row and TTL of each SYN in the block."""
         self.incarnations = Incarnations()
         self.reassembler = Reassembler()
         self.directions: Directions | None = None
-        """The directions of the current block."""
+        """Of the current block."""
 
     def feed(
         self, block: SegmentBlock, directions: Directions | None, done: Mask, deferred: list[Deferred]
     ) -> list[Connection]:
-        """Feed the segments of `block` to their connections and return the touched ones, in order of first touch.
+        """Feed the segments of `block`; return the connections touched, in order of first touch.
 
-        Directions marked in `done` have been read by the lane; `deferred` holds callbacks that open and close their
-        connections at the right row.
+        Directions marked in `done` have been read by the lane; `deferred` opens and closes their connections at the
+        right row.
         """
         self.reassembler.begin(block, is_read=bool(deferred) or not done.all())
         if directions is not None:
@@ -84,7 +83,7 @@ class Flows:
         return self._touched()
 
     def begin(self, key: bytes, row: int) -> Connection:
-        """Open the connection with its SYN in `row` of the current block; its octets are read by the lane."""
+        """Open a connection that the lane reads, with its SYN in `row`."""
         side = self._open(key, SYN, row)
         connection = self.connections[side]
         connection.opened_by = 0
@@ -97,7 +96,7 @@ class Flows:
         del self.reassembler.touched[connection.tcp[0]]
 
     def begin_and_end(self, key: bytes, start: Arrival, states: tuple[TcpState, TcpState]) -> Connection:
-        """Create a connection that begins with `start` and ends in the current block, all of it read by the lane.
+        """Create a connection that the lane read from its first to its last packet, all in this block.
 
         The caller must call `remember_closed` at its end.
         """
@@ -111,7 +110,7 @@ class Flows:
         return connection
 
     def last_seen(self, key: bytes) -> LastSeen | None:
-        """Return the last packet of the connection of a direction, open or closed; None if there is none."""
+        """Return the last packet of a direction's connection, open or closed, or None."""
         side = self.sides.get(key)
         if side is None:
             return self.closed.get(key)
@@ -119,7 +118,7 @@ class Flows:
         return LastSeen(connection.last.time, connection.tcp[0].initial)
 
     def remember_closed(self, connection: Connection, time: int) -> None:
-        """Remember a closed connection with its last packet at `time`, so that late packets open no new one."""
+        """Late packets open no new connection."""
         one, other = connection.tcp
         self.closed[one.key] = self.closed[other.key] = LastSeen(time, one.initial)
         while len(self.closed) > REMEMBERED_CLOSED:
@@ -135,13 +134,13 @@ class Flows:
         self.hops_here = {}
 
     def _hops_of_syn(self, key: bytes, row: int) -> int | None:
-        """Return the remaining TTL of the last SYN of a direction before `row`."""
+        """Return the TTL of the last SYN before `row`."""
         before = [hops for place, hops in self.hops_here.get(key, ()) if place < row]
         return before[-1] if before else self.hops.get(key)
 
     @property
     def is_crowded(self) -> bool:
-        """Whether more than half of the maximum number of connections are open."""
+        """More than half of the maximum are open."""
         return len(self.sides) > self.most_open
 
     def is_full(self, block: SegmentBlock) -> bool:
@@ -149,7 +148,7 @@ class Flows:
         return len(self.sides) + 2 * len(block.keys) > 2 * self.most_open
 
     def _touched(self) -> list[Connection]:
-        """Return the connections touched, in order of first touch, and forget the ended ones."""
+        """Return the connections touched, and forget the ended ones."""
         touched = list(dict.fromkeys([self.connections[side] for side in self.reassembler.touched]))
         for side in self.ended:
             del self.connections[side]
@@ -160,7 +159,6 @@ class Flows:
         return self.connections[side].tcp[1 - side.number]
 
     def _note_last_packets(self, directions: Directions, done: list[bool]) -> None:
-        """Remember the last packet in the block of each open connection."""
         look_up = self.sides.get
         for key, row, is_done in zip(directions.numbers, directions.last_row, done, strict=True):
             side = None if is_done else look_up(key)
@@ -169,8 +167,7 @@ class Flows:
                 connection.last = max(connection.last, self.arrival(row))
 
     def _take_rows(self, block: SegmentBlock, left: Mask, deferred: list[Deferred]) -> None:
-        """Feed the segments of the directions that are `left` one by one, and run the deferred callbacks between
-        them."""
+        """Feed the segments of the directions that are `left` one by one, with the deferred callbacks between them."""
         deferred.sort(key=_row_of, reverse=True)
         rows = left[block.flows].nonzero()[0]
         columns = (block.flows, block.sequences, block.acknowledgments, block.flags)
@@ -196,7 +193,7 @@ class Flows:
             deferred.pop()[1]()
 
     def _slow_path(self, index: int, key: bytes, sequence: int, acknowledgment: int, flags: int, length: int) -> None:
-        """Process one segment that is not the next octets of a known flow."""
+        """Process a segment that is not the next octets of a known flow."""
         side = self.sides.get(key)
         if flags & UNREACHABLE:
             if side is not None:
@@ -264,7 +261,7 @@ class Flows:
         connection.resume_plain()
 
     def _watch(self, side: TcpSide, peer: TcpSide, heard: Heard, at: Arrival) -> None:
-        """Track closed receive windows and retransmissions, given a segment of `side`."""
+        """Track closed receive windows and retransmissions."""
         stretches: list[Stretches[Any] | None] = []
         if heard.flags & CLOSED_WINDOW or side.closed_window or peer.closed_window:
             closed_windows.take(side, peer, heard, at)
@@ -276,7 +273,7 @@ class Flows:
             self.reassembler.touched[side] = None  # otherwise no record can refer to the connection yet
 
     def _advance_clock(self, connection: Connection, now: int, ordinal: int) -> None:
-        """Advance the clock of a connection with a hole: no packet of it arrived until `now`."""
+        """No packet of a connection with a hole arrived until `now`."""
         for side in connection.tcp:
             side.leave_plain()
             self.reassembler.advance_clock(side, now, ordinal)
@@ -288,7 +285,7 @@ class Flows:
             connection.resume_plain()
 
     def tick(self, now: int) -> list[Connection]:
-        """Give up holes with a time limit before `now`, and return the connections touched."""
+        """Give up holes with a time limit before `now`; return the connections touched."""
         reassembler = self.reassembler
         ordinal = reassembler.begin_tick()
         for connection in dict.fromkeys([self.connections[side] for side in reassembler.waiting.sides]):
@@ -296,8 +293,7 @@ class Flows:
         return self._touched()
 
     def _is_new_session(self, side: TcpSide, sequence: int, flags: int) -> bool:
-        """Whether a SYN opens a new connection on the same ports, because it does not precede the side's first
-        octet."""
+        """Whether a SYN opens a new connection on the same ports: it does not precede the side's first octet."""
         if not flags & SYN or side.initial == sequence:
             return False
         if side.initial < 0:
@@ -318,7 +314,7 @@ class Flows:
         return connection.tcp[sender]
 
     def _new(self, opener: bytes, start: Arrival, *, is_begun: bool) -> Connection:
-        """Return a new connection with the first packet `start`, a SYN if `is_begun`."""
+        """`start` is a SYN if `is_begun`."""
         self.opened += 1
         connection = Connection(self.opened, opener, start, self.incarnations.begin(opener, start.time))
         if is_begun:
@@ -326,7 +322,6 @@ class Flows:
         return connection
 
     def arrival(self, index: int) -> Arrival:
-        """Return the segment of a row of the current block."""
         rows = self.reassembler
         return Arrival(rows.first_ordinal + ORDINALS * index, rows.packets[index], rows.times[index])
 
@@ -338,7 +333,7 @@ class Flows:
         side.next = (side.next + 1) % MODULUS
 
     def _least_missed(self) -> Connection:
-        """Return the open connection to evict for a new one."""
+        """Return the connection to evict."""
         while self.silent:
             connection, _ = self.silent.popitem(last=False)
             if not any(side.has_spoken() for side in connection.tcp):
@@ -346,12 +341,10 @@ class Flows:
         return self.connections[next(iter(self.sides.values()))]
 
     def _close(self, connection: Connection, index: int, how: str, reset_by: TcpSide | None = None) -> None:
-        """Close `connection`, as decided by row `index`; `how` is that of `Connection.close`."""
         connection.last = self._last_packet(connection, index)
         self._close_at(connection, self.arrival(index), how, reset_by)
 
     def _close_at(self, connection: Connection, at: Arrival, how: str, reset_by: TcpSide | None = None) -> None:
-        """Close `connection`, as decided by the segment `at`."""
         connection.close(how, at, connection.last, reset_by)
         for side in connection.tcp:
             side.leave_plain()
@@ -367,7 +360,6 @@ class Flows:
         self.remember_closed(connection, self._last_time(connection))
 
     def _last_time(self, connection: Connection) -> int:
-        """Return the time of the last packet of a closed connection."""
         time, directions = max(connection.last.time, connection.end.time), self.directions
         for side in connection.tcp:
             number = None if directions is None else directions.numbers.get(side.key)
@@ -376,7 +368,7 @@ class Flows:
         return time
 
     def _last_packet(self, connection: Connection, index: int) -> Arrival:
-        """Return the last packet of an open connection before row `index`."""
+        """Return the last packet before row `index`."""
         directions = self.directions
         if directions is None:
             return connection.last
@@ -384,8 +376,7 @@ class Flows:
         return connection.last if row < 0 else self.arrival(row)
 
     def end_of_capture(self, latest: int) -> list[Connection]:
-        """Give up every hole and close all open connections in order of numbers: the capture ends at the time
-        `latest`."""
+        """Give up every hole and close all connections in order of numbers: the capture ends at `latest`."""
         self.reassembler.begin_end(latest)
         still_open = list(dict.fromkeys([self.connections[side] for side in self.sides.values()]))
         for connection in still_open:

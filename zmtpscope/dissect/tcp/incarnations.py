@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections import OrderedDict
 
 REMEMBERED = 16_384
-"""Maximum number of socket pairs to remember. When full, the pair with the oldest connection is forgotten."""
+"""Socket pairs. When full, the pair with the oldest connection is forgotten."""
 
 
 class Incarnations:
-    """Counts the connections, or flows, of a run by the key of the side that opened them."""
-
     def __init__(self) -> None:
         self.latest: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
-        """Latest start time (ns), and the number of connections that started no later than an earlier one."""
+        """Latest start time (ns), and how many connections started no later than an earlier one."""
 
     def begin(self, key: bytes, time: int) -> int:
         """Return 0 if a connection starts later than all before it on the same sockets, otherwise a distinct number."""

@@ -16,17 +16,16 @@ from zmtpscope.dissect.tcp.connection import LastSeen, reverse
 
 
 class Misordered(NamedTuple):
-    """A row with a timestamp `ns` before the preceding segment of its connection."""
+    """A row with a timestamp `ns` before the preceding segment."""
 
     row: int
     ns: int
 
 
 def put_in_order(block: SegmentBlock, latest: int, last_seen: Callable[[bytes], LastSeen | None]) -> list[Misordered]:
-    """Correct times of a block that contradict the order of packets, and return the corrected rows.
+    """Correct times that contradict the order of packets; return the corrected rows.
 
-    `latest` is the largest time of all earlier packets; `last_seen` returns the last packet of the connection of a
-    direction.
+    `latest` is the largest time of earlier packets; `last_seen` returns the last packet of a direction's connection.
     """
     times = block.times
     if not len(times) or (times[0] >= latest and (times[1:] >= times[:-1]).all()):
@@ -53,7 +52,7 @@ def _suspects(block: SegmentBlock, latest: int) -> Iterator[tuple[bytes, list[in
 
 
 def _put_in_order(block: SegmentBlock, rows: list[int], before: LastSeen | None) -> Iterator[Misordered]:
-    """Correct the rows of one connection; a SYN with another initial sequence number opens a new one."""
+    """A SYN with another initial sequence number opens a new connection."""
     last, initial = before or (0, -1)
     for row in rows:
         time = int(block.times[row])

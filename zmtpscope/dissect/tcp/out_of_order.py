@@ -1,5 +1,3 @@
-"""Out-of-order segments: octets that wait after a hole, and the limits for waiting."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -10,7 +8,7 @@ import numpy as np
 
 
 class Piece(NamedTuple):
-    """Number of octets from one segment, with its packet and time."""
+    """Octets from one segment, with its packet and time."""
 
     length: int
     packet: int
@@ -18,23 +16,22 @@ class Piece(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """Octets after a hole, from one segment or several adjacent ones; `position` is the stream offset of the first."""
+    """Octets after a hole, from adjacent segments; `position` is the stream offset of the first."""
 
     position: int
     octets: bytes
     missing: int
-    """Octets after `octets` that the snap length cut off."""
+    """Further octets that the snap length cut off."""
     pieces: list[Piece]
-    """The segments that carried the octets; at least one, possibly without octets."""
+    """The segments of the octets; at least one, possibly without octets."""
 
     @property
     def stop(self) -> int:
-        """Stream offset after the last of `octets`."""
         return self.position + len(self.octets)
 
 
 class AckMark(NamedTuple):
-    """The other side had acknowledged up to stream offset `position` after `packets` packets, at `time`."""
+    """The other side had acknowledged up to `position` after `packets` packets, at `time`."""
 
     position: int
     packets: int
@@ -47,7 +44,7 @@ def position_of(segment: Waiting) -> int:
 
 @dataclass(slots=True, eq=False)
 class Hole:
-    """Octets that the capture lost, before piece number `at` of the side's pieces."""
+    """Octets that the capture lost, before piece number `at`."""
 
     at: int
     octets: int
@@ -56,40 +53,40 @@ class Hole:
     time: int
     ordinal: int
     decided: int
-    """Time of giving up, by the clock of the connection."""
+    """Time of giving up, by the connection's clock."""
 
 
 class OutOfOrder:
-    """State of a side from its first hole on: waiting segments and the limits for waiting."""
+    """A side from its first hole on: waiting segments and the limits for waiting."""
 
     __slots__ = ("acknowledged_long", "clock", "declared", "marks", "octets", "packets", "segments", "waiting")
 
     def __init__(self) -> None:
         self.waiting: list[Waiting] = []
-        """Octets after the hole, by position; entries never overlap."""
+        """By position; entries never overlap."""
         self.octets = self.segments = 0
-        """Number of waiting octets, and of their pieces."""
+        """Waiting octets, and their pieces."""
         self.packets = 0
         """Packets of the connection while segments waited."""
         self.clock: int | None = None
         """Largest time of the connection's packets since segments began to wait (ns)."""
         self.marks: list[AckMark] = []
-        """Acknowledged offsets of the other side, packet by packet, while a hole may still be filled."""
+        """Acknowledgments of the other side, packet by packet, while a hole may still be filled."""
         self.acknowledged_long = 0
-        """Stream offset that was acknowledged when the time limit passed."""
+        """Stream offset acknowledged when the time limit passed."""
         self.declared: list[tuple[int, int]] = []
-        """Start and end offsets of the last holes that were given up."""
+        """Start and end of the last holes that were given up."""
 
 
 def differing(one: bytes, other: bytes) -> int:
-    """Return the number of octets that differ between two copies of equal length."""
+    """Count the octets that differ between two copies of equal length."""
     if one == other:
         return 0
     return int(np.count_nonzero(np.frombuffer(one, np.uint8) != np.frombuffer(other, np.uint8)))
 
 
 def joined(covering: list[Waiting], begin: int, stop: int) -> list[Waiting]:
-    """Return adjacent entries with all entries inside the offsets `begin..stop` joined into one."""
+    """Join all entries inside the offsets `begin..stop` into one."""
     inside = [each for each in covering if each.position >= begin and each.stop <= stop]
     if len(inside) < 2:
         return covering
@@ -101,7 +98,7 @@ def joined(covering: list[Waiting], begin: int, stop: int) -> list[Waiting]:
 
 
 def entries(pieces: list[int], holes: list[Hole]) -> Iterator[list[int] | Hole]:
-    """Yield the pieces and holes of one side in stream order; each list of pieces is as long as possible."""
+    """Yield pieces and holes in stream order; lists are as long as possible."""
     done = 0
     for hole in holes:
         if hole.at > done:

@@ -1,6 +1,6 @@
 """Outages: times during which a side sent the same octets or keepalive probes again and again without an answer.
 
-See RFC 9293, 3.8.1 and 3.8.4. This module holds the state; `retransmissions.py` detects outages.
+See RFC 9293, 3.8.1 and 3.8.4. `retransmissions.py` detects outages.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import NamedTuple
 from zmtpscope.dissect.arrivals import Arrival
 
 ACKNOWLEDGED = "acknowledged"
-"""How an outage ended, in addition to the values for stalls: the field `until` of its record."""
+"""An end of an outage, besides the ends of stalls (`until` of its record)."""
 
 
 class Unanswered:
-    """Octets that a side sent again, or its keepalive probes, while the other side has not acknowledged them."""
+    """Octets sent again, or keepalive probes, while the other side has not acknowledged them."""
 
     __slots__ = (
         "answers",
@@ -32,21 +32,20 @@ class Unanswered:
         self.begin = begin
         """First packet that was sent again."""
         self.position = position
-        """Stream offset of the first octet without an acknowledgment."""
+        """Stream offset of the first unacknowledged octet."""
         self.edge = edge
-        """Sequence number of that octet."""
+        """Its sequence number."""
         self.retransmissions = self.probes = 0
         self.smallest = self.largest = 0
-        """Smallest and largest size of the retransmitted segments."""
+        """Sizes of the retransmitted segments."""
         self.answers = 0
-        """Number of packets that the other side sent meanwhile."""
+        """Packets of the other side meanwhile."""
         self.unreachable: int | None = None
-        """Why a host or router did not deliver them, by its last ICMP message (see `UNREACHABLE`)."""
+        """Why they were not delivered, by the last ICMP message (see `UNREACHABLE`)."""
 
 
 class Outage(NamedTuple):
-    """One outage, or `stretches` of them joined: counts and `duration` are sums, `longest` is the longest one, `until`
-    and `end` belong to the last.
+    """One outage, or `stretches` joined ones: counts and `duration` are sums; `until` and `end` belong to the last.
 
     Times are packet times (ns); `decided` is the ordinal of the segment that ended the outage.
     """
@@ -67,7 +66,6 @@ class Outage(NamedTuple):
     unreachable: int | None = None
 
     def joined(self, later: Outage) -> Outage:
-        """Return this outage joined with a later one."""
         return later._replace(
             begin=self.begin,
             position=self.position,

@@ -1,8 +1,8 @@
 """TCP reassembly: turn the segments of one side into pieces of its octet stream, and holes.
 
-Overlap policy: the first copy of an octet wins. Octets delivered before count as `repeated`. Octets behind a hole are
-compared with later copies, and differing ones count as `conflicting`. decisions/analyser.md ("Waiting is bounded")
-defines when a hole is declared; octets that arrive for a declared hole are `late`, and never decoded.
+The first copy of an octet wins. Octets delivered before count as `repeated`. Octets behind a hole are compared with
+later copies, and differing ones count as `conflicting`. decisions/analyser.md ("Waiting is bounded") defines when a
+hole is declared; octets for a declared hole are `late`, and never decoded.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from zmtpscope.dissect.tcp.out_of_order import AckMark, Hole, OutOfOrder, Piece,
 from zmtpscope.dissect.tcp.sequence import MODULUS, distance
 
 HOLE_PACKETS = 64
-"""Packets of the connection after which a hole is declared once the other side has acknowledged past it."""
+"""Packets after which a hole is declared once the other side has acknowledged past it."""
 HOLE_TIME = 1_000_000_000
-"""Nanoseconds, by the clock of the connection, after which the same happens."""
+"""Nanoseconds, by the connection's clock, after which the same happens."""
 SIDE_OCTETS, SIDE_SEGMENTS = 8 << 20, 8192
-"""Maximum octets and segments that wait after one hole of one side."""
+"""Waiting after one hole."""
 ALL_OCTETS = 64 << 20
-"""Maximum octets that wait after all holes of a run. When exceeded, the hole that has waited longest is declared."""
+"""Waiting after all holes of a run. When exceeded, the hole that has waited longest is declared."""
 REMEMBERED_HOLES = 64
-"""Declared holes that a side remembers to distinguish late octets from repeated ones."""
+"""Declared holes per side, to distinguish late octets from repeated ones."""
 
 SNAP_LENGTH = "snap length"
 ACKNOWLEDGED, NEVER_ACKNOWLEDGED = "acknowledged by the receiver", "not acknowledged by the receiver up to the end"
 
 
 class WaitingOctets:
-    """The waiting octets of all sides of a run, to bound their sum."""
+    """Octets of all sides of a run, to bound their sum."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -40,7 +40,7 @@ class WaitingOctets:
 
 
 class Reassembler:
-    """The slow path: handles everything but the next segment in order.
+    """The slow path: all segments except the next one in order.
 
     It appends pieces to sides. Octets that the block does not contain as needed (trimmed overlaps, octets that waited)
     become extra rows.
@@ -63,7 +63,7 @@ class Reassembler:
         """Sides that received octets, holes or an end in this block, in order of first touch."""
 
     def begin(self, block: SegmentBlock, *, is_read: bool) -> None:
-        """Start on `block`. Rows are the rows of the block, then extra ones; none if not `is_read`."""
+        """Rows are the block's rows, then extra ones; none if not `is_read`."""
         self._begin(block.data, block.cut)
         self.hops = block.hops
         self.first_ordinal = block.ordinal
@@ -72,7 +72,7 @@ class Reassembler:
         self.starts, self.stops, self.packets, self.times = (column.tolist() if is_read else [] for column in columns)
 
     def begin_end(self, time: int) -> None:
-        """Start the end of the capture at `time`: one row without octets after the last block."""
+        """Start the end of the capture: one row without octets after the last block."""
         self._begin(b"", {})
         self.first_ordinal = self.next_ordinal
         self.plain_rows = 1
@@ -84,7 +84,6 @@ class Reassembler:
         return self.first_ordinal - 1
 
     def end_block(self) -> None:
-        """Release the octets and rows of the last block."""
         self.first_ordinal = self.next_ordinal
         self.plain_rows = 0
         self.starts, self.stops, self.packets, self.times = [], [], [], []
@@ -93,7 +92,7 @@ class Reassembler:
 
     @property
     def next_ordinal(self) -> int:
-        """Ordinal of the first segment after the last block."""
+        """Of the first segment after the last block."""
         return self.first_ordinal + ORDINALS * self.plain_rows
 
     def _begin(self, captured: bytes, cut: dict[int, int]) -> None:
@@ -101,12 +100,12 @@ class Reassembler:
         self.extra, self.origins, self.touched = bytearray(), [], {}
 
     def ordinals(self) -> list[int]:
-        """Return, for each row, the ordinal of the segment that made it part of its stream."""
+        """Return, by row, the ordinal of the segment that made it part of its stream."""
         first = self.first_ordinal
         return [*range(first, first + ORDINALS * self.plain_rows, ORDINALS), *self.origins]
 
     def data(self) -> bytes:
-        """Return the octets that the rows of the block refer to: the captured ones, then the extra ones."""
+        """The captured octets, then the extra ones."""
         return self.captured + bytes(self.extra) if self.extra else self.captured
 
     def _row(self, start: int, stop: int, packet: int, time: int, ordinal: int) -> int:
@@ -118,7 +117,7 @@ class Reassembler:
         return len(self.starts) - 1
 
     def segment(self, side: TcpSide, index: int, sequence: int, at: Arrival) -> None:
-        """Read the payload of row `index`, the segment `at`, at any position of the stream."""
+        """Read a payload at any position of the stream."""
         start, stop = self.starts[index], self.stops[index]
         missing = self.cut.get(index, 0)
         side.captured += stop - start
@@ -144,7 +143,7 @@ class Reassembler:
         self._drain(side, at.time, at.ordinal)
 
     def _account_delivered(self, side: TcpSide, position: int, length: int) -> None:
-        """Count octets before `next`: late if they belong to a declared hole, otherwise repeated."""
+        """Octets before `next` are late if they belong to a declared hole, otherwise repeated."""
         stop = position + length
         declared = side.out_of_order.declared if side.out_of_order is not None else ()
         late = sum(max(0, min(end, stop) - max(begin, position)) for begin, end in declared if end > position)
@@ -171,7 +170,7 @@ class Reassembler:
     def _wait(self, side: TcpSide, position: int, octets: bytes, missing: int, at: Arrival) -> None:
         """Keep the new octets of a segment after a hole.
 
-        Its whole range becomes one entry, so the next copy costs one comparison instead of one per waiting segment.
+        Its range becomes one entry, so the next copy costs one comparison instead of one per waiting segment.
         """
         out_of_order = side.out_of_order = side.out_of_order or OutOfOrder()
         waiting = out_of_order.waiting
@@ -206,12 +205,11 @@ class Reassembler:
 
     @staticmethod
     def _place_of(waiting: list[Waiting], position: int) -> int:
-        """Return the index of the first waiting entry that ends after `position`."""
+        """Return the first entry that ends after `position`."""
         place = bisect_right(waiting, position, key=position_of)
         return place - 1 if place and waiting[place - 1].stop > position else place
 
     def _replace(self, out_of_order: OutOfOrder, first: int, last: int, fresh: list[Waiting]) -> None:
-        """Replace the waiting entries `first..last` by `fresh`."""
         old = out_of_order.waiting[first:last]
         if fresh != old:
             gained = sum(len(each.octets) for each in fresh) - sum(len(each.octets) for each in old)
@@ -221,7 +219,7 @@ class Reassembler:
             out_of_order.waiting[first:last] = fresh
 
     def _drain(self, side: TcpSide, decided: int, ordinal: int) -> None:
-        """Deliver waiting octets that are next now, as decided by the segment `ordinal` at the time `decided`."""
+        """Deliver waiting octets that are next now, as the segment `ordinal` decides."""
         out_of_order = side.out_of_order
         if out_of_order is None:
             return
@@ -259,7 +257,7 @@ class Reassembler:
         self.waiting.sides.setdefault(side)
 
     def declare(self, side: TcpSide, reason: str, decided: int, ordinal: int) -> None:
-        """Give up the missing octets before the first waiting segment of `side`, as decided by the segment `ordinal`.
+        """Give up the missing octets before the first waiting segment, as the segment `ordinal` decides.
 
         The hole refers to the first packet after it, regardless of the segment that decided.
         """
@@ -281,7 +279,7 @@ class Reassembler:
                 self.declare(side, ACKNOWLEDGED, mark.time + HOLE_TIME, ordinal)
 
     def apply_limits(self, side: TcpSide, peer: TcpSide, at: Arrival) -> None:
-        """Apply the waiting limits to `side`, which `peer` acknowledges, after the packet `at` of their connection."""
+        """Apply the waiting limits to `side`, which `peer` acknowledges, after the packet `at`."""
         out_of_order = side.out_of_order
         if out_of_order is None or not out_of_order.waiting:
             return
@@ -302,12 +300,12 @@ class Reassembler:
             self.declare(side, ACKNOWLEDGED, at.time, at.ordinal)
 
     def apply_limit_of_all(self, at: Arrival) -> None:
-        """Apply the limit for all waiting octets of the run."""
+        """For all waiting octets of the run."""
         while self.waiting.total > ALL_OCTETS:
             self.declare(next(iter(self.waiting.sides)), "limit of all waiting octets", at.time, at.ordinal)
 
     def give_up(self, side: TcpSide, peer: TcpSide, at: Arrival) -> None:
-        """Give up the holes of a side that ended, and deliver the octets after them."""
+        """The side ended: deliver the octets after its holes."""
         while side.waits:
             reason = "end of the connection"
             if peer.acknowledged >= 0:

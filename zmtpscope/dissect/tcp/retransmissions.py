@@ -1,8 +1,7 @@
 """Detect octets that a side sends again and again without an acknowledgment, and unanswered keepalive probes.
 
-See RFC 9293, 3.8.1 and 3.8.4. A retransmission is not the next segment in order, so it takes the slow path, like
-everything on its connection until the octets are acknowledged. Connections without retransmissions never call this
-module.
+See RFC 9293, 3.8.1 and 3.8.4. A retransmission is not the next segment in order, so everything on its connection takes
+the slow path until the octets are acknowledged. Other connections never call this module.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ from zmtpscope.dissect.tcp.sequence import distance
 from zmtpscope.dissect.tcp.stalls import RUNNING, UNSEEN, UNTIL_CLOSE, Stretches
 
 SHORTEST = 1_000_000_000
-"""Minimum duration of a reported outage (ns); TCP recovers from a lost packet in less."""
+"""Of a reported outage (ns); TCP recovers from a lost packet in less."""
 
 MIN_LOSSES = 8
-"""Minimum number of lost segments of a side to report; some packets are lost on most networks."""
+"""Reported lost segments of a side; some packets are lost on most networks."""
 
 MAX_REPEATED = 3
-"""If one octet in this many, or more, is in the capture twice, the capture contains copies of packets."""
+"""If one octet in this many is captured twice, the capture contains copies of packets."""
 
 MIN_REORDERED = 10_000_000
 """A segment that arrives this much later (ns) than later ones was sent again; reordered segments arrive sooner."""
 
 PROBE = 1
-"""Maximum number of octets of a keepalive probe."""
+"""Octets of a keepalive probe."""
 
 
 def take(side: TcpSide, peer: TcpSide, heard: Heard, at: Arrival) -> None:
-    """Match a segment of `side` with unanswered octets of `peer`, and note whether it is a retransmission itself.
+    """Match a segment of `side` with unanswered octets of `peer`; note whether it is a retransmission.
 
-    Call it before the segment `at` is used for anything else.
+    Call it before any other use of the segment.
     """
     if heard.flags & (SYN | RST) or not heard.flags & ACK:
         return
@@ -53,13 +52,13 @@ def take(side: TcpSide, peer: TcpSide, heard: Heard, at: Arrival) -> None:
 
 
 def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
-    """End the outage of `side` when its connection ends; see `Connection.close` and `Connection.last_moment`."""
+    """See `Connection.close` and `Connection.last_moment`."""
     if side.unanswered is not None:
         _end(side, side.unanswered, UNTIL_CLOSE.get(close_how, UNSEEN), end.time, end.ordinal)
 
 
 def running_outage(side: TcpSide, now: int, ordinal: int) -> Outage | None:
-    """Return the outage still running at the time `now`, as if the capture ended with the segment `ordinal`."""
+    """Return the outage that still lasts at `now`, as if the capture ended there."""
     if side.unanswered is None:
         return None
     outage = _outage(side.unanswered, RUNNING, now, ordinal)
@@ -74,7 +73,7 @@ def _unanswered(side: TcpSide, peer: TcpSide, at: Arrival) -> Unanswered:
 
 
 def _hear(sender: TcpSide, again: Unanswered, heard: Heard, at: Arrival) -> None:
-    """Match a segment of the other side, which may acknowledge the octets that `sender` has sent again."""
+    """A segment of the other side may acknowledge the octets that `sender` has sent again."""
     if distance(heard.acknowledgment, again.edge) > 0 or not again.retransmissions:
         _end(sender, again, ACKNOWLEDGED, at.time, at.ordinal)
     else:
@@ -93,14 +92,14 @@ def _end(side: TcpSide, again: Unanswered, until: str, end: int, decided: int) -
 
 
 def lose(side: TcpSide, outage: Outage) -> None:
-    """Count a lost segment of `side` that was soon sent again."""
+    """Count a lost segment that was soon sent again."""
     side.losses = outage if side.losses is None else side.losses.joined(outage)
 
 
 def losses(side: TcpSide) -> Outage | None:
-    """Return the lost segments of `side` as one outage, or None if there are few.
+    """Return the lost segments as one outage, or None if there are few.
 
-    Also None if the capture contains many octets twice, since a packet captured on two interfaces looks the same.
+    Also None if many octets were captured twice: a packet captured on two interfaces looks the same.
     """
     found = side.losses
     is_copied = MAX_REPEATED * side.repeated >= side.captured
@@ -108,7 +107,7 @@ def losses(side: TcpSide) -> Outage | None:
 
 
 def fill(side: TcpSide, length: int, at: Arrival) -> None:
-    """Count a lost segment of `side` if a hole lasted for long until the segment `at`, of `length` octets, fills it."""
+    """Count a lost segment if a hole lasted for long until the segment `at` fills it."""
     waiting = side.out_of_order.waiting if side.out_of_order is not None else ()
     took = at.time - waiting[0].pieces[0].time if waiting else 0
     if MIN_REORDERED <= took < SHORTEST:

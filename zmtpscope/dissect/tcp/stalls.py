@@ -1,6 +1,6 @@
 """Stalls: times during which a side could not send because the other side's receive window was closed.
 
-See RFC 9293, 3.8.6. This module holds the state; `closed_windows.py` detects stalls.
+See RFC 9293, 3.8.6. `closed_windows.py` detects stalls.
 """
 
 from __future__ import annotations
@@ -11,18 +11,17 @@ from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.tcp.sequence import distance
 
 MAX_APART = 10
-"""Maximum number of stalls of a side that are reported one by one, as for findings of a kind. Later ones are joined
-into one."""
+"""Stalls of a side reported one by one; later ones are joined into one."""
 
 OPENED, DISCONNECTED, UNSEEN, RUNNING = "opened", "disconnected", "unseen", "running"
-"""How a stall ended: the field `until` of its record."""
+"""Ends of a stall (`until` of its record)."""
 
 UNTIL_CLOSE = {"open": RUNNING, "fin": DISCONNECTED, "rst": DISCONNECTED}
-"""The value of `until` for a connection that ends during the stall, by `close_how`."""
+"""By `close_how` of the connection."""
 
 
 class ClosedWindow:
-    """The receive window of the other side while it is closed."""
+    """The other side's receive window while it is closed."""
 
     __slots__ = ("begin", "edge", "last_said", "position", "probes", "reached")
 
@@ -34,21 +33,20 @@ class ClosedWindow:
         self.edge = edge
         """Sequence number of the first octet not accepted now; the octet of a probe may be accepted."""
         self.reached = reached
-        """Sequence number after the last octet known to have been sent before the window closed."""
+        """Sequence number after the last octet sent before the window closed."""
         self.last_said = begin.time
         """Time of the last announcement that the window is closed."""
         self.probes = 0
 
     def say_again(self, edge: int, now: int) -> None:
-        """Record another announcement of the closed window; the octet of a probe may have been accepted."""
+        """Another announcement of the closed window: the octet of a probe may have been accepted."""
         self.edge, self.last_said = edge, now
         if distance(edge, self.reached) > 0:
             self.reached = edge
 
 
 class Stall(NamedTuple):
-    """One stall, or `stretches` of them joined: `duration` and `probes` are sums, `longest` is the longest one, `until`
-    and `end` belong to the last.
+    """One stall, or `stretches` joined ones: `duration` and `probes` are sums; `until` and `end` belong to the last.
 
     Times are packet times (ns); `decided` is the ordinal of the segment that ended the stall.
     """
@@ -64,7 +62,6 @@ class Stall(NamedTuple):
     stretches: int = 1
 
     def joined(self, later: Stall) -> Stall:
-        """Return this stall joined with a later one."""
         return later._replace(
             begin=self.begin,
             position=self.position,
@@ -79,8 +76,6 @@ AnyStretch = TypeVar("AnyStretch", bound="Stretch")
 
 
 class Stretch(Protocol):
-    """An interval of time, or several joined into one."""
-
     @property
     def duration(self) -> int: ...
 
@@ -90,7 +85,7 @@ class Stretch(Protocol):
 class Stretches(Generic[AnyStretch]):
     """All stalls, or outages, of a side.
 
-    The first ones are kept `apart`; the `others` are joined into one, reported at the end of the connection.
+    The first are kept `apart`; the `others` are joined into one, reported at the end of the connection.
     """
 
     __slots__ = ("apart", "count", "duration", "others")
@@ -101,7 +96,6 @@ class Stretches(Generic[AnyStretch]):
         self.others: AnyStretch | None = None
 
     def add(self, stretch: AnyStretch) -> None:
-        """Add a stall or outage that has ended."""
         self.count += 1
         self.duration += stretch.duration
         if self.count <= MAX_APART:
@@ -110,6 +104,6 @@ class Stretches(Generic[AnyStretch]):
             self.others = stretch if self.others is None else self.others.joined(stretch)
 
     def drain(self) -> list[AnyStretch]:
-        """Return and forget the stalls or outages that can be reported now."""
+        """Return stalls or outages that can be reported now."""
         drained, self.apart = self.apart, []
         return drained
