@@ -1,9 +1,7 @@
-"""The results of the analyser: records and tables of rows, in the order in which they become decidable.
+"""The results of the analyser: records and tables of rows.
 
-A `Batch` holds the results of one block of packets: `MessageTable`s (columns, one row per message of any side) and
-`Record`s (everything else, one small object each). `Batch.arranged()` sorts both into the order of the record schema:
-by the packet that made a record decidable, then by connection, side and stream offset. `stretches()` and `in_order()`
-iterate in this order.
+A `Batch` holds the results of one block of packets: `MessageTable`s (columns, a row per message) and `Record`s (all
+others). Record order is by the packet that made a record decidable, then connection, side and stream offset.
 """
 
 from __future__ import annotations
@@ -34,8 +32,8 @@ from zmtpscope.zmtp.regime import Regime
 
 
 class Unit(NamedTuple):
-    """The octets of one greeting or frame and its regime, from which its field tree can be made again. Without a
-    regime, `tree` is set."""
+    """The octets of one greeting or frame and its regime, to make its field tree again. Without a regime, `tree` is
+    set."""
 
     regime: Regime | None
     offset: int
@@ -45,7 +43,7 @@ class Unit(NamedTuple):
 
 
 Order = tuple[int, int, int, int, int, int]
-"""(ordinal, conn, side, source, offset, rank): the order of records (records.md, "Order")."""
+"""(ordinal, conn, side, source, offset, rank): see records.md, "Order"."""
 
 RANKS = {
     rank: place
@@ -57,11 +55,11 @@ RANKS = {
         )
     )
 }
-"""Order of records at the same position of a stream: wire events first, then records derived from them."""
+"""At the same position of a stream: wire events first, then records derived from them."""
 
 
 class SharedFields(dict[str, Any]):
-    """Fields that the records of equal events share. `made` caches what outputs make of these fields."""
+    """Fields of equal events. `made` caches outputs of these fields."""
 
     __slots__ = ("made",)
 
@@ -78,8 +76,8 @@ _COMMON = tuple(field.name for field in COMMON)
 class Record:
     """One record that is not a message row.
 
-    `stream` contains the fields of its connection or flow; None without one. `own` contains the fields of its type in
-    `zmtpscope.records` after the common ones. Records may share `own`, so it must not be changed.
+    `stream` contains the fields of its connection or flow, if any; `own` the fields of its type after the common ones.
+    Records may share `own`, so it must not be changed.
     """
 
     type: str
@@ -94,7 +92,7 @@ class Record:
 
     @classmethod
     def of(cls, type_: str, order: Order, values: dict[str, Any], unit: Unit | None = None) -> Record:
-        """Return a record with these values of all fields."""
+        """Return a record with these values."""
         stream = None if values["conn_id"] is None else Stream(*map(values.__getitem__, Stream._fields))
         own = {name: values[name] for name in empty_own(type_)}
         return cls(type_, order, stream, values["ts_ns"], values["file"], values["packet"], own, unit)
@@ -108,7 +106,6 @@ class Record:
 
     @property
     def common(self) -> tuple[Any, ...]:
-        """The fields of `COMMON`, in order."""
         conn, conn_id, side, *ends = self.stream or _NO_STREAM
         return SCHEMA, self.type, conn, conn_id, side, self.ts_ns, self.file, self.packet, *ends
 
@@ -127,12 +124,11 @@ class Arrangement(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """The records that one block made decidable. `files` are the file names that packet references index.
+    """The records that one block made decidable. Packet references index `files`.
 
-    The analyser adds `records`, and the rows of each sender, in record order. `facts` are for callers that compare
-    connections themselves; otherwise they have been evaluated. `segments`, if an index is wanted, are of connections
-    that speak ZMTP, from this and earlier blocks. `until` is the end of the capture (ns) in the last batch of a run,
-    otherwise 0.
+    `records`, and the rows of each sender, are in record order. `facts` are for callers that compare connections
+    themselves. `segments`, if an index is wanted, belong to connections that speak ZMTP, from this and earlier blocks.
+    `until` is the end of the capture (ns) in the last batch of a run, otherwise 0.
     """
 
     files: list[str | None]
@@ -144,12 +140,11 @@ class Batch:
     until: int = 0
 
     def by_sender(self) -> Iterator[MessageTable]:
-        """Yield the messages of each sender as a table of their own."""
         for table in self.messages:
             yield from table.by_sender()
 
     def of_type(self, type_: str) -> Batch:
-        """Return the records of one type, as a batch of them alone."""
+        """Select the records of one type."""
         if type_ == "message":
             return Batch(self.files, messages=[*self.messages])
         if type_ == "frame":
@@ -157,14 +152,13 @@ class Batch:
         return Batch(self.files, records=[each for each in self.records if each.type == type_])
 
     def in_order(self) -> Iterator[tuple[Record | MessageTable | FrameTable, int]]:
-        """Yield every record in record order: (Record, -1), or rows and the index of one of them."""
+        """Yield (Record, -1), or rows and the index of one, in record order."""
         for item, low, high in self.stretches():
             for index in range(low, high):
                 yield item, index
 
     def stretches(self) -> Iterator[tuple[Record | MessageTable | FrameTable, int, int]]:
-        """Yield the same, with consecutive messages of a table together: (table, low, high) for its rows `low..high`
-        (high excluded), or (Record, -1, 0)."""
+        """Yield consecutive rows of a table together: (table, low, high) with `high` excluded, or (Record, -1, 0)."""
         tables, places, between = self.arranged()
         table_of, row_of = tables_and_rows(tables, places)
         cuts = np.ones(len(places) + 1, np.bool_)
@@ -188,7 +182,6 @@ class Batch:
             yield item, index, index + 1
 
     def arranged(self) -> Arrangement:
-        """Return the batch in record order, as columns."""
         tables: list[MessageTable | FrameTable] = [*self.messages, *self.frames]
         places, ordinals = rows_in_order(tables)
         begins = begins_of(tables)
@@ -218,7 +211,7 @@ class Batch:
 
 
 def rows_in_order(tables: Sequence[MessageTable | FrameTable]) -> tuple[Int64, Int64]:
-    """Return the places of the rows of all tables together in record order, and their ordinals in this order."""
+    """Return the places of all rows in record order, and their ordinals."""
     if not tables:
         nothing = np.empty(0, np.int64)
         return nothing, nothing
@@ -235,8 +228,8 @@ def rows_in_order(tables: Sequence[MessageTable | FrameTable]) -> tuple[Int64, I
 
 
 def order_of_record(record: Record) -> tuple[Order, str]:
-    """Return the sort key of a record. Findings about one thing are sorted by id, since the order in which they are
-    made depends on where blocks end."""
+    """Return a sort key. Findings about one thing are sorted by id, because the order in which they are made depends
+    on where blocks end."""
     return record.order, record.own["id"] if record.type == "finding" else ""
 
 

@@ -1,7 +1,7 @@
 """Read the content after the topic in single-frame messages, like `prices:{"bid": 1.1}`.
 
-Only a subscription shows where the topic ends, and messages are dissected before it is known. So the content is
-dissected again, by stateless formats only (JSON, MessagePack), and without findings.
+Only a subscription shows where the topic ends, and messages are dissected before. So the content is dissected again,
+without findings, and only as stateless formats (JSON, MessagePack).
 """
 
 from __future__ import annotations
@@ -25,14 +25,12 @@ from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import SPECIAL
 
 BETWEEN = b" \t\r\n\0:|,;=/"
-"""Octets that may separate topic and content."""
 MAX_BETWEEN = 4
-"""Maximum number of separators."""
 IS_BETWEEN = np.isin(np.arange(256), list(BETWEEN))
 
 
 class BehindTopics:
-    """Reads content after topics with the stateless dissectors of `registry`."""
+    """Reads content with the stateless dissectors of `registry`."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
@@ -40,12 +38,12 @@ class BehindTopics:
 
     @cached_property
     def _begins(self) -> NDArray[np.bool_]:
-        """By octet: whether content that a dissector reads may begin with it."""
+        """By octet: whether readable content may begin with it."""
         asked = [each for each in self.registry.asked().dissectors if each.dissects_at_once]
         return np.array([any(each.may_begin(octet) for each in asked) for octet in range(256)])
 
     def read(self, table: MessageTable) -> None:
-        """Dissect the content after topics of published messages that no dissector has claimed."""
+        """Dissect published messages that no dissector has claimed."""
         found: dict[int, Dissected] = {}
         begin = 0
         for run in table.by_sender():
@@ -63,7 +61,7 @@ class BehindTopics:
                 table.texts[[*found]] = False
 
     def _read(self, run: MessageTable, topics: Int64, rows: Int64) -> Iterator[tuple[int, Dissected]]:
-        """Yield the rows of messages of a sender with readable content after the topic, with the result."""
+        """Yield the rows with readable content, with the result."""
         starts = run.bodies - run.base
         for row in rows.tolist():
             frame, size = int(run.first[row]), int(topics[row])
@@ -77,7 +75,7 @@ class BehindTopics:
                 yield row, Dissected(told.protocol, summary, told.fields)
 
     def _told(self, octets: bytes) -> Dissected | None:
-        """Return the dissected octets after a topic, or None."""
+        """Dissect the octets after a topic, or return None."""
         front = octets[:MAX_BETWEEN]
         content = octets[len(front) - len(front.lstrip(BETWEEN)) :]
         for dissector in self.registry.asked().dissectors if content else ():
@@ -92,7 +90,7 @@ class BehindTopics:
 
 
 def _first_octets(run: MessageTable, topics: Int64, rows: Int64) -> Int64:
-    """Return the first octet of the content of each row, or its last octet if there is no content."""
+    """Return the first octet of each content, or the last of the topic if there is none."""
     octets, frames = np.frombuffer(run.data, np.uint8), run.first[rows]
     starts = run.bodies[frames] - run.base
     places, last = starts + topics[rows], starts + run.sizes[frames] - 1
@@ -103,7 +101,7 @@ def _first_octets(run: MessageTable, topics: Int64, rows: Int64) -> Int64:
 
 
 def _behind_topics(run: MessageTable, topics: Int64) -> Int64:
-    """Return the rows that are one complete frame with a topic and more octets, and not JSON."""
+    """Return the rows of one complete frame with a topic and more octets that are not JSON."""
     frames = run.first
     starts, sizes = run.bodies[frames] - run.base, run.sizes[frames]
     chosen = (run.last == frames) & (topics > 0) & (sizes > topics) & run.complete

@@ -1,6 +1,6 @@
-"""Columns: the values of one field by row, by the logical types that `zmtpscope.records` declares.
+"""Columns: the values of one field by row, by logical type of `zmtpscope.records`.
 
-`column[row]` is the value as in a record, or None if it is unknown. To read many values, use the arrays.
+`column[row]` is a record's value; None if unknown. To read many values, use the arrays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Bool = NDArray[np.bool_]
 
 
 def numbers(first: Int64, counts: Int64) -> Int64:
-    """Return `counts[i]` consecutive numbers from `first[i]` on, for every i."""
+    """Return `counts[i]` numbers from `first[i]` on, for every i."""
     if len(counts) and counts.min() == 1 == counts.max():
         return first
     ends = np.cumsum(counts)
@@ -29,10 +29,8 @@ def numbers(first: Int64, counts: Int64) -> Int64:
 
 
 class Column(Protocol):
-    """The values of one field."""
-
     def __getitem__(self, row: int, /) -> Any:
-        """Return the value in a row; None if it is unknown."""
+        """Return a value, None if unknown."""
 
     def tolist(self) -> list[Any]:
         """Return the values of all rows."""
@@ -40,7 +38,7 @@ class Column(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Integers:
-    """int: `values[row]`, null if not `known`. None: all are known."""
+    """`values[row]`, null if not `known` (None: all are)."""
 
     values: Int64 | NDArray[np.uint64]
     known: Bool | None = None
@@ -57,7 +55,7 @@ class Integers:
 
 @dataclass(slots=True, eq=False)
 class Booleans:
-    """bool: `values[row]`."""
+    """`values[row]`."""
 
     values: Bool
 
@@ -71,7 +69,7 @@ class Booleans:
 
 @dataclass(slots=True, eq=False)
 class Words:
-    """text with few different values: `words[codes[row]]`."""
+    """Text with few different values: `words[codes[row]]`."""
 
     words: Sequence[str | None]
     codes: NDArray[Any]
@@ -84,7 +82,7 @@ class Words:
 
 
 class JoinedOctets:
-    """The octets of several runs, numbered as if joined: run i begins at `begins[i]`."""
+    """Octets of several runs, numbered as if joined: run i begins at `begins[i]`."""
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self.pieces = pieces
@@ -93,7 +91,6 @@ class JoinedOctets:
 
     @cached_property
     def whole(self) -> bytes:
-        """The joined octets."""
         return self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
 
     @cached_property
@@ -102,7 +99,7 @@ class JoinedOctets:
         return begins
 
     def slice(self, start: int, size: int) -> bytes:
-        """Return octets of one run."""
+        """Octets of one run only."""
         place = bisect_right(self._begins, start) - 1
         start -= self._begins[place]
         return self.pieces[place][start : start + size]
@@ -110,8 +107,7 @@ class JoinedOctets:
 
 @dataclass(slots=True, eq=False)
 class Octets:
-    """octets: `octets[starts[i] : starts[i] + sizes[i]]` for i = `index[row]`, null if not `known`. Slices are in
-    order."""
+    """`octets[starts[i] : starts[i] + sizes[i]]` for i = `index[row]`, null if not `known`. Slices are in order."""
 
     octets: JoinedOctets
     starts: Int64
@@ -141,13 +137,13 @@ class Octets:
         return listed
 
     def of(self, rows: Int64) -> Octets:
-        """Return the column of some rows."""
+        """Select rows."""
         return replace(self, index=self.index[rows], known=None if self.known is None else self.known[rows])
 
 
 @dataclass(slots=True, eq=False)
 class Texts:
-    """text made of network octets by `to_text`."""
+    """Network octets as text (`to_text`)."""
 
     octets: Octets
 
@@ -161,7 +157,7 @@ class Texts:
 
 @dataclass(slots=True, eq=False)
 class Lists:
-    """A column of lists. A row contains `items[edges[row] : edges[row + 1]]`, or null if it is not `known`."""
+    """`items[edges[row] : edges[row + 1]]`, null if not `known`."""
 
     items: Integers | Octets | Texts
     edges: Int64
@@ -173,7 +169,7 @@ class Lists:
         return [self.items[place] for place in range(self.edges[row], self.edges[row + 1])]
 
     def sums(self) -> Integers:
-        """Return the sum of each list of sizes. Frames do not overlap, so sums are less than 2^64."""
+        """Sum each list of sizes. Frames do not overlap, so sums are less than 2^64."""
         assert isinstance(self.items, Integers)
         if len(self.items.values) == len(self.known) and (np.diff(self.edges) == 1).all():
             return Integers(self.items.values)

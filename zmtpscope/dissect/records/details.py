@@ -1,4 +1,4 @@
-"""The octets, field tree and packets of one record, made on demand."""
+"""Octets, field tree and packets of one record, made on demand."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from zmtpscope.zmtp.reader import FieldNode
 
 
 class Detail(NamedTuple):
-    """One greeting or frame: the stream offset of its first octet, its octets, its fields, and its packets.
+    """One greeting or frame: stream offset, octets, fields and packets.
 
-    Unpacked contents of a message follow its frames. Their `source` is 2 or more, and offsets count within it.
+    Unpacked contents follow the frames of a message; their `source` is 2 or more, and offsets count within it.
     """
 
     offset: int
@@ -24,11 +24,11 @@ class Detail(NamedTuple):
     slices: list[PacketSlice]
     source: int = 0
     secrets: Sequence[range] = ()
-    """Offsets of octets to hide. They may already be replaced by stars."""
+    """Offsets of octets to hide, perhaps already replaced by stars."""
 
 
 def details(item: Record | MessageTable | FrameTable, index: int) -> Iterator[Detail]:
-    """Yield the greeting, command or frames of a record in stream order, each made on demand.
+    """Yield the greeting, command or frames of a record in stream order.
 
     Requires `Options.details`. Skips frames whose octets were not kept, and records without octets (findings, gaps,
     connections). Of a leftover, yields the first octets.

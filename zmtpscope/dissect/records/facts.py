@@ -1,8 +1,7 @@
-"""Facts about one connection or flow for findings about several. They are plain values that can be pickled.
+"""Facts about one connection or flow, for findings about several: plain values that can be pickled.
 
-`comparison.py` evaluates facts in the same run, or from many workers. The first field of each fact is `arrival`; the
-ordinal of the segment that decided it is the sort key, in whichever run it was counted. Other times are `Stamp`s, since
-ordinals of different workers cannot be compared.
+`comparison.py` evaluates facts of one run or of many workers. They are sorted by the ordinal of `arrival`, the deciding
+segment, in the run that counted it. Other times are `Stamp`s, because ordinals of different workers cannot be compared.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from zmtpscope.dissect.identity import Stream, stream_of
 from zmtpscope.dissect.tcp.connection import Connection
 
 Endpoint = tuple[str, int]
-"""Address and port of the listener."""
+"""Of the listener."""
 
 
 class ConnectionIdentity(NamedTuple):
@@ -28,13 +27,13 @@ class ConnectionIdentity(NamedTuple):
 
     @property
     def stream(self) -> Stream:
-        """The constants of the records of side 0."""
+        """Of side 0."""
         return stream_of(self.key, self.start.time, self.incarnation, self.number)
 
 
 class Attempt(NamedTuple):
-    """A TCP connection with a captured SYN, after it closed. `outcome` is one of `attempts.py`; `last` is the client's
-    last SYN of `syns`."""
+    """A closed TCP connection with a captured SYN. `outcome` is one of `attempts.py`; `last` is the client's last
+    SYN of `syns`."""
 
     arrival: Arrival
     connection: ConnectionIdentity
@@ -50,14 +49,14 @@ class Attempt(NamedTuple):
 
 
 class GaveWay(NamedTuple):
-    """A connection evicted for a newer one before its end. `arrival` is its last packet."""
+    """A connection evicted for a newer one. `arrival` is its last packet."""
 
     arrival: Arrival
     connection: ConnectionIdentity
 
 
 class ClockWentBack(NamedTuple):
-    """`times` packets of one block are older than the packet before them on their connection.
+    """`times` packets of a block are older than the packet before them on their connection.
 
     The largest step is `ns`, at packet `most`; the last one is at `arrival`.
     """
@@ -69,8 +68,8 @@ class ClockWentBack(NamedTuple):
 
 
 class Relayed(NamedTuple):
-    """A client's request to a proxy for a connection to `target`, after it closed. `refusal` is the proxy's reason, or
-    None if the proxy connected and ZMTP followed. `client` is the side of the client."""
+    """A closed connection by which a client asked a proxy for `target`. `refusal` is the proxy's reason, or None if
+    ZMTP followed. `client` is a side."""
 
     arrival: Arrival
     connection: ConnectionIdentity
@@ -81,10 +80,10 @@ class Relayed(NamedTuple):
 
 
 class WithoutZmtp(NamedTuple):
-    """A TLS connection, or a WebSocket without the ZWS sub-protocol, after it closed.
+    """A closed TLS connection, or WebSocket without ZWS.
 
-    It matters if others speak ZMTP to the same endpoint. `client` is the side of the client, `finding` the id of the
-    finding that it causes, `status` the WebSocket response, and `closed_by` the side that closed first, if any.
+    It matters if others speak ZMTP to the same endpoint. `client` is a side, `finding` the id of the finding, `status`
+    the WebSocket response, and `closed_by` the side that closed first, if any.
     """
 
     arrival: Arrival
@@ -103,11 +102,10 @@ class Spoke(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """How a connection began. `listener` is the side that accepted it; if it is None, `stream` is that of the first
-    sender.
+    """How a connection began. `listener` is the side that accepted it; if None, `stream` is that of the first sender.
 
-    `initial` is the sequence number of the client's SYN, or -1 without one. A TCP connection captured in two places
-    under two addresses (NAT) has the same number in both.
+    `initial` is the sequence number of the client's SYN, or -1. A TCP connection captured in two places under two
+    addresses (NAT) has the same number in both.
     """
 
     stream: Stream
@@ -117,7 +115,7 @@ class Origin(NamedTuple):
 
     @property
     def endpoint(self) -> Endpoint:
-        """The address and port of the listener."""
+        """Of the listener."""
         return self.stream.dst_ip, self.stream.dst_port
 
     @property
@@ -127,7 +125,7 @@ class Origin(NamedTuple):
 
 
 class Located(NamedTuple):
-    """A greeting or command of `side` at offsets `start..stop` of `source`."""
+    """A greeting or command at offsets `start..stop` of `source`."""
 
     side: int
     source: int
@@ -150,16 +148,14 @@ class Said(NamedTuple):
 
     @property
     def reference(self) -> str:
-        """The identity of the record of `unit`."""
+        """Of the record of `unit`."""
         unit = self.unit
         return reference(self.origin.stream, unit.side, unit.source, unit.start, unit.record)
 
 
 class Close(NamedTuple):
-    """How a connection ended."""
-
     failed: bool
-    """Whether it closed without the wish of the side that opened it."""
+    """Closed without the wish of the side that opened it."""
     unsecured: str | None
     """The exchange with a client that is too old for security, although the listener is not."""
     first: Stamp
@@ -169,8 +165,8 @@ class Close(NamedTuple):
 class ZreSide(NamedTuple):
     """A side on which one ZRE node sends to another.
 
-    `stream` is that of the sender, `uuid` the id of the node, and `server` the endpoint that it connected to. `whole`:
-    the side was captured from its start.
+    `uuid` is the id of the sending node, `server` the endpoint that it connected to. `whole`: the side was captured
+    from its start.
     """
 
     stream: Stream
@@ -182,8 +178,7 @@ class ZreSide(NamedTuple):
 
 
 class ZreCommand(NamedTuple):
-    """A command of a node. `unit` is the offset of its message in `source`, `length` its octets. `lossy`: octets of the
-    side were lost before it."""
+    """A command of a node: `length` octets at offset `unit` of `source`. `lossy`: octets were lost before it."""
 
     arrival: Arrival
     sender: ZreSide
@@ -195,7 +190,7 @@ class ZreCommand(NamedTuple):
 
 
 class ZreClose(NamedTuple):
-    """The end of the connection on which a node sent. `captured`: the end was captured."""
+    """The connection on which a node sent has ended. `captured`: with a captured end."""
 
     arrival: Arrival
     sender: ZreSide
@@ -214,12 +209,12 @@ Fact = Attempt | ClockWentBack | GaveWay | Relayed | WithoutZmtp | Spoke | Said 
 
 
 def reference(stream: Stream, side: int, source: int, start: int, record: str) -> str:
-    """Return the identity of a record of a connection, as in `refs`."""
+    """Identify a record of a connection, as in `refs`."""
     return f"{stream.conn_id}/{side}/{source}/{start}/{record}"
 
 
 def origin_of(connection: Connection, stream: Stream) -> Origin:
-    """Return how a connection began. `stream` is that of side 0."""
+    """`stream` is that of side 0."""
     return Origin(stream, stamp(connection.start), connection.listener, connection.tcp[0].initial)
 
 

@@ -1,7 +1,6 @@
-"""Octets of a connection that belong to no unit, until they are written: lost by the capture, or left over.
+"""Octets that belong to no unit, until they are written: lost by the capture, or left over.
 
-Each is in one record. It is made when the extent of the octets is known, and only once the connection is known to be
-ZMTP.
+A record is made once the extent of the octets is known, and the connection is known to be ZMTP.
 """
 
 from __future__ import annotations
@@ -12,16 +11,15 @@ from typing import Generic, NamedTuple, TypeVar
 from zmtpscope.dissect.arrivals import Arrival
 
 MAX_PENDING = 1024
-"""Maximum number of gaps, and of leftovers, to remember for a side before it is known to be ZMTP. The last of them then
-represents all that follow."""
+"""Gaps, and leftovers, of a side before it is known to be ZMTP. The last represents all that follow."""
 
 MANY_GAPS = "many losses before this was known to be ZMTP"
 MANY_LEFTOVERS = "many stretches before this was known to be ZMTP"
 
 UNFINISHED = "unfinished"
-"""Kind: captured octets of a unit that was not captured to its end."""
+"""Captured octets of a unit that was not captured to its end."""
 UNDISSECTED = "undissected"
-"""The kind of octets that could not be read as ZMTP."""
+"""Octets that could not be read as ZMTP."""
 
 BEFORE_A_GAP = "gap behind it"
 AT_THE_END = "end of the connection"
@@ -32,15 +30,15 @@ NO_VERSION = "no version in force"
 NO_BOUNDARY = "frame boundary unknown"
 NOT_READ_ON = "reading stopped"
 FOR_A_PROXY = "for or from a proxy"
-"""Reasons for leftovers, in addition to `zmtpscope.zmtp.events.Skipped`."""
+"""Reasons for leftovers, besides `zmtpscope.zmtp.events.Skipped`."""
 
 
 FIRST = 32
-"""Maximum octets kept of a leftover, to display them."""
+"""Octets kept of a leftover, to display them."""
 
 
 class Gap(NamedTuple):
-    """`octets` octets lost within the stream offsets `start..stop`, decided by the segment `decided`."""
+    """Octets lost within the stream offsets `start..stop`."""
 
     start: int
     stop: int
@@ -48,19 +46,18 @@ class Gap(NamedTuple):
     reason: str
     decided: Arrival
     resumed_at: int | None
-    """Stream offset at which reading resumes; None if it does not."""
+    """Reading resumes here, if at all."""
 
     def many(self, last: Gap, octets: int) -> Gap:
-        """Return this gap and all up to `last` as one."""
+        """Join this gap with all up to `last`."""
         return self._replace(stop=last.stop, octets=octets, reason=MANY_GAPS, resumed_at=last.resumed_at)
 
 
 class Leftover(NamedTuple):
-    """`octets` captured octets within the stream offsets `start..stop` that belong to no unit.
+    """Captured octets within `start..stop` that belong to no unit.
 
     `decided` is the segment with the first of them, with the ordinal of the segment that decided their extent.
-    `between_units` is that of `zmtpscope.zmtp.events.Skipped`. `data` are the first octets, at most `FIRST`, or None if
-    they must stay hidden.
+    `between_units` is as in `Skipped`. `data` are the first octets, at most `FIRST`, or None if they must stay hidden.
     """
 
     start: int
@@ -73,14 +70,13 @@ class Leftover(NamedTuple):
     data: bytes | None = None
 
     def many(self, last: Leftover, octets: int) -> Leftover:
-        """Return this leftover and all up to `last` as one."""
+        """Join this leftover with all up to `last`."""
         return self._replace(stop=last.stop, octets=octets, reason=MANY_LEFTOVERS)
 
     def joined(self, following: Leftover) -> Leftover | None:
-        """Return this and the next leftover of the side as one, or None if they belong in two records.
+        """Join two leftovers, or return None if they belong in two records.
 
-        They are one if the same segment decided both, kind and reason are equal, and nothing or whole units are between
-        them.
+        Joined if the same segment decided both, kind and reason are equal, and nothing or whole units are between them.
         """
         start, stop, octets, kind, reason, decided, between_units, data = self
         if (
@@ -105,14 +101,12 @@ class Pending(Generic[T]):
         self.waiting: tuple[list[T], list[T]] = ([], [])
 
     def add(self, side: int, item: T) -> None:
-        """Add octets of known extent."""
         self.waiting[side].append(item)
 
     def drain(self, since: int | None) -> list[tuple[int, T]]:
-        """Return the (side, item) pairs that can be written, and forget them.
+        """Return (side, item) pairs that can be written now.
 
-        `since` is the ordinal of the segment that showed that this is ZMTP; None if it is unknown, so nothing is
-        written.
+        `since` is the ordinal of the segment that showed ZMTP; None: nothing is written yet.
         """
         if not (self.waiting[0] or self.waiting[1]):
             return []
@@ -130,11 +124,9 @@ class Pending(Generic[T]):
 
 
 class PendingLeftovers(Pending[Leftover]):
-    """Leftovers that are not written yet. A segment full of zero lengths, for example, makes one record, not
-    hundreds."""
+    """A segment full of zero lengths, for example, makes one record, not hundreds."""
 
     def add(self, side: int, item: Leftover) -> None:
-        """Add octets of known extent, joined with the leftover before them if possible."""
         items = self.waiting[side]
         one = items[-1].joined(item) if items else None
         if one is None:
@@ -144,7 +136,7 @@ class PendingLeftovers(Pending[Leftover]):
 
 
 def _bounded(items: list[T]) -> list[T]:
-    """Return the first items, with the excess as one item."""
+    """Join the excess into one item."""
     if len(items) <= MAX_PENDING:
         return items
     kept, rest = items[: MAX_PENDING - 1], items[MAX_PENDING - 1 :]

@@ -1,6 +1,6 @@
-"""The columns of message rows. Every field of a message row is derived here (docs/decisions/columns.md).
+"""The columns of message rows: every field is derived here (docs/decisions/columns.md).
 
-`octets` joins the octets kept of all senders. The body of frame j is `sizes[j]` octets; the first `held[j]` of them
+`octets` joins the octets kept of all senders. The body of frame j has `sizes[j]` octets; the first `held[j]` of them
 were kept, at `octets[starts[j]:]`.
 """
 
@@ -36,24 +36,24 @@ from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, MARKED, SPECIAL, SUBSCRIBE
 from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 KINDS = {0: "data", ENCRYPTED: "encrypted", SUBSCRIBE: "subscribe", CANCEL: "cancel"}
-"""`kind` of a message, by its `SPECIAL` bits."""
+"""By `SPECIAL` bits."""
 
 REQUESTERS = frozenset({"REQ", "REP"})
 GROUPED = PUBLISHERS | {"RADIO"}
-"""Socket types whose messages of several frames begin with a topic or group."""
+"""Their messages of several frames begin with a topic or group."""
 
 NO_TOPIC = -1
-"""Topic size of a message without a topic."""
+"""Without a topic."""
 
 NOT_KEPT, HEAD_KEPT_ONLY, KEPT = range(3)
 KEPT_WORDS = ("none", "head", "full")
-"""`bodies_kept`, by the three codes above."""
+"""`bodies_kept`, by the codes above."""
 
 NOTHING_INSIDE, TEXT_INSIDE, OTHER_INSIDE, JSON_INSIDE = range(4)
-"""Payload of a message: unclaimed, plain text, read by a dissector, or JSON that is parsed on first access."""
+"""Payloads: unclaimed, plain text, read by a dissector, JSON that is parsed on first access."""
 
 LONGEST_JSON = 4096
-"""Maximum octets of JSON to parse on first access. Larger JSON is parsed with its run."""
+"""Octets of JSON parsed on first access. Larger JSON is parsed with its run."""
 
 UNLIMITED = 2**64 - 1
 
@@ -61,12 +61,12 @@ DEFAULT = Options()
 
 
 def is_enveloped(run: MessageTable | Sender) -> bool:
-    """Whether the socket types imply that frames before an empty frame are an envelope (wire.md 10.1)."""
+    """Whether frames before an empty frame are an envelope, by socket types (wire.md 10.1)."""
     return not REQUESTERS.isdisjoint((run.socket_type, run.peer_socket_type))
 
 
 def delimiters(sizes: Int64, first: Int64, last: Int64) -> Int64:
-    """Return the first empty frame of each message `first..last`, or `last` if only that or no frame is empty."""
+    """Return the first empty frame of each message `first..last`, or `last`."""
     is_empty = sizes == 0
     empty = np.append(np.flatnonzero(is_empty), len(sizes))
     in_front = np.cumsum(is_empty) - is_empty
@@ -75,7 +75,7 @@ def delimiters(sizes: Int64, first: Int64, last: Int64) -> Int64:
 
 
 def behind_envelopes(sizes: Int64, first: Int64, last: Int64) -> Int64:
-    """Return the frame after the delimiter of each message `first..last`, or its first frame without a delimiter."""
+    """Return the frame after each delimiter, or the first frame."""
     if not sizes[first].any() and (first < last).all():  # as sent by REQ, and in most replies
         return first + 1
     delimiter = delimiters(sizes, first, last)
@@ -84,14 +84,14 @@ def behind_envelopes(sizes: Int64, first: Int64, last: Int64) -> Int64:
 
 
 def after_empty(sizes: Int64, first: Int64, last: Int64) -> Int64:
-    """Return the second frame of each message `first..last` that starts with an empty frame and has more frames, and
-    the first frame of any other. DEALER and ROUTER applications send an empty delimiter of their own."""
+    """Skip one empty frame at the start of a longer message: DEALER and ROUTER applications send a delimiter of
+    their own."""
     found: Int64 = first + ((sizes[first] == 0) & (first < last))
     return found
 
 
 def content_frames(run: MessageTable) -> Int64:
-    """Return the first frame of each message of a run that is not an address, delimiter, topic or group."""
+    """Return the first frame of each message that is not an address, delimiter, topic or group."""
     if is_enveloped(run):
         return behind_envelopes(run.sizes, run.first, run.last)
     if run.socket_type in GROUPED:
@@ -100,8 +100,7 @@ def content_frames(run: MessageTable) -> Int64:
 
 
 def content_among(sizes: Int64, first: Int64, last: Int64, enveloped: Bool, grouped: Bool) -> Int64:
-    """Return the first content frame of messages of many sides, by row: `enveloped`, `grouped` (a topic or group
-    first), or neither."""
+    """The same for messages of many sides, which are `enveloped`, `grouped` (a topic or group first), or neither."""
     content = after_empty(sizes, first, last)
     if grouped.any():
         content = np.where(grouped, np.minimum(first + 1, last), content)
@@ -113,8 +112,7 @@ def content_among(sizes: Int64, first: Int64, last: Int64, enveloped: Bool, grou
 class Made(NamedTuple):
     """Dissector results of messages, by row.
 
-    Columns do not hold all columns of the batch: this would be a reference cycle, which keeps a batch until the garbage
-    collector runs.
+    Without a reference to the batch's columns: the reference cycle would keep a batch until the garbage collector runs.
     """
 
     tables: Sequence[MessageTable]
@@ -122,17 +120,17 @@ class Made(NamedTuple):
     places: Int64
 
     def of(self, row: int) -> Dissected | None:
-        """Return the dissector result of a message, parsing JSON if necessary, or None."""
+        """Parse JSON if necessary; None without a result."""
         table, place = table_and_row(self.tables, self.begins, int(self.places[row]))
         return table.made(place)
 
     def tolist(self) -> list[Dissected | None]:
-        """Return the results of all messages; None for JSON that is not parsed yet."""
+        """None for JSON that is not parsed yet."""
         found = self.in_tables()
         return [found[place] for place in self.places.tolist()]
 
     def in_tables(self) -> list[Dissected | None]:
-        """Return the results of all messages in the order of tables; None for JSON that is not parsed yet."""
+        """The same in the order of tables."""
         found: list[Dissected | None] = []
         for table in self.tables:
             found += [None] * len(table) if table.payloads is None else table.payloads
@@ -141,7 +139,7 @@ class Made(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Payloads:
-    """The record field `payload` of each message: protocol, summary and fields.
+    """The field `payload` of each message: protocol, summary and fields.
 
     `texts` contains the frames with plain text or JSON, long ones truncated. `texts.index` is the last frame of a
     message, and a plain text message has its last `counts` frames.
@@ -174,7 +172,7 @@ class Payloads:
 
 
 class MessageColumns(RowColumns[MessageTable]):
-    """Columns of messages. `options` limit the body octets shown, and affect nothing else."""
+    """Message rows. `options` only limit the body octets shown."""
 
     def __init__(
         self,
@@ -188,19 +186,19 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @classmethod
     def of(cls, batch: Batch, options: Options = DEFAULT) -> Self:
-        """Return the message rows of a batch, in record order."""
+        """In record order."""
         return cls(batch.messages, rows_in_order(batch.messages)[0], batch.files, options)
 
     @classmethod
     def of_arrangement(cls, order: Arrangement, files: Sequence[str | None], options: Options = DEFAULT) -> Self:
-        """Return the message rows of a batch in the known order `order`."""
+        """In the known order `order`."""
         return cls(order.tables, order.places, files, options)
 
     # -- arrays from which fields are derived --------------------------------------------------------------------------
 
     @cached_property
     def first_in_tables(self) -> Int64:
-        """The first frame of each message, in the order of tables; frames have the same order."""
+        """First frame of each message, in the order of tables and of frames."""
         first = self.joined("first")
         if len(self.tables) <= 1:
             return first
@@ -210,13 +208,13 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def counts_in_tables(self) -> Int64:
-        """Number of frames of each message, in the order of tables."""
+        """Frames of each message, in the order of tables."""
         counts: Int64 = np.diff(self.first_in_tables, append=len(self.sizes))
         return counts
 
     @cached_property
     def frame_senders(self) -> Int64:
-        """Index of the sender of each frame."""
+        """Index, by frame."""
         senders: Int64 = self.senders_in_tables
         return senders if len(senders) == len(self.sizes) else senders.repeat(self.counts_in_tables)
 
@@ -230,25 +228,25 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def counts(self) -> Int64:
-        """Number of frames of each message."""
+        """Frames of each message."""
         counts: Int64 = self.counts_in_tables[self.places]
         return counts
 
     @cached_property
     def special(self) -> Int64:
-        """`SPECIAL` bits of each message; 0 for data."""
+        """`SPECIAL` bits; 0 for data."""
         special: Int64 = self.of_first_frames("flags") & SPECIAL
         return special
 
     @cached_property
     def is_open(self) -> Bool:
-        """Whether each message is unencrypted."""
+        """Unencrypted."""
         is_open: Bool = self.special != ENCRYPTED
         return is_open
 
     @cached_property
     def is_kept(self) -> Bool:
-        """Whether all octets of each message were kept, apart from empty frames at its end."""
+        """All octets of the message were kept, apart from empty frames at its end."""
         first, last = self.first, self.last
         is_kept: Bool = self.bodies[first] >= self.bases[first]
         is_kept &= self.sizes[last] <= self.stops[last] - self.bodies[last]
@@ -276,21 +274,21 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def held(self) -> Int64:
-        """Number of body octets kept of each frame."""
+        """Body octets kept of each frame."""
         if self.is_kept.all():
             return self.sizes
         room = self.octets.ends[self.frame_senders] - self.starts
         return np.where(self.are_there, np.minimum(self.sizes, room), 0)
 
     def _totals(self, of_frames: NDArray[Any]) -> NDArray[np.uint64]:
-        """Return the sum over the frames of each message. Frames do not overlap, so sizes sum to less than 2^64."""
+        """Sum by message. Frames do not overlap, so sizes sum to less than 2^64."""
         edges = np.concatenate((np.zeros(1, np.uint64), np.cumsum(of_frames.astype(np.uint64))))
         totals: NDArray[np.uint64] = edges[self.last + 1] - edges[self.first]
         return totals
 
     @cached_property
     def body_octets(self) -> Int64:
-        """Number of captured body octets of each message."""
+        """Captured body octets."""
         if not len(self):
             return NOTHING
         there = np.maximum(self.of_each(lambda sender: sender.end)[self.frame_senders] - self.bodies, 0)
@@ -301,7 +299,7 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def _shown(self) -> tuple[Int64, NDArray[np.int8]]:
-        """Number of body octets shown of each frame, and `kept` of each row."""
+        """Return the body octets shown of each frame, and `kept` of each row."""
         options, lengths = self.options, self.held
         if options.bodies == "none":
             return lengths, np.zeros(len(self), np.int8)
@@ -321,27 +319,27 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @property
     def kept(self) -> NDArray[np.int8]:
-        """How much of its bodies each row shows: `NOT_KEPT`, `HEAD_KEPT_ONLY` or `KEPT`."""
+        """`NOT_KEPT`, `HEAD_KEPT_ONLY` or `KEPT`."""
         return self._shown[1]
 
     @cached_property
     def is_enveloped(self) -> Bool:
-        """Whether each message may contain an envelope, by the socket types of its sides."""
+        """By the socket types of both sides."""
         return self.of_senders(is_enveloped).astype(np.bool_)
 
     @cached_property
     def content(self) -> Int64:
-        """The first frame of each message that is not an address, delimiter, topic or group."""
+        """First frame that is not an address, delimiter, topic or group."""
         grouped = self.of_senders(lambda sender: sender.socket_type in GROUPED).astype(np.bool_)
         return content_among(self.sizes, self.first, self.last, self.is_enveloped, grouped)
 
     @cached_property
     def topic_sizes(self) -> Int64:
-        """Octets of each message's topic; `NO_TOPIC` without one."""
+        """`NO_TOPIC` without a topic."""
         return self._optional("topics", NO_TOPIC, np.int64)
 
     def _optional(self, name: str, nothing: int, type_: type) -> NDArray[Any]:
-        """Return a row array that tables may lack; then their rows have the value `nothing`."""
+        """Return a row array; rows of tables without it have the value `nothing`."""
         columns = [getattr(table, name) for table in self.tables]
         if all(column is None for column in columns):
             return np.full(len(self), nothing, type_)
@@ -352,7 +350,7 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def inside(self) -> NDArray[np.int8]:
-        """Payload kind of each message: `NOTHING_INSIDE`, `TEXT_INSIDE`, `OTHER_INSIDE` or `JSON_INSIDE`."""
+        """`NOTHING_INSIDE`, `TEXT_INSIDE`, `OTHER_INSIDE` or `JSON_INSIDE`."""
         inside = np.zeros(len(self), np.int8)
         for kind, name in ((TEXT_INSIDE, "texts"), (JSON_INSIDE, "json")):
             inside[self._optional(name, False, np.bool_)] = kind
@@ -363,7 +361,6 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def made(self) -> Made:
-        """Dissector results of the messages."""
         return Made(self.tables, self.begins, self.places)
 
     # -- fields ------------------------------------------------------------------------------------------------------
@@ -375,7 +372,7 @@ class MessageColumns(RowColumns[MessageTable]):
         return Lists(Octets(self.octets, self.starts, lengths, frames), edges, known)
 
     def envelope(self) -> Lists:
-        """`envelope`: the frames before the delimiter, if all of them were kept."""
+        """Frames before the delimiter, if all of them were kept."""
         first = self.first
         if not self.is_enveloped.any():
             items = Octets(self.octets, NOTHING, NOTHING, NOTHING)
@@ -391,7 +388,7 @@ class MessageColumns(RowColumns[MessageTable]):
         return Lists(Texts(Octets(self.octets, self.starts, self.held, frames)), edges, known)
 
     def topic(self) -> Texts:
-        """`topic`: first octets of the first frame, after the mark of a subscription."""
+        """Start of the first frame, after the mark of a subscription."""
         known = self.topic_sizes != NO_TOPIC
         if not known.any():
             return Texts(Octets(self.octets, NOTHING, NOTHING, np.zeros_like(self.places), known))
@@ -403,34 +400,31 @@ class MessageColumns(RowColumns[MessageTable]):
         return Texts(Octets(self.octets, starts, sizes, self.places, known))
 
     def payload(self) -> Payloads:
-        """`payload`. At most `LONGEST_JSON` octets of a frame are cut out, enough for any summary."""
+        """At most `LONGEST_JSON` octets of a frame, enough for any summary."""
         texts = Octets(self.octets, self.starts, np.minimum(self.held, LONGEST_JSON), self.last)
         return Payloads(self.inside, texts, self.last - self.content + 1, self.made)
 
 
 def columns_of_table(table: MessageTable | FrameTable, files: Sequence[str | None] = ()) -> RowColumns[Any]:
-    """Return the rows of one table."""
     if isinstance(table, MessageTable):
         return MessageColumns.of_table(table, files)
     return FrameRowColumns.of_table(table, files)
 
 
 def first_of(first: Int64, counts: Int64, known: Bool) -> tuple[Int64, Int64]:
-    """Return the frames of each message that is `known`, `counts` from `first` on, and the index among them at which
-    each message begins."""
+    """Return the frames of known messages, `counts` from `first` on, and where each message begins among them."""
     if not known.all():
         counts = np.where(known, counts, 0)
     return numbers(first, counts), np.append(0, np.cumsum(counts))
 
 
 def list_of_sizes(columns: Any) -> Lists:
-    """The record field `sizes` of each message; null if it is encrypted."""
+    """Null if encrypted."""
     frames, edges = first_of(columns.first, columns.counts, columns.is_open)
     return Lists(Integers(columns.sizes[frames]), edges, columns.is_open)
 
 
 def kind(columns: Any) -> Words:
-    """The record field `kind` of each message."""
     codes = np.zeros(len(columns), np.int8)
     if columns.special.any():
         for code, bits in enumerate(KINDS):

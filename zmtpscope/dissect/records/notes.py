@@ -1,4 +1,4 @@
-"""Findings and pairs of ZRE nodes as plain values, before they become records."""
+"""Findings and pairs of ZRE nodes, before they become records."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from zmtpscope.zmtp.reader import Finding
 class Note(NamedTuple):
     """A finding on `side` (None: on neither).
 
-    `at` is the packet that it is about, `decided` the ordinal of the segment that made it decidable, and `refs` are the
-    records that it is about. A finding without a stream offset is sorted to offset `unit` of `source`.
+    `at` is the packet that it is about, `decided` the ordinal of the segment that made it decidable; `refs` are
+    records. A finding without a stream offset is sorted to offset `unit` of `source`.
     """
 
     side: int | None
@@ -25,14 +25,13 @@ class Note(NamedTuple):
     source: int = 0
     events: int = 1
     last: Stamp | None = None
-    """The last packet, if one finding represents several `events`."""
+    """If the finding represents several `events`."""
     stream: Stream | None = None
     """Any side of the connection or flow, if the caller writes findings of many."""
 
 
 class ZrePair(NamedTuple):
-    """Two ZRE nodes that became a pair by the message at offset `unit` of a connection; `values` are the record's
-    fields."""
+    """Two ZRE nodes that became a pair by the message at offset `unit`; `values` are record fields."""
 
     stream: Stream
     at: Stamp

@@ -25,13 +25,13 @@ from zmtpscope.payloads.side import MAX_UNCLAIMED, Named, SidePayloads
 from zmtpscope.records import from_text
 
 LARGEST = 16 << 20
-"""Maximum octets of a message to dissect."""
+"""Octets of a message to dissect."""
 
 
 def side_payloads(options: Options, is_meant: Callable[[DecodeAs], bool]) -> SidePayloads | None:
-    """Return the dissectors for the messages of a side, or None without dissectors.
+    """Return the dissectors for a side, if any.
 
-    `is_meant` returns whether a decode-as rule of the user covers this side. Rules about a topic always apply.
+    `is_meant` returns whether a decode-as rule covers this side. Rules about a topic always apply.
     """
     if options.payloads is None:
         return None
@@ -46,14 +46,12 @@ def side_payloads(options: Options, is_meant: Callable[[DecodeAs], bool]) -> Sid
 
 
 class SideFacts(NamedTuple):
-    """Facts about the sender of a run."""
-
     identity: str | None
-    """Identity, if announced before the run."""
+    """If announced before the run."""
     holes: list[int]
-    """Stream offsets at which octets are missing or encrypted."""
+    """Offsets where octets are missing or encrypted."""
     is_from_the_start: bool
-    """Whether the side was captured from its first octet."""
+    """Captured from the first octet."""
 
 
 class PayloadRows:
@@ -64,38 +62,35 @@ class PayloadRows:
         self.side = side
         self.limit = min(LARGEST, options.kept_limit)
         self.unseen = False
-        """Whether incomplete messages have passed since the last one that was dissected."""
+        """Incomplete messages have passed since the last dissected one."""
         self.seen_to = 0
-        """Stream offset of the last message that was dissected."""
+        """Stream offset of the last dissected message."""
 
     @property
     def wants_rows(self) -> bool:
-        """Whether rows that the output does not need can still cause findings."""
+        """Rows that the output does not need can still cause findings."""
         return not self.side.left_alone
 
     @property
     def recognises_text(self) -> bool:
-        """Whether to recognise plain text."""
         return self.side.text is not None and not self.side.judging
 
     @property
     def asks_about_all(self) -> bool:
-        """Whether every message goes to a dissector."""
+        """Every message goes to a dissector."""
         return bool(self.side.forced) or self.side.wants_all
 
     @property
     def was_asked(self) -> bool:
-        """Whether a dissector has been asked about a message."""
         return bool(self.side.made)
 
     def has_asked(self, names: Container[str]) -> bool:
-        """Whether one of these dissectors has been asked about a message."""
         return any(name in names for name in self.side.made)
 
     def take(self, run: MessageTable, sender: SideFacts) -> list[range]:
         """Dissect the messages of a run: set `run.payloads`, `run.json` and `run.texts`.
 
-        Returns the stream offsets of frames that contain passwords, which are starred in `run`.
+        Returns the stream offsets of frames with passwords, which are starred in `run`.
         """
         count, asked = len(run.first), self._rows_to_ask(run, sender)
         found: list[Dissected | None] = []
@@ -125,9 +120,9 @@ class PayloadRows:
         return secrets
 
     def _rows_to_ask(self, run: MessageTable, sender: SideFacts) -> AskedRows:
-        """Return the messages of a run to dissect.
+        """Return the messages to dissect.
 
-        JSON is left out, unless dissection might stop before a JSON message, or a dissector must see a loss before it.
+        JSON is left out, unless dissection might stop before it, or a dissector must see a loss before it.
         """
         side, wanted = self.side, self._wanted
         if wanted.claims and not self.unseen and int(run.offsets[-1]) < self._whole_to(sender) and side.recognises_json:
@@ -137,10 +132,8 @@ class PayloadRows:
         return asked_rows(run, side.shapes, wanted)
 
     def _hears_each(self, rows: list[int], count: int) -> bool:
-        """Whether at most `MAX_UNCLAIMED` messages lie before each claimed row, so dissection reaches all `rows`.
-
-        `count` is the number of messages of the run.
-        """
+        """Whether at most `MAX_UNCLAIMED` messages lie before each claimed row, so that dissection reaches all
+        `rows`."""
         unclaimed = self.side.unclaimed
         if unclaimed + count <= MAX_UNCLAIMED:
             return True
@@ -148,7 +141,7 @@ class PayloadRows:
 
     @property
     def _wanted(self) -> Wanted:
-        """The messages that dissectors want now."""
+        """Wanted by dissectors now."""
         side, everything = self.side, self.asks_about_all
         return Wanted(
             claims=not (everything or side.left_alone),
@@ -162,9 +155,9 @@ class PayloadRows:
     def _ask(
         self, run: MessageTable, sender: SideFacts, asked: AskedRows, found: list[Dissected | None], behind: int
     ) -> int:
-        """Dissect the messages of a run from row `behind` on into `found`.
+        """Dissect from row `behind` on into `found`; return the row at which it stopped.
 
-        Returns the row at which it stopped: the end, or the row from which on a dissector wants all messages.
+        It stops where a dissector wants all messages, or at the end.
         """
         side, count, wanted_all = self.side, len(run.first), self.side.wants_all
         whole_to = self._whole_to(sender)
@@ -205,7 +198,7 @@ class PayloadRows:
         return count
 
     def _take_claims(self, run: MessageTable, asked: AskedRows, whole_to: int) -> bool:
-        """Claim all messages of a run if claiming them is the only effect; return whether it did."""
+        """Claim all messages of a run if claiming them is the only effect; return whether it is."""
         if not asked.rows or asked.json or asked.unknown or self.unseen or asked.begins[-1] >= whole_to:
             return False
         candidates = [self.side.shapes.candidates_at_once(shape) for shape in asked.shapes]
@@ -222,26 +215,26 @@ class PayloadRows:
         return True
 
     def hears_all(self, sender: SideFacts) -> bool:
-        """Whether no octets are missing before the next message."""
+        """No octets are missing before the next message."""
         return not self.unseen and self._whole_to(sender) == sys.maxsize
 
     def take_claims(
         self, count: int, places: Sequence[int], message: Callable[[int], tuple[Candidates, bytes]], begin: int
     ) -> None:
-        """Pass complete messages, without a loss before them, to `SidePayloads.take_claims`. The last claimable message
-        begins at stream offset `begin`."""
+        """Pass complete messages, without a loss before them. The last claimable one begins at stream offset
+        `begin`."""
         self.side.take_claims(count, places, message)
         self.seen_to = begin
 
     def take_json(self, octets: int, behind: int, begin: int) -> None:
-        """Pass JSON messages, without a loss before them, to `SidePayloads.take_json`. The last begins at stream offset
-        `begin`, and `behind` undissected messages follow it."""
+        """Pass JSON messages, without a loss before them. The last begins at `begin`, and `behind` undissected
+        messages follow it."""
         self.side.take_json(octets)
         self.side.pass_by(behind)
         self.seen_to = begin
 
     def _pass_by(self, run: MessageTable, asked: AskedRows, low: int, high: int) -> None:
-        """Skip the rows `low..high` (high excluded) of a run. Some may be JSON or unknown."""
+        """Skip the rows `low..high` (high excluded); some may be JSON or unknown."""
         first, behind = bisect_left(asked.json, low), bisect_left(asked.json, high)
         if first < behind:
             last = asked.json[behind - 1]
@@ -252,7 +245,7 @@ class PayloadRows:
             self.unseen = True
 
     def _whole_to(self, sender: SideFacts) -> int:
-        """Return the stream offset of the first loss after the last dissected message."""
+        """Return the offset of the first loss after the last dissected message."""
         if not self.seen_to and not sender.is_from_the_start:
             return 0
         place = bisect_left(sender.holes, self.seen_to)
@@ -260,7 +253,6 @@ class PayloadRows:
 
 
 def about_side(sender: SideFacts, run: MessageTable) -> About:
-    """Return what is known about the sender of a run."""
     ends = run.stream
     return About(
         conn=ends.conn or 0,

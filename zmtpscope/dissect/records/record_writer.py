@@ -1,4 +1,4 @@
-"""Write the records of one connection: events, findings, gaps and the connection itself."""
+"""Write the records of one connection."""
 
 from __future__ import annotations
 
@@ -24,20 +24,19 @@ from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.reader import Finding
 
 NEITHER = 2
-"""Sort key of a record about both sides: after the records of either side."""
+"""Sorts records about both sides after the records of either."""
 
 AT_THE_END = 1 << 62
-"""Sort offset of a record about a whole stream."""
+"""Sorts a record about a whole stream."""
 
 MAX_WRITTEN = 10
-"""Maximum number of records of one finding on one side. Further ones are counted, and written once at the end."""
+"""Records of one finding on one side. Further ones are counted, and written once at the end."""
 
 
 class RecordWriter:
-    """Writes the records of one connection, or only counts if no records are wanted.
+    """Writes the records of one connection, or only counts them.
 
-    `streams` are the constants of the two sides, `whole` those of the connection. `listener` is the side that accepted
-    the connection, if known.
+    `whole` and `streams` are the constants of the connection and its sides. `listener` is the side that accepted it.
     """
 
     def __init__(self, sink: Sink, streams: tuple[Stream, Stream], listener: int | None = None) -> None:
@@ -50,9 +49,9 @@ class RecordWriter:
         listens = listening_side((port, other), listener)
         self._endpoint, self._client = ends[listens], ends[1 - listens][0]
         self._counts: dict[tuple[int | None, str], int] = {}
-        """Number of findings, by side and id."""
+        """By side and id."""
         self._last: dict[tuple[int | None, str], Note] = {}
-        """The last finding of each kind that is only counted."""
+        """The last of each kind that is only counted."""
 
     def _record(
         self,
@@ -121,7 +120,7 @@ class RecordWriter:
             self._put_finding(note, AT_THE_END, note.events)
 
     def left_to_write(self, side: int | None, id_: str) -> int:
-        """Return how many more findings of a kind will be written one by one for a side."""
+        """By position: the order of calls depends on where blocks end."""
         return max(0, MAX_WRITTEN - self._counts.get((side, id_), 0))
 
     def _put_finding(self, note: Note, offset: int, count: int) -> None:
@@ -202,7 +201,6 @@ class RecordWriter:
         return self._record("retransmission", self.streams[side], outage.begin, ordinal, outage.position, own)
 
     def leftover(self, side: int, leftover: Leftover) -> None:
-        """Write octets of `side` that belong to no unit."""
         if not self.is_writing:
             return
         own: dict[str, Any] = {"source": 0, "offset": leftover.start, "length": leftover.stop - leftover.start}
@@ -221,17 +219,17 @@ class RecordWriter:
             self.sink.put(self._record("zre_pair", self.whole, first, ordinal, unit, empty_own("zre_pair") | own))
 
     def connection(self, start: Arrival, own: dict[str, Any], ordinal: int) -> None:
-        """Write the connection when it has ended; `start` is its first segment, `own` contains its own fields."""
+        """`own` contains its own fields."""
         self.sink.put(self._record("connection", self.whole, start, ordinal, AT_THE_END, own))
 
 
 def type_of(event: Greeting | Command) -> str:
-    """Return the record type of a greeting or command."""
+    """Two ZRE nodes that the message at offset `unit` made a pair."""
     return "greeting" if isinstance(event, Greeting) else "command"
 
 
 def fields_of(event: Greeting | Command, octets: int, *, whole: bool) -> dict[str, Any]:
-    """Return the own fields of the record of a greeting or command; `octets` of it were captured."""
+    """Write an ended connection; `start` is its first segment."""
     own = empty_own(type_of(event))
     own.update(source=event.regime.source, offset=event.start, length=octets, complete=whole)
     own.update(event.fields)

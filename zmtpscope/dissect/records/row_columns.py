@@ -1,8 +1,7 @@
-"""The rows of tables as columns, by the field names of `zmtpscope.records`: fields of all rows, and of frame rows.
+"""The rows of tables as columns, by field name: fields of all rows, and of frame rows.
 
-A column is made on demand, once, for all sides together. Outputs and filters read
-columns and derive nothing. Fields are derived from arrays, which tables provide here, and packed rows in
-`zmtpscope.store.columns`.
+A column is made once, on demand, for all sides together. Outputs and filters derive nothing. Fields are derived from
+arrays, made here from tables, and in `zmtpscope.store.columns` from packed rows.
 """
 
 from __future__ import annotations
@@ -24,19 +23,18 @@ from zmtpscope.zmtp.framing import MORE
 R = TypeVar("R", MessageTable, FrameTable)
 
 STREAM_NUMBERS = ("conn", "side", "src_port", "dst_port")
-"""Fields of a stream that are numbers; all others are text."""
+"""All others are text."""
 
 Derive = Callable[[Any], Column]
-"""Makes one column of the rows."""
 
 NOTHING: Int64 = np.empty(0, np.int64)
 
 
 class FieldColumns:
-    """Columns by field name, like `columns["offset"]`, made on first access."""
+    """Columns by field name, made on first access."""
 
     derive: Mapping[str, Derive]
-    """Functions that make the columns, by field name."""
+    """By field name."""
 
     def __init__(self) -> None:
         self._made: dict[str, Column] = {}
@@ -45,22 +43,21 @@ class FieldColumns:
         raise NotImplementedError
 
     def __getitem__(self, name: str) -> Column:
-        """Return the column of a field."""
         column = self._made.get(name)
         if column is None:
             column = self._made[name] = self.derive[name](self)
         return column
 
     def same(self, word: Any) -> Words:
-        """Return a column with the same word in every row."""
+        """The same word in every row."""
         return Words([word], np.zeros(len(self), np.int8))
 
 
 class RowColumns(FieldColumns, Generic[R]):
-    """The rows of tables. Row i is row `places[i]` of all `tables` together.
+    """Row i is row `places[i]` of all `tables` together.
 
-    Packet references index `files`. Attributes are the arrays from which fields are derived. Arrays of frames are
-    joined over all tables; `first` and `last` index them.
+    Packet references index `files`. Fields are derived from the other attributes. Arrays of frames are joined over all
+    tables; `first` and `last` index them.
     """
 
     def __init__(self, tables: Sequence[R], places: Int64, files: Sequence[str | None]) -> None:
@@ -71,23 +68,22 @@ class RowColumns(FieldColumns, Generic[R]):
 
     @classmethod
     def of_table(cls, table: R, files: Sequence[str | None] = ()) -> Self:
-        """Return the rows of one table."""
         return cls([table], np.arange(len(table)), files)
 
     def __len__(self) -> int:
         return len(self.places)
 
     def alone(self, row: int) -> R:
-        """Return a row as a table of its own."""
+        """Return one row as a table."""
         table, place = table_and_row(self.tables, self.begins, int(self.places[row]))
         return table.take(np.array([place]))
 
     def values(self, row: int) -> dict[str, Any]:
-        """Return every field of one row."""
+        """Every field of one row."""
         return {name: self[name][row] for name in self.derive}
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield every field of each row, in order."""
+        """Every field of each row."""
         names = list(self.derive)
         for values in zip(*[self[name].tolist() for name in names], strict=True):
             yield dict(zip(names, values, strict=True))
@@ -95,7 +91,7 @@ class RowColumns(FieldColumns, Generic[R]):
     # -- arrays of tables ----------------------------------------------------------------------------------------------
 
     def joined(self, name: str) -> NDArray[Any]:
-        """Return an array of all tables, joined."""
+        """Join an array of all tables."""
         arrays: list[NDArray[Any]] = [getattr(table, name) for table in self.tables]
         return arrays[0] if len(arrays) == 1 else np.concatenate(arrays) if arrays else NOTHING
 
@@ -106,12 +102,12 @@ class RowColumns(FieldColumns, Generic[R]):
 
     @cached_property
     def senders(self) -> list[Sender]:
-        """The senders of all tables."""
+        """Of all tables."""
         return [sender for table in self.tables for sender in table.senders]
 
     @cached_property
     def senders_in_tables(self) -> Int64:
-        """Index of the sender of each row, in the order of tables."""
+        """Index of the sender, in the order of tables."""
         return senders_of_rows(self.tables) if self.tables else NOTHING
 
     @cached_property
@@ -121,11 +117,11 @@ class RowColumns(FieldColumns, Generic[R]):
         return sender_of
 
     def of_each(self, value_of: Callable[[Sender], Any]) -> NDArray[Any]:
-        """Return a value of each sender."""
+        """One value per sender."""
         return np.array([value_of(sender) for sender in self.senders])
 
     def of_senders(self, value_of: Callable[[Sender], Any]) -> NDArray[Any]:
-        """Return a value of the sender of each row."""
+        """The sender's value, by row."""
         return self.of_each(value_of)[self.sender_of] if self.tables else NOTHING
 
     @cached_property
@@ -156,7 +152,7 @@ class RowColumns(FieldColumns, Generic[R]):
 
     @cached_property
     def octets(self) -> JoinedOctets:
-        """The octets kept of all senders."""
+        """Kept of all senders."""
         return JoinedOctets([sender.data for sender in self.senders])
 
     @cached_property
@@ -169,17 +165,17 @@ class RowColumns(FieldColumns, Generic[R]):
 
     @cached_property
     def first(self) -> Int64:
-        """The first frame of each row."""
+        """First frame of each row."""
         return self.places
 
     @cached_property
     def last(self) -> Int64:
-        """The last frame of each row."""
+        """Last frame of each row."""
         return self.first
 
     @cached_property
     def lengths(self) -> Int64:
-        """Number of captured octets of each row, from the header of its first frame on."""
+        """Captured octets, from the header of the first frame on."""
         # sizes can be up to 2^63-1: limit them before adding anything
         bodies = self.bodies[self.last]
         there = np.minimum(self.sizes[self.last], self.of_senders(lambda sender: sender.end) - bodies)
@@ -190,26 +186,25 @@ class RowColumns(FieldColumns, Generic[R]):
 
     @cached_property
     def bases(self) -> Int64:
-        """Stream offset of the first octet kept of the sender of each frame."""
+        """Stream offset of the sender's first octet kept, by frame."""
         bases: Int64 = self.of_each(lambda sender: sender.base)[self.frame_senders]
         return bases
 
     @cached_property
     def stops(self) -> Int64:
-        """Stream offset after the last octet kept of the sender of each frame."""
+        """Stream offset after the sender's last octet kept, by frame."""
         stops: Int64 = self.of_each(lambda sender: sender.base + len(sender.data))[self.frame_senders]
         return stops
 
     @cached_property
     def are_there(self) -> Bool:
-        """Whether the first body octet of each frame was kept. An empty body counts as kept."""
+        """The first body octet was kept, by frame. An empty body counts as kept."""
         are_there: Bool = (self.bodies >= self.bases) & ((self.bodies < self.stops) | (self.sizes == 0))
         return are_there
 
     @cached_property
     def starts(self) -> Int64:
-        """Position of each frame's body in `octets`. A body that was not kept is at the nearer end of its sender's
-        octets."""
+        """Position of each body in `octets`. A body that was not kept is at the nearer end of its sender's octets."""
         begins, ends = self.octets.begins[self.frame_senders], self.octets.ends[self.frame_senders]
         starts: Int64 = np.clip(self.bodies + (begins - self.bases), begins, ends)
         return starts
@@ -217,7 +212,7 @@ class RowColumns(FieldColumns, Generic[R]):
     # -- fields that rows share, and first frames ----------------------------------------------------------------------
 
     def of_stream(self, name: str) -> Column:
-        """Return a field that all rows of a stream share."""
+        """A field that all rows of a stream share."""
         values, sender_of = [getattr(sender.stream, name) for sender in self.senders], self.sender_of
         if name not in STREAM_NUMBERS:
             return Words(values, sender_of)
@@ -227,43 +222,41 @@ class RowColumns(FieldColumns, Generic[R]):
         return Integers(np.array([value or 0 for value in values], np.int64)[sender_of], known[sender_of])
 
     def word_of_sender(self, name: str) -> Words:
-        """Return a word that all rows of a sender share."""
+        """A word that all rows of a sender share."""
         return Words([getattr(sender, name) for sender in self.senders], self.sender_of)
 
     def of_regimes(self, name: str) -> NDArray[Any]:
-        """Return a number or truth value of the regime of each row."""
+        """A number or truth value of each row's regime."""
         return self.of_senders(lambda sender: getattr(sender.regime, name))
 
     def of_first_frames(self, name: str) -> Int64:
-        """Return `offsets`, `sizes` or `flags` of the first frame of each row."""
+        """`offsets`, `sizes` or `flags` of first frames."""
         column: Int64 = getattr(self, name)[self.first]
         return column
 
 
 def file_name(name: str | None) -> str | None:
-    """Return a file name as text. Octets that are not UTF-8 become escapes."""
+    """Octets that are not UTF-8 become escapes."""
     return name if name is None or name.isascii() else name.encode("utf-8", "backslashreplace").decode()
 
 
 def file(columns: Any) -> Words:
-    """`file`. Few different names occur, next to each other."""
+    """Few different names occur, next to each other."""
     index = columns.packets >> FILE_SHIFT
     low, high = (int(index.min()), int(index.max())) if len(index) else (0, 0)
     return Words([file_name(name) for name in columns.files[low : high + 1]], index - low)
 
 
 def of_stream(name: str) -> Derive:
-    """Return a function that makes the column of a field that all rows of a stream share."""
     return lambda columns: columns.of_stream(name)
 
 
 def word_of_sender(name: str) -> Derive:
-    """Return a function that makes the column of a word that all rows of a sender share."""
     return lambda columns: columns.word_of_sender(name)
 
 
 def common(record: str) -> dict[str, Derive]:
-    """Return the functions for the fields of `COMMON` and `STREAM`, in their order."""
+    """Return the functions for `COMMON` and `STREAM`, in order."""
     return {
         "schema": lambda columns: Integers(np.full(len(columns), SCHEMA)),
         "record": lambda columns: columns.same(record),
@@ -284,21 +277,19 @@ def common(record: str) -> dict[str, Derive]:
 
 
 class FrameRowColumns(RowColumns[FrameTable]):
-    """The rows of frame runs, one per frame."""
-
     @classmethod
     def of(cls, tables: Sequence[FrameTable], files: Sequence[str | None]) -> Self:
-        """Return the rows of some tables, in record order."""
+        """In record order."""
         return cls(tables, rows_in_order(tables)[0], files)
 
     @property
     def message_offsets(self) -> Int64:
-        """Offset of the message of each frame."""
+        """Of the message of each frame."""
         return self.of_rows("messages")
 
     def long(self) -> Booleans:
-        """`long`: whether the size was written in eight octets, even if it is small. Sealing between header and body
-        does not count as header."""
+        """Whether the size was written in eight octets, even if it is small. Sealing between header and body is not
+        header."""
         longest = self.of_senders(lambda sender: sender.longest_short_header)
         return Booleans(self.bodies[self.first] - self.offsets[self.first] > longest)
 

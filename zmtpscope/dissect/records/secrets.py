@@ -1,4 +1,4 @@
-"""Find the octets of messages that contain passwords, and replace them by stars."""
+"""Replace passwords in messages by stars."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zmtpscope.payloads.dissected import Dissected
 
 
 def starred(data: bytes, base: int, secrets: list[range]) -> bytes:
-    """Return the octets from stream offset `base` on, with stars in place of secrets. `secrets` are in stream order."""
+    """Replace secrets, in stream order, in the octets from offset `base` on."""
     low, high = (bisect_left(secrets, place, key=_start_of) for place in (base, base + len(data)))
     within = secrets[low:high]
     if not within:
@@ -26,13 +26,13 @@ def _start_of(secret: range) -> int:
 
 
 def places_of_secrets(run: MessageTable, row: int, made: Dissected) -> list[range]:
-    """Return the stream offsets of the frames of a message that contain a password."""
+    """Return the offsets of frames with a password."""
     first, last = int(run.first[row]), int(run.last[row])
     frames = sorted({first + index for index in made.secrets if 0 <= index <= last - first})
     return [range(int(run.bodies[frame]), int(run.bodies[frame] + run.sizes[frame])) for frame in frames]
 
 
 def hide(made: Dissected) -> None:
-    """Remove the field trees and unpacked octets of frames that contain a password."""
+    """Remove field trees and unpacked octets of frames with a password."""
     made.nodes = {index: nodes for index, nodes in made.nodes.items() if index not in made.secrets}
     made.sources = []

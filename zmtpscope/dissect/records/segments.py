@@ -1,4 +1,4 @@
-"""The packets that carried the octets of a stream, and their positions in files, for reading them again."""
+"""The packets of a stream's octets, and their positions in files, for reading them again."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from zmtpscope.dissect.records.columns import Int64
 
 
 class Segments(NamedTuple):
-    """Consecutive pieces of one side of a connection, from stream offset `begin` on, as columns.
+    """Consecutive pieces of one side, from stream offset `begin` on, as columns.
 
-    Columns: octets, packet references (0: a hole), file offset of the packet, and the octets of the packet before
-    (`heads`) and after (`tails`) the piece. `octets` joins the pieces that are in no file (`capture.packets.NOWHERE`).
+    Columns: octets, packet references (0: a hole), file offset of the packet, and its octets before (`heads`) and after
+    (`tails`) the piece. `octets` joins the pieces that are in no file (`capture.packets.NOWHERE`).
     """
 
     stream: Stream

@@ -1,4 +1,4 @@
-"""State shared by all parts of a run: options, files, the current batch, totals, and memory limits."""
+"""State shared by all parts of a run: options, files, current batch, totals, and memory limits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from zmtpscope.dissect.tcp.connection import Connection
 
 @dataclass(slots=True)
 class OctetSums:
-    """The two sums that prove "nothing lost", over all sides of all connections with records (decisions/analyser.md).
+    """Two sums that prove "nothing lost", over all connections with records (decisions/analyser.md).
 
-    stream = units + gaps + unfinished + undissected;
-    captured = units + unfinished + undissected + repeated + conflicting + late.
+    stream = units + gaps + unfinished + undissected; captured = units + unfinished + undissected + repeated +
+    conflicting + late.
 
     Each summand is counted by itself; none is a remainder of the others.
     """
@@ -37,13 +37,12 @@ class OctetSums:
     late: int = 0
 
     def hold(self) -> bool:
-        """Whether both equations hold."""
         read = self.units + self.unfinished + self.undissected
         return self.stream == read + self.gaps and self.captured == read + self.repeated + self.conflicting + self.late
 
 
 MAX_WORDS = 200
-"""Maximum number of different words to count one by one. Further words count as `OTHER`."""
+"""Different words counted one by one. Further ones are `OTHER`."""
 LONGEST_WORD = 40
 OTHER = "other"
 
@@ -55,25 +54,25 @@ def count_word(counter: Counter[str], word: str, count: int = 1) -> None:
 
 
 MAX_ENDPOINTS = 65_536
-"""Maximum number of ZMTP endpoints to report once each, and of other endpoints to count one by one."""
+"""ZMTP endpoints to report once each, and other endpoints to count one by one."""
 
 
 @dataclass(slots=True)
 class Summary:
-    """Totals of a whole run. The keys of counters are values of record fields."""
+    """Totals of a run. Keys of counters are values of record fields."""
 
     connections: int = 0
     other_tcp: int = 0
-    """TCP connections without any sign of ZMTP."""
+    """Connections without any sign of ZMTP."""
     other_endpoints: Counter[Endpoint] = field(default_factory=Counter)
-    """Their endpoints, at most `MAX_ENDPOINTS`."""
+    """At most `MAX_ENDPOINTS`."""
     attempts: Counter[str] = field(default_factory=Counter)
     """TCP connections that were never established, by outcome (`attempts.py`)."""
     tried: list[tuple[str, str]] = field(default_factory=list)
-    """Outcome, and a sentence that names client and endpoint, the most frequent first."""
+    """Outcome, and a sentence with client and endpoint, the most frequent first."""
     datagrams: int = 0
     datagram_kinds: Counter[str] = field(default_factory=Counter)
-    """Of the datagrams: beacons and RADIO messages."""
+    """Beacons and RADIO messages."""
     versions: Counter[str] = field(default_factory=Counter)
     mechanisms: Counter[str] = field(default_factory=Counter)
     socket_types: Counter[str] = field(default_factory=Counter)
@@ -82,44 +81,42 @@ class Summary:
     commands: Counter[str] = field(default_factory=Counter)
     messages: int = 0
     sealed: int = 0
-    """MESSAGEs that stayed encrypted."""
     frames: int = 0
     body_octets: int = 0
     curve_connections: int = 0
-    """CURVE connections with boxes to open, if keys were given."""
+    """With boxes to open, if keys were given."""
     proven_connections: int = 0
-    """CURVE connections whose HELLO was made for a given server key, as its box proves."""
+    """Its box proves that the HELLO was made for a given server key."""
     named_connections: int = 0
-    """CURVE connections with a line in a key file."""
+    """With a line in a key file."""
     opened_connections: int = 0
-    """CURVE connections with a proven key for their MESSAGEs."""
+    """With a proven key for MESSAGEs."""
     opened_boxes: int = 0
-    """MESSAGEs that opened."""
     gaps: int = 0
     stalls: int = 0
     """Times during which a side could not send."""
     stalled: int = 0
-    """Their total duration (ns)."""
+    """In all (ns)."""
     outages: int = 0
-    """Times during which the data of a side was not acknowledged."""
+    """Times during which a side's data was not acknowledged."""
     unacknowledged: int = 0
-    """Their total duration (ns)."""
+    """In all (ns)."""
     findings: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By severity and id."""
     hints: dict[tuple[str, str], set[str]] = field(default_factory=dict)
-    """Remedies, by severity and id: one of a few sentences for each case."""
+    """By severity and id: one of a few sentences for each case."""
     finding_endpoints: dict[tuple[str, str], FindingEndpoints] = field(default_factory=dict)
-    """Endpoints by severity and id, except for findings about the whole capture."""
+    """By severity and id, except for findings about the whole capture."""
     sums: OctetSums = field(default_factory=OctetSums)
 
     def count_finding(self, kind: tuple[str, str], count: int, hint: str | None) -> None:
-        """Count findings of a kind (severity and id)."""
+        """Count findings by severity and id."""
         self.findings[kind] += count
         if hint is not None:
             self.hints.setdefault(kind, set()).add(hint)
 
     def count_other(self, connection: Connection) -> None:
-        """Count a TCP connection without any sign of ZMTP."""
+        """Count a connection without any sign of ZMTP."""
         self.other_tcp += 1
         endpoint = ends_of(connection.key)[listening_side(connection.ports, connection.listener)]
         if endpoint in self.other_endpoints or len(self.other_endpoints) < MAX_ENDPOINTS:
@@ -127,7 +124,7 @@ class Summary:
 
 
 class Sink:
-    """Collects the records of a block; `flush` returns them as a batch. Packet references index `files`."""
+    """Collects the records of a block; `flush` returns them. Packet references index `files`."""
 
     def __init__(self, files: list[str | None], options: Options, summary: Summary | None = None) -> None:
         self.files = files
@@ -135,31 +132,27 @@ class Sink:
         self.summary = summary or Summary()
         self.batch = Batch(files)
         self.endpoints: set[Endpoint] = set()
-        """Endpoints of ZMTP connections already reported."""
+        """Of ZMTP connections already reported."""
         self.decided_by: int | None = None
-        """Place in record order of the datagram that decides the records written now; None for segments."""
+        """Place in record order of the datagram that decides the current records; None for segments."""
         self.budget = OctetBudget()
 
     def file(self, packet: int) -> str | None:
-        """Return the name of the file that contains a packet."""
         index = packet >> FILE_SHIFT
         return self.files[index] if index < len(self.files) else None
 
     def connected_to(self, endpoint: Endpoint, arrival: Arrival) -> None:
-        """Report an endpoint that a closed ZMTP connection used, once."""
+        """Report the endpoint of a closed ZMTP connection, once."""
         if endpoint not in self.endpoints and len(self.endpoints) < MAX_ENDPOINTS:
             self.endpoints.add(endpoint)
             self.report(Spoke(arrival, endpoint))
 
     def put(self, record: Record) -> None:
-        """Add a record to the current batch."""
         self.batch.records.append(record)
 
     def report(self, fact: Fact) -> None:
-        """Add a fact to the current batch."""
         self.batch.facts.append(fact)
 
     def flush(self) -> Batch:
-        """Return the current batch and start a new one."""
         batch, self.batch = self.batch, Batch(self.files)
         return batch

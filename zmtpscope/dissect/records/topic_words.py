@@ -1,4 +1,4 @@
-"""The octets of many topics as words of eight octets, for comparing them as columns."""
+"""Many topics as words of eight octets, for comparing them as columns."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from zmtpscope.dissect.records.columns import Int64
 UInt64 = NDArray[np.uint64]
 
 LONGEST_TOPIC = 256
-"""Maximum octets of a topic or subscription to compare; the rest is cut off."""
+"""Octets of a topic or subscription to compare."""
 
 WORD = 8
 
 MASKS = np.array([(1 << 8 * size) - 1 for size in range(WORD + 1)], np.uint64)
-"""Mask of a word for each number of octets in it. The first octet of a word is the lowest."""
+"""By number of octets in a word. The first octet of a word is the lowest."""
 
 FACTOR = np.uint64(0x9E3779B97F4A7C15)
-"""2^64 divided by the golden ratio: an odd number with its bits spread."""
+"""2^64 divided by the golden ratio: odd, with its bits spread."""
 
 
 def words_of(data: bytes, starts: Int64, sizes: Int64, count: int) -> list[UInt64]:
-    """Return the octets `start..start + size` as words, padded with zeros. All words lie in `data`."""
+    """Return `start..start + size` as words, padded with zeros. All words lie in `data`."""
     octets = np.frombuffer(data, np.uint8)
     windows = np.lib.stride_tricks.as_strided(octets, (len(octets) - WORD + 1, WORD), (1, 1), writeable=False)
     words = []
@@ -33,7 +33,7 @@ def words_of(data: bytes, starts: Int64, sizes: Int64, count: int) -> list[UInt6
 
 
 def mixed(seeds: UInt64, words: list[UInt64]) -> UInt64:
-    """Return a hash of each row of words."""
+    """Hash each row of words."""
     numbers = seeds
     for word in words:
         numbers = (numbers ^ word) * FACTOR

@@ -1,8 +1,8 @@
-"""Find the topics of published messages, and messages that match no subscription or joined group (wire.md 10.2).
+"""Find the topics of published messages, and messages that match no subscription or group (wire.md 10.2).
 
 The first of several frames is a topic. A single frame contains topic and content; only a subscription shows where the
-topic ends. A subscription applies if it was decidable no later than the message, so the result does not depend on
-where blocks end.
+topic ends. A subscription applies if it was decidable no later than the message, so the result does not depend on where
+blocks end.
 """
 
 from __future__ import annotations
@@ -32,27 +32,26 @@ SUBSCRIBING = (b"\0", b"\1")
 """First octets of a message that subscribes or cancels."""
 
 COMMANDS = frozenset({"SUBSCRIBE", "CANCEL"})
-"""Commands that subscribe or cancel in ZMTP 3.1."""
+"""Of ZMTP 3.1."""
 GROUP_COMMANDS = frozenset({"JOIN", "LEAVE"})
-"""Commands that join or leave a group."""
 ENTERING = frozenset({"SUBSCRIBE", "JOIN"})
-"""Commands after which messages may follow."""
+"""Messages may follow after these."""
 
 DISTRIBUTING = PUBLISHERS_AND_RADIO | SUBSCRIBERS
-"""Socket types that publish or subscribe by messages."""
+"""Publish or subscribe by messages."""
 
 LARGEST_TOPIC = LARGEST_AWAITED_TOPIC
-"""Maximum octets of a first frame that may be a topic."""
+"""Octets of a first frame that may be a topic."""
 
 ALL_MEMORY = 64 << 20
-"""Maximum octets of memory for the subscriptions of all open sides, as counted by `Trie.size`. One side uses at most
-`LARGEST_MEMORY`, like its reader. ZMTP-CONN-13 reports a side with more, whose first subscriptions count."""
+"""Memory in octets for the subscriptions of all open sides, as counted by `Trie.size`. One side uses at most
+`LARGEST_MEMORY`, as its reader does. ZMTP-CONN-13 reports a side with more, whose first subscriptions count."""
 
 FEW = 64
-"""Maximum octets of all topics, plus `PER_TOPIC` each, to compare them with whole columns of messages."""
+"""Octets of all topics, plus `PER_TOPIC` each, that are compared with whole columns."""
 PER_TOPIC = 2
 MIN_ROWS = 4
-"""Minimum number of messages per topic octet to do so."""
+"""Messages per topic octet to do so."""
 
 
 Names = tuple[bytes, ...]
@@ -60,7 +59,7 @@ Names = tuple[bytes, ...]
 
 
 class Change(NamedTuple):
-    """A subscription or its cancellation at stream offset `offset`, decidable with the segment `ordinal`.
+    """A subscription or its cancellation, decidable with the segment `ordinal`.
 
     `time` is the capture time of its first octet. `topic` is None if it is unknown, or for another command or message.
     """
@@ -73,7 +72,7 @@ class Change(NamedTuple):
 
 
 class Unmatched(NamedTuple):
-    """Complete messages `rows` of a run that match no current subscription."""
+    """Complete messages that match no current subscription."""
 
     run: MessageTable
     rows: Int64
@@ -87,16 +86,16 @@ class Subscribed(NamedTuple):
 
 
 class Subscriptions:
-    """Current subscriptions of one side. `whole`: they are groups, which must be equal, not a prefix."""
+    """Current subscriptions of one side. `whole`: groups, which must be equal, not a prefix."""
 
     def __init__(self, *, whole: bool = False) -> None:
         self.whole = whole
         self.changes: list[Change] = []
-        """Changes read in the current block."""
+        """Of the current block."""
         self.limit = LARGEST_MEMORY
         """Maximum `size`."""
         self.is_complete = True
-        """Whether all current subscriptions are known."""
+        """All current subscriptions are known."""
         self._open = Trie()
         self._weight = 0
         """The octets that `FEW` limits."""
@@ -105,11 +104,11 @@ class Subscriptions:
 
     @property
     def size(self) -> int:
-        """Approximate memory in octets."""
+        """Memory, approximately."""
         return self._open.size
 
     def feed_rows(self, run: MessageTable) -> None:
-        """Add the messages of a run that subscribe or cancel."""
+        """Add messages that subscribe or cancel."""
         kinds = run.flags[run.first] & MARKED
         several = (kinds == 0) & (run.last > run.first)
         for row in np.flatnonzero((kinds != 0) | several).tolist():
@@ -122,13 +121,13 @@ class Subscriptions:
 
     @property
     def few(self) -> Names:
-        """All known subscriptions after the block, the shorter ones first; empty if there are many."""
+        """All known subscriptions, the shorter ones first; empty if there are many."""
         return () if self._weight > FEW else tuple(sorted(self._open, key=len))
 
     def assign(self, runs: Sequence[MessageTable]) -> list[Change | Unmatched]:
-        """Set the topics of single frames in `runs`, published by the other side in this block, if topics are wanted.
+        """Set the topics of single frames that the other side published in this block, if topics are wanted.
 
-        Returns the changes and unmatched messages in the order in which they became decidable.
+        Returns the changes and unmatched messages in order of decision.
         """
         changes, self.changes = sorted(self.changes, key=_place), []
         ordinals = np.array([change.ordinal for change in changes], np.int64)
@@ -154,7 +153,6 @@ class Subscriptions:
         return steps + self._apply(changes[done:])
 
     def _apply(self, changes: list[Change]) -> list[Change]:
-        """Apply changes, and return them."""
         for _, _, topic, entering, _ in changes:
             if topic is None:
                 self.is_complete = self.is_complete and not entering
@@ -172,7 +170,7 @@ class Subscriptions:
         return changes
 
     def _match(self, run: MessageTable, rows: Int64) -> Int64:
-        """Find the topics of the messages `rows`, and return the complete messages that match no subscription."""
+        """Find topics; return the complete messages that match no subscription."""
         if self.whole:
             rows = rows[run.last[rows] == run.first[rows] + 1]
         elif self._open.count(b""):  # everything matches: only single frames need their topic
@@ -188,7 +186,7 @@ class Subscriptions:
         return whole
 
     def _longest(self, run: MessageTable, rows: Int64) -> Int64:
-        """Return the octets of the longest subscription that is a prefix of each of the messages `rows`."""
+        """Return the octets of the longest matching subscription, by row."""
         frames = run.first[rows]
         starts, sizes = run.bodies[frames] - run.base, np.minimum(run.sizes[frames], LARGEST_TOPIC)
         found = np.full(len(rows), NO_TOPIC)
@@ -203,7 +201,7 @@ class Subscriptions:
         return found
 
     def _length_of(self, head: bytes) -> int:
-        """Return the octets of the longest subscription that matches a message that begins with `head`."""
+        """Return the octets of the longest subscription that matches."""
         if self.whole:
             return len(head) if self._open.count(head) else NO_TOPIC
         name = self._open.longest_prefix_of(head)
@@ -211,7 +209,7 @@ class Subscriptions:
 
 
 class Topics:
-    """The topics of one connection. Memory for its subscriptions is counted in `budget` until `release`."""
+    """The topics of one connection. `budget` counts its subscriptions until `release`."""
 
     def __init__(self, budget: OctetBudget) -> None:
         self._budget = budget
@@ -233,20 +231,19 @@ class Topics:
         self._of(to).changes.append(change)
 
     def change(self, side: int, change: Change) -> None:
-        """Add a subscription or cancellation of a side."""
         self._of(Subscribed(side, groups=False)).changes.append(change)
 
     def few_of(self, side: int) -> Names:
-        """Return all known subscriptions of a side, or nothing if there are many."""
+        """All known subscriptions of a side; empty if there are many."""
         subscriptions = self._subscriptions.get(Subscribed(side, groups=False))
         return () if subscriptions is None else subscriptions.few
 
     def assign(
         self, runs: tuple[list[MessageTable], list[MessageTable]], *, wants_topics: bool
     ) -> list[tuple[Subscribed, list[Change | Unmatched]]]:
-        """Find the topics of the messages that both sides sent in this block, and set them if topics are wanted.
+        """Find the topics of both sides' messages in this block, and set them if topics are wanted.
 
-        Returns the changes and the unmatched messages of each side that subscribes or joins.
+        Returns the changes and unmatched messages of each subscribing side.
         """
         published: dict[Subscribed, list[MessageTable]] = {}
         for side, own in enumerate(runs):
@@ -273,7 +270,7 @@ class Topics:
         return steps
 
     def release(self) -> None:
-        """Forget the subscriptions when the connection has ended."""
+        """Forget the subscriptions of an ended connection."""
         self._count(-sum(each.size for each in self._subscriptions.values()))
         self._subscriptions = {}
 
@@ -292,7 +289,7 @@ def longest_names(names: Sequence[bytes], data: bytes, starts: Int64, sizes: Int
     """Return the octets of the longest of `names` that each frame begins with, or equals if `whole`; `NO_TOPIC` if
     none.
 
-    `names` are sorted by length. Each frame is `sizes` octets of `data` from `starts` on, all of them present.
+    `names` are sorted by length. Each frame is `sizes` octets of `data` from `starts` on.
     """
     octets, found = np.frombuffer(data, np.uint8), np.full(len(starts), NO_TOPIC)
     for name in names:
@@ -304,9 +301,9 @@ def longest_names(names: Sequence[bytes], data: bytes, starts: Int64, sizes: Int
 
 
 def first_frames(run: MessageTable) -> Int64:
-    """Return the topic size of each message whose first frame holds only a topic or group, and `NO_TOPIC` for others.
+    """Return the topic size of messages whose first frame is only a topic or group, otherwise `NO_TOPIC`.
 
-    Such messages are subscriptions, and messages of several frames from a publisher or RADIO.
+    These are subscriptions, and messages of several frames from a publisher or RADIO.
     """
     frames = run.first
     kinds, sizes = run.flags[frames] & SPECIAL, run.sizes[frames]
@@ -331,8 +328,8 @@ def has_topic_in_front(table: MessageTable) -> bool:
 
 
 def may_match(run: MessageTable) -> NDArray[np.bool_]:
-    """Return which messages are data with enough octets of the first frame to match a topic. A first frame whose
-    following frames are lost does not count."""
+    """Return which messages are data with enough octets to match a topic. A first frame whose following frames are
+    lost does not count."""
     frames = run.first
     flags = run.flags[frames]
     is_data = ((flags & SPECIAL) == 0) & (((flags & MORE) == 0) | (run.last > frames))
@@ -341,7 +338,7 @@ def may_match(run: MessageTable) -> NDArray[np.bool_]:
 
 
 def _is_kept(run: MessageTable, sizes: Int64) -> NDArray[np.bool_]:
-    """Return whether the first `sizes` octets of the first frame of each message were kept."""
+    """Return whether the first `sizes` octets of each first frame were kept."""
     starts = run.bodies[run.first] - run.base
     kept: NDArray[np.bool_] = (starts >= 0) & (sizes <= len(run.data) - starts)
     return kept
