@@ -23,7 +23,8 @@ def segments(draw: st.DrawFn) -> tuple[int, list[np.ndarray]]:
     rows = []
     for _ in range(draw(st.integers(0, 24))):
         flow, flags, octets = draw(st.integers(0, count - 1)), draw(st.sampled_from(FLAGS)), draw(st.integers(0, 3))
-        sequence = draw(st.sampled_from([following[flow]] * 5 + [9]))
+        first = next((row[1] for row in rows if row[0] == flow), following[flow])
+        sequence = draw(st.sampled_from([following[flow]] * 5 + [9] + [first] * (3 if flags == SYN else 0)))
         following[flow] = (sequence + octets + bool(flags & SYN) + bool(flags & FIN)) % MODULUS
         rows.append((flow, sequence, draw(st.integers(0, 3)), flags, 10, 10 + octets))
     return count, list(np.array(rows, np.int64).reshape(-1, 6).T.copy())
@@ -37,13 +38,14 @@ def test_p20_directions_compiled_are_those_in_python(given: tuple[int, list[np.n
 
 
 def directions(*rows: tuple[int, int, int]) -> Directions:
-    """The directions of a block with these segments: flow, flags and octets, in order unless a flow is told apart."""
+    """The directions of a block with these segments: flow, flags and octets, in order, each SYN with one number."""
     block = SegmentBlock(bytes(99), 0)
     following = [100, 2**32 - 2]
     columns = []
     for flow, flags, octets in rows:
-        columns.append((flow, following[flow], 50 + len(columns), flags, 0, octets))
-        following[flow] = (following[flow] + octets + bool(flags & SYN) + bool(flags & FIN)) % MODULUS
+        sequence = (100, 2**32 - 2)[flow] if flags & SYN else following[flow]
+        columns.append((flow, sequence, 50 + len(columns), flags, 0, octets))
+        following[flow] = (sequence + octets + bool(flags & SYN) + bool(flags & FIN)) % MODULUS
     names = ("flows", "sequences", "acknowledgments", "flags", "starts", "stops")
     for name, column in zip(names, np.array(columns, np.int64).T.copy(), strict=True):
         setattr(block, name, column)
@@ -69,3 +71,14 @@ def test_only_bare_acknowledgments_may_follow_a_fin() -> None:
 
 def test_a_syn_is_the_first_segment_or_the_direction_is_not_clean() -> None:
     assert directions((0, ACK, 1), (0, SYN, 0)).clean == [False]
+
+
+def test_a_syn_may_be_repeated_before_anything_else() -> None:
+    repeated = directions((0, SYN, 0), (0, SYN, 0), (1, SYN | ACK, 0), (0, ACK, 0), (0, ACK, 5))
+    assert repeated.clean == [True, True]
+    assert (repeated.first_row[0], repeated.syn_row[0], repeated.second_row[0]) == (0, 1, 3)
+    assert repeated.begin_a_connection(0, 1)
+    unacknowledged = directions((0, SYN, 0), (0, SYN, 0), (1, SYN | ACK, 0))
+    assert not unacknowledged.begin_a_connection(0, 1)
+    assert directions((0, SYN, 0), (0, ACK, 0), (0, SYN, 0)).clean == [False]
+    assert directions((0, SYN, 0), (0, SYN, 2)).clean == [False]

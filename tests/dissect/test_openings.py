@@ -18,15 +18,17 @@ from tests.dissect.test_heartbeats import ping
 from tests.dissect.test_lane import OPTIONS, keep, read, release, without_lane
 from tests.traffic import Capture, Conversation, Packet
 from tests.twins import twins
-from zmtpscope.capture.segments import FIN
+from zmtpscope.capture.segments import FIN, SYN
 from zmtpscope.dissect import Analyser, Options, budget
 from zmtpscope.dissect.lane import openings, stretches, turns
 from zmtpscope.dissect.lane.known import KnownConnection
 from zmtpscope.dissect.lane.openings import FEWEST_IN_VAIN, MAX_AHEAD, MAX_LOST, Simulation
 from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.dissect.records.facts import Said
 from zmtpscope.dissect.records.record_writer import MAX_WRITTEN
 from zmtpscope.dissect.tcp import flows
 from zmtpscope.payloads.registry import Registry
+from zmtpscope.records import to_text
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.events import FrameColumns
 from zmtpscope.zmtp.framing import build_frame
@@ -78,7 +80,7 @@ FAULTY = build_frame(
 
 OTHERS: list[Callable[[Random], tuple[bytes, bytes]]] = [
     lambda random: (greets("PUSH", "3.0"), greets("PULL", "3.1")),
-    lambda random: (greets("DEALER", identity=random.choice("abc")), greets("ROUTER")),
+    lambda random: (greets("DEALER", identity=random.choice(["a", "b", "c", "\\x01d", "\\x00e"])), greets("ROUTER")),
     lambda random: (greets("REQ"), greets("REP")),
     lambda random: (greets("PAIR"), greets("PAIR")),
     lambda random: (greets("PUSH"), greets("SUB")),
@@ -99,6 +101,7 @@ ALIKE = [
     (greets("PUB"), greets("SUB") + EVERYTHING),
     (greets("XPUB"), greets("SUB") + subscribe(b"early") + subscribe(b"x")),
     (greets("DEALER", "3.0"), greets("ROUTER")),
+    (greets("DEALER", identity="name 0"), greets("ROUTER")),
     (greets("REQ"), greets("REP")),
     (greets("REQ"), greets("ROUTER", "3.0")),
 ]
@@ -113,6 +116,7 @@ def connection(random: Random, number: int, opening: tuple[bytes, bytes], cuts: 
         opening = random.choice(OTHERS)(random)
     coalesced = b"" if random.random() < 0.7 else message(b"at once")
     client, server = opening
+    client = client.replace(b"name 0", b"name %d" % random.randrange(10))
     for begin, end in zip((0, *cuts), (*cuts, len(client) + 99), strict=True):
         talk.send(0, client[begin:end] + (early if end > len(client) else b""))
         if random.random() < 0.05:
@@ -210,7 +214,8 @@ def many(count: int, opening: Callable[[int], tuple[bytes, bytes]], *, closed: b
     """Connections one behind the other, with three messages each."""
     packets = []
     for number in range(count):
-        talk = Conversation(ports=(40_000 + number, 5555), start=(1_700_000_000 + number) * SECOND)
+        start = (1_700_000_000 + number) * SECOND
+        talk = Conversation(initial=(1000 + number, 9000), ports=(40_000 + number, 5555), start=start)
         client, server = opening(number)
         for begin, end in zip((0, *LIBZMQ), (*LIBZMQ, 999), strict=True):
             talk.send(0, client[begin:end])
@@ -258,6 +263,38 @@ def test_records_of_equal_openings_share_their_fields(size: int) -> None:
         assert len(fields) == 40
         assert all(each == fields[0] for each in fields)
         assert len(set(map(id, fields))) <= openings.FEWEST_ALIKE
+
+
+def repeat_syns(packets: list[Packet], places: tuple[int, ...]) -> list[Packet]:
+    """The packets with the SYN of every second connection again before its packets with these numbers, which are two
+    seconds later each time."""
+    repeated, number, seen, late = [], 0, 0, 0
+    for packet in packets:
+        if packet.flags == SYN:
+            syn, number, seen = packet, number + 1, 0
+        again = places.count(seen) if number % 2 else 0
+        repeated += [replace(syn, time=packet.time + late)] * again
+        late += 2 * SECOND * again
+        repeated.append(replace(packet, time=packet.time + late))
+        seen += 1
+    return repeated
+
+
+@pytest.mark.parametrize(("places", "expected"), [((1,), 0), ((1, 1), 0), ((2,), 0), ((3,), 20)])
+def test_a_syn_may_be_repeated_before_anything_else(
+    places: tuple[int, ...], expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The full queue of a listener drops many."""
+    packets = repeat_syns(many(40, pushing), places)
+    assert otherwise_read(packets, monkeypatch, 1 << 30) == expected
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 8, 50])
+@pytest.mark.parametrize("places", [(1,), (1, 1), (2,), (1, 3), (6,)], ids=str)
+def test_p19_connections_with_a_repeated_syn_are_read_as_each_of_them(places: tuple[int, ...], size: int) -> None:
+    packets = repeat_syns(many(12, pushing, closed=False), places)
+    for stop in (len(packets), -2, -9, -16, -17, -18):  # the last connection may end with any of its SYNs
+        assert read(packets[:stop], size, Options(), keep) == without_lane(packets[:stop], size, Options())
 
 
 def test_an_opening_is_learned_when_it_comes_the_fourth_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -482,9 +519,48 @@ def test_where_nothing_opens_in_a_known_way_few_are_tried(monkeypatch: pytest.Mo
     assert len(tried) < 40 + 2 * MAX_LOST + 400 / MAX_LOST
 
 
-def test_connections_with_an_identity_each_are_read_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    packets = many(40, lambda number: (greets("DEALER", identity=f"client {number}"), greets("ROUTER")))
-    assert otherwise_read(packets, monkeypatch) == 40
+NAMED: dict[str, Callable[[int], bytes]] = {
+    "text": lambda number: b"client %03d" % number,
+    "octets": lambda number: bytes([1 + number, 0xFF, 0, 0x5C]),
+    "the same of two at a time": lambda number: b"client %03d" % (number // 2),
+    "ZRE": lambda number: b"\1" + number.to_bytes(16, "big"),
+}
+
+
+def naming(of: Callable[[int], bytes]) -> Callable[[int], tuple[bytes, bytes]]:
+    """Connections of DEALERs, with an identity each, to a ROUTER."""
+    return lambda number: (greets("DEALER", identity=to_text(of(number))), greets("ROUTER"))
+
+
+@pytest.mark.parametrize("kind", NAMED)
+@pytest.mark.parametrize("size", [7, 100, 1 << 30])
+def test_connections_with_an_identity_each_are_read_in_the_lane_alone(
+    kind: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert otherwise_read(many(40, naming(NAMED[kind])), monkeypatch, size) == 0
+
+
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize("kind", NAMED)
+@pytest.mark.parametrize("size", [1, 7, 100, 1 << 30])
+def test_p19_each_connection_has_its_own_identity(kind: str, size: int, closed: bool) -> None:
+    """In records and in comparisons: an identity that two open connections have is a finding (ZMTP3X-META-15)."""
+    packets = many(12, naming(NAMED[kind]), closed=closed)
+    found = read(packets, size, Options(), keep)
+    assert found == without_lane(packets, size, Options())
+    identities = [record["identity"] for record in found[0] if record.get("name") == "READY" and record["side"] == 0]
+    assert identities == [to_text(NAMED[kind](number)) for number in range(12)]
+    are_two = kind.startswith("the same") and not closed
+    assert [record.get("id") for record in found[0]].count("ZMTP3X-META-15") == 6 * are_two
+
+
+@pytest.mark.parametrize("identity", [b"", b"\0ne", b"x" * 64, b"x" * 200])
+def test_p19_an_identity_that_rules_judge_is_learned_with_its_octets(identity: bytes) -> None:
+    """Some of the last connections have it; the others have another one of the same size."""
+    packets = many(24, naming(lambda number: identity if number > 12 and number % 2 else b"n" * len(identity)))
+    found = read(packets, 100, Options(), keep)
+    assert found == without_lane(packets, 100, Options())
+    assert [record.get("id") for record in found[0]].count("ZMTP3X-META-11") == 6 * identity.startswith(b"\0")
 
 
 def test_a_server_that_closes_is_noticed_where_connections_open_alike() -> None:
@@ -754,6 +830,14 @@ def test_what_a_known_connection_has_said_is_said_once_where_it_goes_on_by_itsel
     last = packets[-1]
     packets.append(replace(last, sequence=last.sequence + len(last.payload), payload=said("NULL", "READY")))
     assert read(packets, 13, Options(), keep) == without_lane(packets, 13, Options())
+
+
+def test_facts_of_an_opening_are_reported_once() -> None:
+    """Also if the connection leaves the lane later, and the analyser of all connections is another one."""
+    packets = many(12, naming(NAMED["text"]), closed=False)
+    analyser = Analyser(Options(), comparing=False)
+    facts = [fact for batch in analyser.run(Capture(packets, 50)) for fact in batch.facts]
+    assert [fact.kind for fact in facts if isinstance(fact, Said)] == ["served"] * 12 + ["closed"] * 12
 
 
 HEADERS = [b"\0\0", b"\0\1a", b"\1\3abc", b"\0\xff" + bytes(255), b"\2" + (256).to_bytes(8) + bytes(256)]

@@ -12,13 +12,16 @@ from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.connection.outcome import Outcome
 from zmtpscope.dissect.lane.openings import (
     LONGEST,
+    Identities,
+    Learned,
     LearnedEvent,
-    LearnedNote,
+    LearnedFact,
     Opening,
     Openings,
     Path,
     Segment,
     Step,
+    identities_of,
     read_again,
 )
 from zmtpscope.dissect.lane.sides import PlainSide
@@ -168,12 +171,12 @@ class KnownConnection:
             tcp = TcpState.after(after.initial, 0, -1, NEVER) if before.initial < 0 else before
             yield PlainState(tcp, position=end, begin=tcp.octets)
 
-    def go_on(self, tcp: Connection, writer: RecordWriter, path: Path, arrivals: list[Arrival]) -> None:
+    def go_on(self, tcp: Connection, writer: RecordWriter, path: Path, segments: list[Segment]) -> None:
         """Set the progress of a connection whose whole opening was in the current block and is written."""
         self.tcp, self.writer, self.opening = tcp, writer, path.opening
         self.steps += path.steps
-        self.segments = list(map(Segment, path.sides, path.octets, arrivals))
-        self.reported = len(self.segments)
+        self.segments = segments
+        self.reported = len(segments)
 
     def step_back(self) -> None:
         """Restore the state before the current block."""
@@ -184,7 +187,7 @@ class KnownConnection:
 
     def open(self, flows: Flows, row: int) -> None:
         """Open the connection with its SYN in this row."""
-        self.tcp = flows.begin(self.keys[0], row)
+        self.tcp = flows.begin(self.keys[0], row, self.state[0].initial)
 
     def stay(self, budget: OctetBudget) -> dict[int, PlainSide]:
         """Count the octets of memory that the connection uses after its opening. Return the sides that the lane reads
@@ -200,19 +203,24 @@ class KnownConnection:
         assert self.tcp is not None
         if self.writer is None:
             self.writer = RecordWriter(sink, self.tcp.ends(), self.tcp.listener)
+        identities = self.identities
         for place in range(self.reported, len(self.segments)):
             for learned in self.steps[place + 1].learned:
                 came = self.segments[learned.first].arrival
-                emit_learned(
-                    self.writer, learned, Arrival(self.segments[place].arrival.ordinal, came.packet, came.time)
-                )
+                at = Arrival(self.segments[place].arrival.ordinal, came.packet, came.time)
+                emit_learned(self.writer, self.tcp, learned, identities, at)
         self.reported, self.before = len(self.segments), self.state
 
     # -- leaving and ending -------------------------------------------------------------------------------------------
 
+    @property
+    def identities(self) -> Identities:
+        """The identities that may differ between connections with this opening."""
+        return identities_of((side, octets) for side, octets, _ in self.segments)
+
     def identity(self, side: int) -> str | None:
         """Return the identity that a side announced in the opening."""
-        return None if self.opening is None else self.opening.outcome.sides[side].identity
+        return None if self.opening is None else self.opening.identities_with(self.identities)[side]
 
     def read_again(self, sink: Sink, states: tuple[TcpState, TcpState]) -> ZmtpConnection | None:
         """Return the connection as the slow path would have it, after its opening or the part received; None if no
@@ -232,7 +240,9 @@ class KnownConnection:
         tcp.resume(states)
         if not self.segments:
             return None
+        facts = len(sink.batch.facts)
         connection = read_again(tcp, sink, self.segments, Silent(sink, tcp.ends()))
+        del sink.batch.facts[facts:]  # they were written before, too
         assert self.writer is not None
         connection.write_with(self.writer)
         return connection
@@ -247,7 +257,7 @@ class KnownConnection:
         assert self.tcp is not None
         assert self.opening is not None
         sink.budget.let_go(self.opening.holdings)
-        reached = self.opening.outcome_with(counts)
+        reached = self.opening.outcome_with(counts, self.identities)
         emit_end(sink, self.tcp, self.opening, reached, self._writer)
         outcome.count(reached, [self.tcp], sink.summary)
 
@@ -257,10 +267,15 @@ class KnownConnection:
         return self.writer
 
 
-def emit_learned(writer: RecordWriter, learned: LearnedEvent | LearnedNote, at: Arrival) -> None:
-    """Write a learned event or finding at the packet `at`, which has the ordinal of the deciding segment."""
+def emit_learned(writer: RecordWriter, tcp: Connection, learned: Learned, identities: Identities, at: Arrival) -> None:
+    """Write a learned event, finding or fact of a connection with these identities at the packet `at`, which has the
+    ordinal of the deciding segment."""
     if isinstance(learned, LearnedEvent):
-        put_events(writer.sink, learned.event, learned.own, [writer.streams[learned.side]], [at])
+        fields, stream = learned.fields(identities), writer.streams[learned.side]
+        put_events(writer.sink, learned.event, [fields], [stream], [at])
+    elif isinstance(learned, LearnedFact):
+        origin = origin_of(tcp, writer.streams[0])
+        writer.sink.report(Said(at, origin, "served", learned.unit, learned.value(identities)))
     else:
         writer.note(Note(learned.side, learned.finding, at, at.ordinal, (), learned.unit, learned.source))
 
@@ -272,8 +287,9 @@ def emit_end(
     writer if needed."""
     sink.batch.facts += end_facts(tcp)
     closing = tcp.closing
-    if closing is not None and closing[1] == tcp.listener:  # not closed by choice of the connecting side
-        close = Close(failed=True, unsecured=None, first=stamp(closing[0]))
+    failed = closing is not None and closing[1] == tcp.listener  # not closed by choice of the connecting side
+    if closing is not None and (failed or opening.has_facts):
+        close = Close(failed=failed, unsecured=None, first=stamp(closing[0]))
         sink.report(Said(tcp.end, origin_of(tcp, writer().streams[0]), "closed", opening.greeting, close))
     sink.connected_to(tcp.addresses[1], tcp.end)
     if sink.options.records:

@@ -366,7 +366,7 @@ class Lane:
             if each.tcp is None:
                 found.append((first_row[ways[0]], partial(each.open, self.flows, first_row[ways[0]])))
         for new_connections in now.new_connections:
-            found += new_connections.deferred(self.flows, now.block)
+            found += new_connections.deferred(self.flows)
         for slot, ways in now.closing.items():
             known = self.sessions.connections.get(slot)
             if isinstance(known, KnownConnection):
@@ -389,7 +389,7 @@ class Lane:
         if now is None:
             return
         for new_connections in now.new_connections:
-            new_connections.emit(self.sink, now.block)
+            new_connections.emit(self.sink)
             self.openings.count_entered(new_connections.path.steps[-1], len(new_connections.tcp))
         for each in now.opening:
             each.emit(self.sink)
@@ -397,7 +397,7 @@ class Lane:
             self.openings.count_entered(entering.steps[-1])
         self.sessions.settle()
         for new_connections in now.new_connections:
-            self.sessions.settle_new_connections(new_connections, self.openings.first, now.arrival)
+            self.sessions.settle_new_connections(new_connections, self.openings.first, now.rows)
         if now.messages is not None and now.arrived is not None:
             self._give_messages(now, now.messages, now.arrived)
         if now.alternating is not None:

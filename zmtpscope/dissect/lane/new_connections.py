@@ -6,7 +6,7 @@ in the block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -15,22 +15,30 @@ from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.connection.outcome import Outcome
-from zmtpscope.dissect.lane.known import KnownConnection, emit_end, emit_learned
-from zmtpscope.dissect.lane.openings import LONGEST, LearnedEvent, LearnedNote, Openings, Path, Step
+from zmtpscope.dissect.lane.known import BlockRows, KnownConnection, emit_end, emit_learned
+from zmtpscope.dissect.lane.openings import (
+    LONGEST,
+    Identities,
+    LearnedEvent,
+    LearnedFact,
+    LearnedNote,
+    Openings,
+    Path,
+    Segment,
+    Step,
+)
 from zmtpscope.dissect.lane.sides import PlainSide
 from zmtpscope.dissect.lane.slots import Slots
 from zmtpscope.dissect.lane.turns import Messages
 from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.dissect.records.record_writer import RecordWriter, count_event, count_finding, put_events
-from zmtpscope.dissect.records.sink import Sink, Summary
+from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.stream.plain_state import Counts
 from zmtpscope.dissect.tcp.connection import Connection, TcpState
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Deferred, Flows
 from zmtpscope.dissect.tcp.sequence import MODULUS
-
-ArrivalOf = Callable[[int], Arrival]
-"""A function that returns the segment of a row of the block."""
+from zmtpscope.records import to_text
 
 
 class NewConnections:
@@ -39,9 +47,9 @@ class NewConnections:
     Columns with two rows contain side 0 and side 1.
     """
 
-    def __init__(self, path: Path, ways: Int64, rows: Int64, keys: list[bytes], directions: Directions) -> None:
+    def __init__(self, path: Path, ways: Int64, rows: Int64, block: SegmentBlock, directions: Directions) -> None:
         self.path, self.opening = path, path.opening
-        self.keys, self.directions = keys, directions
+        self.block, self.keys, self.directions = block, block.keys, directions
         self.ways = ways
         """Directions of the block, by side."""
         self.rows = rows
@@ -90,8 +98,9 @@ class NewConnections:
 
     # -- opening connections -------------------------------------------------------------------------------------------
 
-    def deferred(self, flows: Flows, block: SegmentBlock) -> list[Deferred]:
+    def deferred(self, flows: Flows) -> list[Deferred]:
         """Return callbacks that open the connections at their SYN, and close the ended ones."""
+        block = self.block
         going_on, over = self._going_on(), self.over()
         ways, directions = self.ways[:, over], self.directions
         begins = directions.first_rows[self.ways[0]]
@@ -111,7 +120,8 @@ class NewConnections:
 
     def _open(self, flows: Flows, place: int, row: int) -> None:
         """Open a connection that continues, with its SYN in `row`."""
-        self.tcp[place] = flows.begin(self.keys[self.ways[0, place]], row)
+        client = self.ways[0, place]
+        self.tcp[place] = flows.begin(self.keys[client], row, self.directions.first_sequence[client])
 
     def _open_ended(
         self, flows: Flows, place: int, key: bytes, start: Arrival, states: tuple[TcpState, TcpState]
@@ -126,7 +136,7 @@ class NewConnections:
 
     # -- records ------------------------------------------------------------------------------------------------------
 
-    def emit(self, sink: Sink, block: SegmentBlock) -> None:
+    def emit(self, sink: Sink) -> None:
         """Write the records of these connections, all of which follow the same learned path of segments.
 
         If no output needs records, the events of connections that have ended are only counted.
@@ -134,30 +144,37 @@ class NewConnections:
         places = list(self.tcp) if sink.options.records else self._going_on()
         counted = [] if sink.options.records else self.over()
         writers = [self.writer_of(place, sink) for place in places]
+        identities = [self.identities(place) for place in places]
         for decided, step in enumerate(self.path.steps):
             for learned in step.learned:
-                arrivals = self._arrivals(decided, learned.first, places, block)
+                arrivals = self._arrivals(decided, learned.first, places)
                 if isinstance(learned, LearnedEvent):
+                    fields = [learned.fields(each) for each in identities]
                     streams = [writer.streams[learned.side] for writer in writers]
-                    put_events(sink, learned.event, learned.own, streams, arrivals)
+                    put_events(sink, learned.event, fields, streams, arrivals)
                     count_event(sink.summary, learned.event, len(counted))
                     continue
-                for writer, at in zip(writers, arrivals, strict=True):
-                    emit_learned(writer, learned, at)
+                for place, writer, named, at in zip(places, writers, identities, arrivals, strict=True):
+                    emit_learned(writer, self.tcp[place], learned, named, at)
                 if counted:
-                    self._count(learned, counted, self._arrivals(decided, learned.first, counted, block), sink.summary)
+                    self._count(learned, counted, self._arrivals(decided, learned.first, counted), sink)
 
-    def _count(self, note: LearnedNote, places: list[int], arrivals: Iterator[Arrival], summary: Summary) -> None:
-        """Count a finding for several connections, each with the packet that the finding refers to."""
+    def _count(
+        self, learned: LearnedNote | LearnedFact, places: list[int], arrivals: Iterator[Arrival], sink: Sink
+    ) -> None:
+        """Count a finding, or report a fact, of several connections, each with the packet that it refers to."""
         for place, at in zip(places, arrivals, strict=True):
-            (client, _), endpoint = self.tcp[place].addresses
-            count_finding(summary, note.finding, 1, endpoint, client, at)
+            if isinstance(learned, LearnedFact):
+                emit_learned(self.writer_of(place, sink), self.tcp[place], learned, self.identities(place), at)
+            else:
+                (client, _), endpoint = self.tcp[place].addresses
+                count_finding(sink.summary, learned.finding, 1, endpoint, client, at)
 
-    def _arrivals(self, decided: int, first: int, places: list[int], block: SegmentBlock) -> Iterator[Arrival]:
+    def _arrivals(self, decided: int, first: int, places: list[int]) -> Iterator[Arrival]:
         """Yield, for several connections, the packet with the segment `first` of the path, and the ordinal of the
         segment `decided`."""
+        block, rows = self.block, self.rows[first, places]
         ordinals = block.ordinal + ORDINALS * self.rows[decided, places]
-        rows = self.rows[first, places]
         return map(Arrival, ordinals.tolist(), block.packets[rows].tolist(), block.times[rows].tolist())
 
     def writer_of(self, place: int, sink: Sink) -> RecordWriter:
@@ -168,9 +185,20 @@ class NewConnections:
             writer = self.writers[place] = RecordWriter(sink, tcp.ends(), tcp.listener)
         return writer
 
-    def identity(self, side: int) -> str | None:
-        """Return the identity that a side announced in the opening."""
-        return self.opening.outcome.sides[side].identity
+    def identities(self, place: int) -> Identities:
+        """Return the identities of a connection that may differ between connections with this opening."""
+        if not any(self.path.identities):
+            return None, None
+        found: list[str | None] = [None, None]
+        for side, row, identity in zip(self.path.sides, self.rows[:, place], self.path.identities, strict=True):
+            if identity is not None:
+                begin = int(self.block.starts[row])
+                found[side] = to_text(self.block.data[begin + identity.start : begin + identity.stop])
+        return found[0], found[1]
+
+    def identity(self, slot: int) -> str | None:
+        """Return the identity that the side with this slot announced in the opening."""
+        return self.opening.identities_with(self.identities(self.places[slot & ~1]))[slot & 1]
 
     def side(self, slot: int, sink: Sink) -> PlainSide:
         """Return the side with this slot."""
@@ -196,23 +224,28 @@ class NewConnections:
         over = self.over()
         counts = [remembered.counts[:, self.slots[over] + number] for number in (0, 1)]
         of_each = [map(Counts._make, columns.T.tolist()) for columns in counts]
-        outcomes: dict[tuple[Counts, Counts], Outcome] = {}  # few different ones, if connections are alike
+        outcomes: dict[tuple[tuple[Counts, Counts], Identities], Outcome] = {}  # few, if connections are alike
         for place, sent in zip(over, zip(*of_each, strict=True), strict=True):
-            reached = outcomes[sent] if sent in outcomes else outcomes.setdefault(sent, self.opening.outcome_with(sent))
+            key = sent, self.identities(place)
+            reached = outcomes[key] if key in outcomes else outcomes.setdefault(key, self.opening.outcome_with(*key))
             emit_end(sink, self.tcp[place], self.opening, reached, partial(self.writer_of, place, sink))
         if over:
             one, other = (Counts(*columns.sum(axis=1).tolist()) for columns in counts)
-            together = self.opening.outcome_with((one, other), len(over))
+            together = self.opening.outcome_with((one, other), connections=len(over))
             outcome.count(together, [self.tcp[place] for place in over], sink.summary)
 
-    def going_on(self, first: Step, sink: Sink, arrival: ArrivalOf) -> Iterator[tuple[int, KnownConnection]]:
+    def going_on(self, first: Step, sink: Sink, rows: BlockRows) -> Iterator[tuple[int, KnownConnection]]:
         """Yield slot and connection of each connection that continues. `first` is the state before the first
-        segment."""
+        segment, and `rows` are those of the block."""
+        sizes = list(map(len, self.path.octets))
         for place in self._going_on():
             one, other = self.ways[:, place].tolist()
             known = KnownConnection((self.keys[one], self.keys[other]), first)
-            arrivals = list(map(arrival, self.rows[:, place].tolist()))
-            known.go_on(self.tcp[place], self.writer_of(place, sink), self.path, arrivals)
+            segments = [
+                Segment(side, rows.octets(row)[:size], rows.arrival(row))
+                for side, row, size in zip(self.path.sides, self.rows[:, place].tolist(), sizes, strict=True)
+            ]
+            known.go_on(self.tcp[place], self.writer_of(place, sink), self.path, segments)
             yield int(self.slots[place]), known
 
 
@@ -236,7 +269,7 @@ def find(block: SegmentBlock, directions: Directions, ways: Int64, openings: Ope
         rows, fits = _following(path, block, directions, ways)
         if fits.any():
             openings.remember(path)
-            found.append(NewConnections(path, ways[:, fits], rows[:, fits], block.keys, directions))
+            found.append(NewConnections(path, ways[:, fits], rows[:, fits], block, directions))
             ways = ways[:, ~fits]
     return found
 
@@ -244,18 +277,20 @@ def find(block: SegmentBlock, directions: Directions, ways: Int64, openings: Ope
 def begin_at_once(directions: Directions, ways: Int64) -> Bool:
     """Return a mask of the connections that begin in a block, are in order, and have FINs of both sides or of neither.
 
-    The answer must directly follow the SYN.
+    The answer must directly follow the SYN, and more must follow a repeated SYN.
     """
     one, other = ways
-    flags, first, second, has_fin = (
+    flags, first, syn, second, has_fin = (
         directions.flags_of_first & (SYN | ACK),
         directions.first_rows,
+        directions.syn_rows,
         directions.second_rows,
         directions.fin_rows >= 0,
     )
     is_early = (second[one] != first[one]) & (second[one] < first[other])
     fits: Bool = directions.is_clean[one] & directions.is_clean[other] & (one != other)
     fits &= (flags[one] == SYN) & (flags[other] == SYN | ACK) & (first[one] < first[other]) & ~is_early
+    fits &= (first[one] == syn[one]) | (syn[one] < directions.last_rows[one])
     fits &= has_fin[one] == has_fin[other]
     return fits
 
@@ -271,11 +306,15 @@ def _following(path: Path, block: SegmentBlock, directions: Directions, ways: In
         if side is None:
             fits &= directions.octet_counts[ways[number]] == end
     data = np.frombuffer(block.data, np.uint8)
-    for row, octets in zip(rows, path.octets, strict=True):
-        which = fits.nonzero()[0]
+    for row, octets, identity in zip(rows, path.octets, path.identities, strict=True):
+        which, places = fits.nonzero()[0], np.arange(len(octets))
         begins = block.starts[row[which]]
-        is_same = data[begins[:, None] + np.arange(len(octets))] == np.frombuffer(octets, np.uint8)
+        if identity is not None:
+            places = np.delete(places, identity)
+        is_same = data[begins[:, None] + places] == np.frombuffer(octets, np.uint8)[places]
         fits[which] = is_same.all(axis=1)
+        if identity is not None:
+            fits[which] &= data[begins + identity.start] != 0
     return rows, fits
 
 

@@ -1,16 +1,17 @@
 """Openings: the octets of both sides until the end of their handshakes, segment by segment.
 
-Thousands of connections open with the same octets. Once four have begun alike, the records of their opening are
-learned: two simulated connections read the same segments at different times. If both produce the same records, without
-a reference to the connection, the opening is known: a connection with equal segments gets the same records. Openings
-that cannot be learned, or that are slow, take the slow path.
+Thousands of connections open with the same octets, except for their identities. Once four have begun alike, the records
+of their opening are learned: two simulated connections read the same segments at different times and with different
+identities. If both produce the same records, without a reference to the connection, the opening is known: a connection
+with equal segments gets the same records, with its own identities. Openings that cannot be learned, or that are slow,
+take the slow path.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from zmtpscope.capture.segments import ORDINALS
 from zmtpscope.dissect.arrivals import Arrival
@@ -21,7 +22,7 @@ from zmtpscope.dissect.lane.sides import PlainSide, awaits_subscription, sides_i
 from zmtpscope.dissect.lane.slots import NOTHING
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import SharedFields, Unit
-from zmtpscope.dissect.records.facts import Located
+from zmtpscope.dissect.records.facts import Fact, Located, Said
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.record_writer import RecordWriter, fields_of
 from zmtpscope.dissect.records.sink import Sink
@@ -29,7 +30,7 @@ from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.stream.plain_state import Counts
 from zmtpscope.dissect.stream.side_stream import SideStream
 from zmtpscope.dissect.tcp.connection import NEVER, Connection, TcpState
-from zmtpscope.records import SECOND
+from zmtpscope.records import SECOND, to_text
 from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.reader import Finding
 
@@ -63,6 +64,16 @@ MAX_LOST = 16
 FEWEST_IN_VAIN = 4
 """Number of connections that are released after a step before the share of released ones counts."""
 
+IDENTITY = "Identity"
+"""The name of the property with an identity."""
+
+PROPERTY = b"\x08" + IDENTITY.encode() + b"\0\0\0"
+"""The octets before the size of an identity in READY (wire.md 7.2), if its size has one octet."""
+
+MAX_IDENTITY = 63
+"""Maximum octets of an identity that may differ between connections that open alike. Its text, with up to four
+characters for each octet, is not too long for any rule."""
+
 FIRST_TIME = 1_700_000_000 * SECOND
 KEY = bytes([127, 0, 0, 1, 127, 0, 0, 2, 0xC3, 0x50, 0x15, 0xB3])
 """Start time and flow key of the simulated connections."""
@@ -76,14 +87,40 @@ class Segment(NamedTuple):
     arrival: Arrival
 
 
+Identities = tuple[str | None, str | None]
+"""Identities of side 0 and side 1, as far as they may differ between connections that open alike."""
+
+
 class LearnedEvent(NamedTuple):
     """A greeting or command whose first octet is in the segment with the index `first` of the opening."""
 
     side: int
     event: Greeting | Command
     own: SharedFields
-    """Own fields of its record, independent of the sender."""
+    """Own fields of its record, without the identity if `has_identity`."""
     first: int
+    has_identity: bool
+    """Whether the event announces the identity of the connection."""
+
+    def fields(self, identities: Identities) -> dict[str, Any]:
+        """Return the own fields of its record on a connection."""
+        return _with_identity(self.own, identities[self.side]) if self.has_identity else self.own
+
+
+class LearnedFact(NamedTuple):
+    """The fact that the peer of a ROUTER with an identity, or of a PAIR, was served; `first` is as in `LearnedEvent`.
+
+    `identity` None: that of the connection.
+    """
+
+    unit: Located
+    socket_type: str
+    identity: str | None
+    first: int
+
+    def value(self, identities: Identities) -> tuple[str, str | None]:
+        """Return the value of the fact on a connection, as in `Said`."""
+        return self.socket_type, identities[self.unit.side] if self.identity is None else self.identity
 
 
 class LearnedNote(NamedTuple):
@@ -94,6 +131,9 @@ class LearnedNote(NamedTuple):
     unit: int
     source: int
     first: int
+
+
+Learned = LearnedEvent | LearnedNote | LearnedFact
 
 
 class Opening(NamedTuple):
@@ -109,21 +149,34 @@ class Opening(NamedTuple):
     """Greeting of side 0."""
     holdings: OctetBudget
     """Octets of memory that a connection uses after the opening: its subscribed topics."""
+    has_facts: bool
+    """Whether the opening has facts that matter to other connections until the connection ends."""
 
-    def outcome_with(self, counts: tuple[Counts, Counts], connections: int = 1) -> Outcome:
+    def identities_with(self, identities: Identities) -> Identities:
+        """Return all announced identities of a connection, of which `identities` may differ between connections."""
+        learned_one, learned_other = self.outcome.sides
+        one, other = identities
+        return (
+            learned_one.identity if one is None else one,
+            learned_other.identity if other is None else other,
+        )
+
+    def outcome_with(
+        self, counts: tuple[Counts, Counts], identities: Identities = (None, None), connections: int = 1
+    ) -> Outcome:
         """Return the total outcome of `connections` connections that sent these messages after the opening."""
         version, is_websocket, mechanism, handshake, server, confidence, sides, _ = self.outcome
         one, other = (
             SideOutcome(
                 side.socket_type,
-                side.identity,
+                identity,
                 end=connections * side.end + count.octets + count.headers,
                 units=connections * side.units + count.octets + count.headers,
                 messages=count.messages,
                 frames=count.frames,
                 body_octets=count.octets,
             )
-            for side, count in zip(sides, counts, strict=True)
+            for side, count, identity in zip(sides, counts, self.identities_with(identities), strict=True)
         )
         return Outcome(version, is_websocket, mechanism, handshake, server, confidence, (one, other))
 
@@ -133,16 +186,16 @@ class Step:
 
     __slots__ = ("entered", "in_vain", "last", "learned", "next", "opening", "others")
 
-    def __init__(self, learned: list[LearnedEvent | LearnedNote], opening: Opening | None = None) -> None:
+    def __init__(self, learned: list[Learned], opening: Opening | None = None) -> None:
         self.learned = learned
-        """Events and findings of the last segment."""
+        """Events, findings and facts of the last segment."""
         self.opening = opening
         """The opening, if it ends with this step."""
         self.others: set[int] = set()
         """Hashes of (side, octets) of next segments that could not be learned. Only hashes are kept, because the octets
         may be anything."""
         self.next: dict[tuple[int, bytes], Step] = {}
-        """The next steps, by side and octets of the next segment."""
+        """The next steps, by side and octets (`without_identity`) of the next segment."""
         self.last: list[tuple[int, bytes, Step]] = []
         """Next steps that end the opening. Their segment may have further octets."""
         self.entered = self.in_vain = 0
@@ -154,7 +207,8 @@ class Step:
         return self.in_vain <= FEWEST_IN_VAIN + self.entered
 
     def behind(self, side: int, octets: bytes) -> Step | None:
-        """Return the step after the next segment, which has these octets of a side. None if it is unknown."""
+        """Return the step after the next segment, which has these octets (`without_identity`) of a side. None if it is
+        unknown."""
         step = self.next.get((side, octets))
         if step is None:
             for number, begin, each in self.last:
@@ -169,6 +223,9 @@ class Path(NamedTuple):
     steps: list[Step]
     sides: list[int]
     octets: list[bytes]
+    """Octets of each segment, `without_identity`."""
+    identities: list[slice | None]
+    """Where each segment has an identity."""
     opening: Opening
 
     @classmethod
@@ -176,7 +233,9 @@ class Path(NamedTuple):
         """Return the path of a connection that opened with these steps and segments."""
         opening = steps[-1].opening
         assert opening is not None
-        return cls(steps, [each.side for each in segments], [each.octets for each in segments], opening)
+        octets = [each.octets for each in segments]
+        sides, identities = [each.side for each in segments], list(map(identity_in, octets))
+        return cls(steps, sides, list(map(without_identity, octets)), identities, opening)
 
 
 class Openings:
@@ -227,15 +286,16 @@ class Openings:
 
         None if the step is unknown, or if too many connections are released after it.
         """
-        found = step.behind(side, octets)
+        alike = side, without_identity(octets)
+        found = step.behind(*alike)
         if found is None and step is self.first and not self._is_frequent(side, octets):
             return None
-        if found is None and self._ahead and self._steps < MAX_STEPS and hash((side, octets)) not in step.others:
+        if found is None and self._ahead and self._steps < MAX_STEPS and hash(alike) not in step.others:
             self._ahead -= 1
             self._steps += 1
             found = self._learn([*((each.side, each.octets) for each in before), (side, octets)], step)
             if found is None:
-                step.others.add(hash((side, octets)))
+                step.others.add(hash(alike))
         return found if found is not None and found.is_of_use else None
 
     def _is_frequent(self, side: int, octets: bytes) -> bool:
@@ -257,7 +317,8 @@ class Openings:
             octets = octets[: simulated.ends[side] - begin]
             segments[-1] = side, octets
             simulated = Simulation(self.options, segments, 1)
-        again = Simulation(self.options, segments, LONGEST // MAX_SEGMENTS)
+        renamed = [(side, with_other_identity(octets)) for side, octets in segments]
+        again = Simulation(self.options, renamed, LONGEST // MAX_SEGMENTS)
         if (
             not simulated.is_general
             or simulated.learned != again.learned
@@ -267,9 +328,10 @@ class Openings:
         opening = simulated.opening() if is_open else None
         if is_open and opening is None:
             return None
-        behind = step.next[side, octets] = Step(simulated.learned[-1], opening)
+        alike = without_identity(octets)
+        behind = step.next[side, alike] = Step(simulated.learned[-1], opening)
         if is_open:
-            step.last.append((side, octets, behind))
+            step.last.append((side, alike, behind))
         return behind
 
 
@@ -282,7 +344,8 @@ class Simulation(RecordWriter):
         tcp = Connection(1, KEY, Arrival(0, 0, FIRST_TIME), 0)
         tcp.opened_by, tcp.listener = 0, 1
         super().__init__(sink, tcp.ends(), tcp.listener)
-        self.learned: list[list[LearnedEvent | LearnedNote]] = [[] for _ in segments]
+        self.identities = identities_of(segments)
+        self.learned: list[list[Learned]] = [[] for _ in segments]
         """The records of each segment."""
         self.is_general = True
         """Whether all records are independent of the connection, and matter to no other connection."""
@@ -296,8 +359,9 @@ class Simulation(RecordWriter):
         one, other = octets
         tcp.resume((TcpState.after(0, one, other + 1, NEVER), TcpState.after(0, other, one + 1, NEVER)))
         self._read = read_again(tcp, sink, came, self)
-        if sink.batch.facts or not all(map(_is_plain, self._read.streams)):
-            self.is_general = False
+        self.is_general &= all(map(_is_plain, self._read.streams))
+        for fact in sink.batch.facts:
+            self._learn_fact(fact)
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -326,7 +390,8 @@ class Simulation(RecordWriter):
         if not sides or any(side.judge is not None for side in sides.values()):
             return None
         alike = {number: side._replace(reading=None, payloads=None, settled=NOTHING) for number, side in sides.items()}
-        return Opening((alike.get(0), alike.get(1)), self.ends, outcome, self.greeting, self._budget)
+        has_facts = bool(self._read.sink.batch.facts)
+        return Opening((alike.get(0), alike.get(1)), self.ends, outcome, self.greeting, self._budget, has_facts)
 
     def event(
         self,
@@ -340,17 +405,88 @@ class Simulation(RecordWriter):
     ) -> None:
         """Collect a greeting or command."""
         self.is_general &= event.fields.get("password") is None  # passwords are kept no longer than their connection
+        announced, identity = event.fields.get("identity"), self.identities[side]
+        has_identity = announced is not None and identity is not None
+        if has_identity:
+            self.is_general &= announced == identity and _has_one_identity(event)
+            event = event._replace(fields=_with_identity(event.fields, None))
         self._stops[side] = max(self._stops[side], event.stop)
         if isinstance(event, Greeting) and side == 0:
             self.greeting = Located(side, event.regime.source, event.start, event.stop, "greeting")
         own = SharedFields(fields_of(event, octets, whole=whole))
-        self.learned[ordinal // ORDINALS].append(LearnedEvent(side, event, own, first.packet))
+        self.learned[ordinal // ORDINALS].append(LearnedEvent(side, event, own, first.packet, has_identity))
+
+    def _learn_fact(self, fact: Fact) -> None:
+        """Collect a fact, which only a peer that was served may have."""
+        if not isinstance(fact, Said) or fact.kind != "served":
+            self.is_general = False
+            return
+        socket_type, identity = fact.value
+        own = None if identity and identity == self.identities[fact.unit.side] else identity
+        learned = LearnedFact(fact.unit, socket_type, own, fact.arrival.packet)
+        self.learned[fact.arrival.ordinal // ORDINALS].append(learned)
 
     def note(self, note: Note) -> None:
         """Collect a finding."""
         self.is_general &= not note.refs and note.last is None
         learned = LearnedNote(note.side, note.finding, note.unit, note.source, note.at.packet)
         self.learned[note.decided // ORDINALS].append(learned)
+
+
+def identity_in(octets: bytes) -> slice | None:
+    """Return where a segment has an identity that may differ between connections that open alike."""
+    size_at = octets.find(PROPERTY) + len(PROPERTY)
+    if size_at < len(PROPERTY) or size_at >= len(octets):
+        return None
+    start, stop = size_at + 1, size_at + 1 + octets[size_at]
+    is_usual = start < stop <= min(len(octets), start + MAX_IDENTITY) and octets[start]
+    return slice(start, stop) if is_usual else None
+
+
+def without_identity(octets: bytes) -> bytes:
+    """Return the octets of a segment with zeros in place of an identity."""
+    identity = identity_in(octets)
+    if identity is None:
+        return octets
+    return _with_octets(octets, identity, bytes(identity.stop - identity.start))
+
+
+def with_other_identity(octets: bytes) -> bytes:
+    """Return the octets of a segment with another identity: that of a ZRE node, if possible."""
+    identity = identity_in(octets)
+    if identity is None:
+        return octets
+    size = identity.stop - identity.start
+    other = b"\1" + b"\xff" * (size - 1)
+    if other == octets[identity]:
+        other = b"z" * size
+    return _with_octets(octets, identity, other)
+
+
+def _with_octets(octets: bytes, place: slice, others: bytes) -> bytes:
+    """Return the octets with others in a place."""
+    return b"".join((octets[: place.start], others, octets[place.stop :]))
+
+
+def identities_of(segments: Iterable[tuple[int, bytes]]) -> Identities:
+    """Return the identities in the segments (side and octets) of an opening, those that may differ."""
+    found: list[str | None] = [None, None]
+    for side, octets in segments:
+        identity = identity_in(octets)
+        if identity is not None and found[side] is None:
+            found[side] = to_text(octets[identity])
+    return found[0], found[1]
+
+
+def _has_one_identity(event: Greeting | Command) -> bool:
+    """Whether an event announces its identity in one property."""
+    return [each["name"] for each in event.fields.get("metadata") or ()].count(IDENTITY) == 1
+
+
+def _with_identity(fields: dict[str, Any], identity: str | None) -> dict[str, Any]:
+    """Return the fields of an event with another identity."""
+    metadata = [{**each, "value": identity} if each["name"] == IDENTITY else each for each in fields["metadata"]]
+    return {**fields, "identity": identity, "metadata": metadata}
 
 
 def _is_plain(stream: SideStream) -> bool:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from zmtpscope.dissect.connection.connection import ZmtpConnection
-from zmtpscope.dissect.lane.known import KnownConnection
-from zmtpscope.dissect.lane.new_connections import ArrivalOf, NewConnections
+from zmtpscope.dissect.lane.known import BlockRows, KnownConnection
+from zmtpscope.dissect.lane.new_connections import NewConnections
 from zmtpscope.dissect.lane.openings import LONGEST, Step
 from zmtpscope.dissect.lane.sides import PlainSide, sides_in_lane
 from zmtpscope.dissect.lane.slots import Slots
@@ -103,9 +103,9 @@ class Sessions:
             if side is not None:
                 self.sides.update(dict.fromkeys([slot + number for slot in slots], side))
 
-    def settle_new_connections(self, new_connections: NewConnections, first: Step, arrival: ArrivalOf) -> None:
+    def settle_new_connections(self, new_connections: NewConnections, first: Step, rows: BlockRows) -> None:
         """Add new connections that continue after the current block."""
-        for slot, known in new_connections.going_on(first, self.sink, arrival):
+        for slot, known in new_connections.going_on(first, self.sink, rows):
             self._enter(slot, known, known.keys, known.stay(self.sink.budget))
             self._begin_other_sides(slot)
 
@@ -171,7 +171,8 @@ class Sessions:
         """Return the facts about a sending side that dissectors need."""
         connection, number = self.connections[slot & ~1], slot & 1
         if not isinstance(connection, ZmtpConnection):
-            return SideFacts(connection.identity(number), [], True)
+            side = slot if isinstance(connection, NewConnections) else number
+            return SideFacts(connection.identity(side), [], True)
         identity = connection.streams[number].identity_at(int(self.remembered.end[slot]))
         return SideFacts(identity, [], connection.tcp.tcp[number].begun)
 

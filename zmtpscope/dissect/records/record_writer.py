@@ -8,7 +8,7 @@ from typing import Any
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
 from zmtpscope.dissect.identity import Stream, listening_side
-from zmtpscope.dissect.records.batch import RANKS, Record, SharedFields, Unit
+from zmtpscope.dissect.records.batch import RANKS, Record, Unit
 from zmtpscope.dissect.records.facts import Endpoint, reference
 from zmtpscope.dissect.records.finding_endpoints import FindingEndpoints
 from zmtpscope.dissect.records.leftovers import Gap, Leftover
@@ -241,9 +241,13 @@ def fields_of(event: Greeting | Command, octets: int, *, whole: bool) -> dict[st
 
 
 def put_events(
-    sink: Sink, event: Greeting | Command, own: SharedFields, streams: Sequence[Stream], firsts: Iterable[Arrival]
+    sink: Sink,
+    event: Greeting | Command,
+    fields: Sequence[dict[str, Any]],
+    streams: Sequence[Stream],
+    firsts: Iterable[Arrival],
 ) -> None:
-    """Write an event that equals an earlier one with these fields, once for each of several streams.
+    """Write an event that equals an earlier one, once for each of several streams, with these own fields.
 
     `firsts` are the packets of their first octets, with the ordinals of the segments that made the events decidable.
     """
@@ -261,7 +265,7 @@ def put_events(
                 packet & PACKET_MASK,
                 own,
             )
-            for stream, (ordinal, packet, time) in zip(streams, firsts, strict=True)
+            for own, stream, (ordinal, packet, time) in zip(fields, streams, firsts, strict=True)
         ]
 
 

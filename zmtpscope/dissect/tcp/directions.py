@@ -2,7 +2,8 @@
 
 A direction is *clean* in a block if its segments follow one another without hole or repetition, SYN and FIN counted.
 None of them may be truncated or announce a closed receive window. A SYN must be the first segment, and only bare
-acknowledgments may follow a FIN.
+acknowledgments may follow a FIN. A repetition of the SYN right after it is no other segment: a full queue of the
+listener drops many.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from zmtpscope.dissect.tcp.sequence import MODULUS
 NEVER_CLEAN = RST | CUT | CLOSED_WINDOW | UNREACHABLE
 
 IS_PLAIN, IS_CLEAN, FIRST_FLAGS, FIRST_SEQUENCE, OCTETS = range(5)
-FIRST_ROW, SECOND_ROW, LAST_ROW, FIN_ROW, ACKNOWLEDGMENT = range(5, 10)
-COLUMNS = 10
+FIRST_ROW, SYN_ROW, SECOND_ROW, LAST_ROW, FIN_ROW, ACKNOWLEDGMENT = range(5, 11)
+COLUMNS = 11
 """Number of columns of directions."""
 
 
@@ -40,9 +41,10 @@ class Directions:
         """Whether the direction is clean, without SYN and FIN."""
         self.is_clean: Mask = columns[1] != 0
         self.flags_of_first, self.first_sequences, self.octet_counts = columns[2:5]
-        self.first_rows, self.second_rows, self.last_rows = columns[5:8]
-        """Second rows are first rows if there is only one."""
-        self.fin_rows, self.acknowledgments = columns[8:]
+        self.first_rows, self.syn_rows, self.second_rows, self.last_rows = columns[5:9]
+        """SYN rows are the last ones with a SYN, and second rows the first ones after these. Both are first rows if
+        there are none."""
+        self.fin_rows, self.acknowledgments = columns[9:]
         """Row of the FIN, -1 if there is none. Number in the last segment, -1 for a SYN without ACK."""
         self.carrying_rows: Column = carrying
         self.carrying_begins: Column = bounds
@@ -50,7 +52,7 @@ class Directions:
         self.clean: list[bool] = self.is_clean.tolist()
         lists: list[list[int]] = columns.tolist()
         _, _, self.first_flags, self.first_sequence, self.octets, *others = lists
-        self.first_row, self.second_row, self.last_row, self.fin_row, self.acknowledgment = others
+        self.first_row, self.syn_row, self.second_row, self.last_row, self.fin_row, self.acknowledgment = others
         self.bounds: list[int] = bounds.tolist()
         self._block = block
 
@@ -88,14 +90,20 @@ class Directions:
         return int(rows[place - 1]) if place else -1
 
     def begin_a_connection(self, direction: int, other: int | None) -> bool:
-        """Whether `direction` begins with a SYN that `other` answers next, if there already is another direction."""
+        """Whether `direction` begins with a SYN that `other` answers next, if there already is another direction.
+
+        If the SYN was repeated, more must follow: the lane does not count unanswered SYNs.
+        """
+        first, syn, second, last = (
+            each[direction] for each in (self.first_row, self.syn_row, self.second_row, self.last_row)
+        )
         if self.first_flags[direction] & (SYN | ACK) != SYN:
             return False
         if other is None:
-            return self.first_row[direction] == self.last_row[direction]
-        answered = self.first_flags[other] & (SYN | ACK) == SYN | ACK
-        early = self.first_row[direction] < self.second_row[direction] < self.first_row[other]
-        return answered and self.first_row[direction] < self.first_row[other] and not early
+            return first == last
+        answer, is_early = self.first_row[other], first < second < self.first_row[other]
+        is_answered = self.first_flags[other] & (SYN | ACK) == SYN | ACK and first < answer
+        return is_answered and not is_early and (first == syn or syn < last)
 
     def _rows_of(self, direction: int) -> Column:
         return self._rows[self._bounds[direction] : self._bounds[direction + 1]]
@@ -128,10 +136,14 @@ def by_direction(
         fits = not flag & NEVER_CLEAN and flag & (SYN | ACK) and not (syn and fin)
         if not rows[flow]:
             direction[FIRST_FLAGS], direction[FIRST_SEQUENCE], direction[FIRST_ROW] = flag, sequence, row
+            direction[SYN_ROW] = direction[SECOND_ROW] = row
             direction[IS_CLEAN], direction[FIN_ROW] = True, -1
+        elif flag == SYN == direction[FIRST_FLAGS] and direction[SECOND_ROW] == direction[FIRST_ROW]:
+            direction[SYN_ROW] = row
+            fits &= sequence == direction[FIRST_SEQUENCE] and stop == start
         elif syn or sequence != following[flow] or (direction[FIN_ROW] >= 0 and (stop > start or fin)):
             fits = False
-        if len(rows[flow]) < 2:
+        if direction[SECOND_ROW] == direction[FIRST_ROW] and not syn:
             direction[SECOND_ROW] = row
         rows[flow].append(row)
         if stop > start:

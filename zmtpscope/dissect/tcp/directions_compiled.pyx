@@ -17,6 +17,7 @@ cdef enum:
     FIRST_SEQUENCE
     OCTETS
     FIRST_ROW
+    SYN_ROW
     SECOND_ROW
     LAST_ROW
     FIN_ROW
@@ -37,10 +38,14 @@ cdef inline void add(
     cdef int64_t *values = direction.values
     if not direction.rows:
         values[FIRST_FLAGS], values[FIRST_SEQUENCE], values[FIRST_ROW] = flags, sequence, row
+        values[SYN_ROW] = values[SECOND_ROW] = row
         values[IS_CLEAN], values[FIN_ROW] = True, -1
+    elif flags == SYN and values[FIRST_FLAGS] == SYN and values[SECOND_ROW] == values[FIRST_ROW]:
+        values[SYN_ROW] = row
+        fits = fits and sequence == values[FIRST_SEQUENCE] and not octets
     elif syn or sequence != direction.following or (values[FIN_ROW] >= 0 and (octets or fin)):
         fits = False
-    if direction.rows < 2:
+    if values[SECOND_ROW] == values[FIRST_ROW] and not syn:
         values[SECOND_ROW] = row
     direction.rows += 1
     direction.carrying += octets > 0

@@ -82,9 +82,10 @@ class Flows:
             self._keep_hops()
         return self._touched()
 
-    def begin(self, key: bytes, row: int) -> Connection:
-        """Open a connection that the lane reads, with its SYN in `row`."""
+    def begin(self, key: bytes, row: int, initial: int) -> Connection:
+        """Open a connection that the lane reads, with its SYN, of sequence number `initial`, in `row`."""
         side = self._open(key, SYN, row)
+        side.initial = initial
         connection = self.connections[side]
         connection.opened_by = 0
         return connection
