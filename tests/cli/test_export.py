@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.running import COMMAND, Run
-from zmtpscope.cli.tables import ON_REQUEST
+from zmtpscope.cli.export import ON_REQUEST
 from zmtpscope.records import PLURALS, RECORDS
 
 CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"

@@ -18,8 +18,8 @@ import pytest
 from tests.cli.running import COMMAND, ROOT, Run
 from zmtpscope.cli import COMMANDS
 from zmtpscope.cli import zmtpscope as main_group
-from zmtpscope.cli.colour import wants_colour
 from zmtpscope.cli.demo import CAPTURES
+from zmtpscope.cli.terminal import wants_colour
 
 PUBSUB = str(ROOT / "captures" / "patterns" / "pubsub.pcap")
 REQREP = str(ROOT / "captures" / "patterns" / "reqrep.pcap")

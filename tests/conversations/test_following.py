@@ -14,7 +14,8 @@ from tests.readings import CAPTURES, read
 from tests.traffic import Capture, Conversation, Packet
 from zmtpscope.capture import open_captures
 from zmtpscope.conversations import following as module
-from zmtpscope.conversations.following import COMMANDS, Followed, Following
+from zmtpscope.conversations.choosing import Chosen
+from zmtpscope.conversations.following import COMMANDS, Following
 from zmtpscope.conversations.text import ConversationText
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.export.clock import Clock
@@ -24,14 +25,17 @@ from zmtpscope.option_texts import BODY_FORMS
 
 Values = dict[str, Any]
 
+ONE = Chosen(frozenset((1,)))
+"""The first connection."""
 
-def told(capture: Any, followed: Followed, options: Options | None = None) -> list[tuple[Values, bool]]:
+
+def told(capture: Any, followed: Chosen, options: Options | None = None) -> list[tuple[Values, bool]]:
     options = options or Options()
     following = Following(followed, options, lambda: 0)
     return [each for batch in Analyser(options).run(capture) for each in following.records(batch)]
 
 
-def text(capture: Any, followed: Followed, form: str = "auto") -> str:
+def text(capture: Any, followed: Chosen, form: str = "auto") -> str:
     lines = ConversationText(Clock("e", lambda: 0), form, lambda style, words: words)
     shown: list[str] = []
     for values, is_told in told(capture, followed):
@@ -57,7 +61,7 @@ def test_it_is_what_read_says_of_the_connection_and_nothing_else(name: str) -> N
         if each["conn"] == 1
         and (each["record"] in ("message", "gap", "stall", "leftover", "connection") or each.get("name") in COMMANDS)
     ]
-    found = told(open_captures([str(CAPTURES / name)]), Followed(conn=1))
+    found = told(open_captures([str(CAPTURES / name)]), ONE)
     assert [place(each) for each, is_told in found if is_told] == expected
 
 
@@ -79,24 +83,29 @@ def two_clients() -> list[Packet]:
 
 @given(st.integers(1, 30))
 def test_a_peer_is_followed_from_connection_to_connection(size: int) -> None:
-    found = told(Capture(two_clients(), size), Followed(peer="ann"))
+    found = told(Capture(two_clients(), size), Chosen(peer="ann"))
     bodies = [(each["conn"], each["bodies"]) for each, is_told in found if is_told and each["record"] == "message"]
     assert bodies == [(conn, [body]) for conn in (1, 3) for body in (b"from ann", b"early", b"to ann")]
-    assert found == told(Capture(two_clients()), Followed(peer="ann"))
+    assert found == told(Capture(two_clients()), Chosen(peer="ann"))
 
 
 def test_a_gap_is_told_in_its_place_also_where_only_a_topic_is_followed() -> None:
     path = str(CAPTURES / "damage" / "holes.pcap")
-    found = told(open_captures([path]), Followed(filters=[Filter("topic matches '^w'")]))
+    found = told(open_captures([path]), Chosen(filters=[Filter("topic matches '^w'")]))
     kinds = [each["record"] for each, is_told in found if is_told]
     assert 0 < kinds.index("gap") < len(kinds) - 1
     assert kinds[-1] == "connection"
-    shown = text(open_captures([path]), Followed(filters=[Filter("topic matches '^w'")]))
+    shown = text(open_captures([path]), Chosen(filters=[Filter("topic matches '^w'")]))
     assert "not captured" in shown
 
 
 FOLLOWED = st.sampled_from(
-    [Followed(conn=1), Followed(peer="a"), Followed(filters=[Filter("size > 3")]), Followed(1, None, [Filter("topic")])]
+    [
+        ONE,
+        Chosen(peer="a"),
+        Chosen(filters=[Filter("size > 3")]),
+        Chosen(ONE.conns, None, [Filter("topic")]),
+    ]
 )
 
 
@@ -109,9 +118,9 @@ def hostile() -> list[Packet]:
 
 
 @given(packets=connections(), size=st.integers(1, 9), followed=FOLLOWED, form=st.sampled_from(BODY_FORMS))
-@example(packets=hostile(), size=1, followed=Followed(conn=1), form="text")
+@example(packets=hostile(), size=1, followed=ONE, form="text")
 def test_blocks_make_no_difference_and_nothing_reaches_the_terminal(
-    packets: list[Packet], size: int, followed: Followed, form: str
+    packets: list[Packet], size: int, followed: Chosen, form: str
 ) -> None:
     whole = text(Capture(packets), followed, form)
     assert text(Capture(packets, size), followed, form) == whole
@@ -126,7 +135,7 @@ def shown_as(form: str, *bodies: bytes) -> list[str]:
     talk.send(1, hello("PULL"))
     return [
         line[3:]
-        for line in text(Capture(talk.packets), Followed(conn=1), form).splitlines()
+        for line in text(Capture(talk.packets), ONE, form).splitlines()
         if line[:4] == ">   " and "message" not in line
     ]
 
@@ -152,13 +161,13 @@ def test_what_was_not_kept_is_said() -> None:
         (Options(bodies="none"), "(not kept)"),
     ):
         lines = ConversationText(Clock("e", lambda: 0), "auto", lambda style, words: words)
-        found = [each for each, is_told in told(Capture(talk.packets), Followed(conn=1), options) if is_told]
+        found = [each for each, is_told in told(Capture(talk.packets), ONE, options) if is_told]
         assert words in "".join(line for each in found for line in lines.lines(each))
 
 
 def test_connections_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_CONNECTIONS", 2)
-    following = Following(Followed(peer="ann"), Options(), lambda: 0)
+    following = Following(Chosen(peer="ann"), Options(), lambda: 0)
     for batch in Analyser(Options()).run(Capture(two_clients())):
         assert len(list(following.records(batch))) >= 0
         assert len(following._of_peer) <= 2

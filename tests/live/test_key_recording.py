@@ -23,7 +23,7 @@ import zmq
 from nacl.bindings import crypto_box_open_afternm
 from zmq.utils import z85
 
-from zmtpscope.cli.record_keys import record
+from zmtpscope.cli.keys import record
 from zmtpscope.live.keys.recorder import KeyRecording, KeyRecordingError
 
 pytestmark = [

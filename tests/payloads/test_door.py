@@ -18,7 +18,7 @@ from tests.readings import CAPTURES
 from tests.suites import some
 from tests.traffic import Capture, Conversation
 from zmtpscope.cli import run
-from zmtpscope.cli.colour import painter
+from zmtpscope.cli.terminal import painter
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.dissect.records.details import details
 from zmtpscope.export.clock import Clock

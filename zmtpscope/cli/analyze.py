@@ -11,9 +11,9 @@ import click
 
 from zmtpscope.cli.captures import named_captures
 from zmtpscope.cli.commands import command, option, options
+from zmtpscope.cli.export import write_tables
 from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import READ_FILES
-from zmtpscope.cli.tables import write_tables
 from zmtpscope.option_texts import Body
 from zmtpscope.records import PLURALS, RECORDS
 

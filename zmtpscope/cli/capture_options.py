@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -12,6 +12,8 @@ import click
 from zmtpscope.cli.commands import CAPTURE, option
 from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import PACKETS, names_a_file
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.live.capture.interfaces import Interface
 from zmtpscope.option_texts import SCALE
 
 USAGE = 2
@@ -175,7 +177,7 @@ def check_no_capture_options(given: dict[str, Any], path: str, why: str) -> None
 
 def list_interfaces(*, netns: str | None, as_json: bool) -> int:
     """Print the interfaces, optionally of another network namespace. Returns the exit code."""
-    from zmtpscope.cli.interface_list import interface_lines, interface_objects
+    from zmtpscope.cli.capture_options import interface_lines, interface_objects
     from zmtpscope.live.capture.interfaces import interfaces
     from zmtpscope.live.capture.namespaces import NamespaceError, enter
 
@@ -195,3 +197,31 @@ def refused(*lines: str) -> click.exceptions.Exit:
     for number, line in enumerate(lines):
         notify(line if number else f"{click.get_current_context().command_path}: {line}")
     return click.exceptions.Exit(USAGE)
+
+
+def interface_lines(known: Sequence[Interface]) -> Iterator[str]:
+    """Yield number, name, state, addresses and kind of each interface, in columns. `-i` also accepts the number."""
+    rows = [
+        (f"{number}.", safe_text(each.name), _state(each), ", ".join(each.addresses), safe_text(each.description))
+        for number, each in enumerate(known, 1)
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def interface_objects(known: Sequence[Interface]) -> Iterator[dict[str, object]]:
+    """Yield the interfaces as objects for JSON."""
+    for number, each in enumerate(known, 1):
+        yield {
+            "number": number,
+            "name": each.name,
+            "state": _state(each),
+            "is_loopback": each.is_loopback,
+            "addresses": each.addresses,
+            "description": each.description,
+        }
+
+
+def _state(interface: Interface) -> str:
+    return "up" if interface.is_running else "no carrier" if interface.is_up else "down"

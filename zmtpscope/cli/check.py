@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.messages import notify
 from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
 from zmtpscope.cli.parameters import READ_FILES
+from zmtpscope.cli.terminal import terminal_width, write_json
 from zmtpscope.option_texts import Body
 
 if TYPE_CHECKING:
@@ -133,7 +133,6 @@ def _answer(given: dict[str, Any]) -> int:
     from zmtpscope.export.clock import Clock
     from zmtpscope.export.diagnosis.why_json import why_json
     from zmtpscope.export.diagnosis.why_lines import nothing_found, why_lines
-    from zmtpscope.export.json_lines import escaped
     from zmtpscope.records import from_text, to_text
 
     why: Why = given["why"]
@@ -148,12 +147,10 @@ def _answer(given: dict[str, Any]) -> int:
 
     def write(run: Run) -> None:
         knowledge = derivation.knowledge()
-        clock = Clock(given["time_form"], lambda: run.captures.statistics.first_time)
+        clock = Clock(given["time_form"], run.first_time)
         found = list(answers(search, knowledge, why.peer))
         if given["as_json"]:
-            for line in why_json(to_text(topic), found):
-                sys.stdout.buffer.write(escaped(line) if sys.stdout.isatty() else line)
-            sys.stdout.flush()
+            write_json(why_json(to_text(topic), found))
         else:
             for text in why_lines(topic_name(topic), found, clock, paint_of(given)):
                 click.echo(text)
@@ -185,8 +182,7 @@ def _write(derivation: Derivation, run: Run, given: dict[str, Any]) -> bool:
         from zmtpscope.export.clock import Clock
         from zmtpscope.export.diagnosis.report import report_lines
 
-        clock = Clock(given["time_form"], lambda: run.captures.statistics.first_time)
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 120
+        clock, width = Clock(given["time_form"], run.first_time), terminal_width() or 120
         for line in report_lines(found, clock, paint_of(given), width=width, many_files=len(run.captures.files) > 1):
             click.echo(line)
     sys.stdout.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,11 @@ import click
 
 from zmtpscope.cli.captures import Run, read_through
 from zmtpscope.cli.commands import command, option, options
-from zmtpscope.cli.filters import FILTER, filter_of_topic
+from zmtpscope.cli.filters import FILTER, given_choice
 from zmtpscope.cli.messages import notify
 from zmtpscope.cli.output import COLOR, TIME_FORM, VERBOSE, paint_of
 from zmtpscope.cli.parameters import READ_FILES, SHOW_SECRETS
+from zmtpscope.cli.terminal import shows_unicode, terminal_width
 from zmtpscope.option_texts import FULL
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def diagram(**given: Any) -> int:
     message, and TCP opens and closes, gaps and findings in between. Select connections, a peer, a topic or a filter if
     the capture is large. Repeats are folded."""
     given["form"] = _form(given)
-    chosen = _chosen(given)
+    chosen = given_choice(given, given["conns"])
     names = ("conns", "peer", "topic", "filter")
     if given["request"] is not None and any(given[name] not in (None, ()) for name in names):
         raise click.UsageError("--request cannot be combined with --conn, --peer, --topic and -Y")
@@ -122,16 +122,6 @@ def _form(given: dict[str, Any]) -> str:
     return form or "text"
 
 
-def _chosen(given: dict[str, Any]) -> Chosen:
-    """Return the selection by `--conn`, `--peer`, `--topic` and `-Y`, which must all match."""
-    from zmtpscope.conversations.choosing import Chosen
-
-    filters = [] if given["filter"] is None else [given["filter"]]
-    if given["topic"] is not None:
-        filters.insert(0, filter_of_topic(given["topic"]))
-    return Chosen(frozenset(given["conns"]), given["peer"], filters)
-
-
 def _parts(given: dict[str, Any], chosen: Chosen, run: Run) -> tuple[Choosing | RequestHops, EventSequence]:
     from zmtpscope.conversations.choosing import Choosing
     from zmtpscope.conversations.request import RequestHops
@@ -141,13 +131,13 @@ def _parts(given: dict[str, Any], chosen: Chosen, run: Run) -> tuple[Choosing | 
     if given["request"] is not None:
         choosing = RequestHops(given["request"], run.options)
     else:
-        choosing = Choosing(chosen, run.options, lambda: run.captures.statistics.first_time)
+        choosing = Choosing(chosen, run.options, run.first_time)
     return choosing, EventSequence(run.options, chat=given["verbose"], folds=not given["unfolded"])
 
 
 def _write(drawn: Diagram, given: dict[str, Any], run: Run) -> None:
     """Write the diagram to standard output or a file, which appears only when complete."""
-    from zmtpscope.export.files import OutputFile
+    from zmtpscope.export.files import write_file
 
     lines = _lines(drawn, given, run)
     target: Path | None = given["target"]
@@ -155,20 +145,13 @@ def _write(drawn: Diagram, given: dict[str, Any], run: Run) -> None:
         sys.stdout.writelines(lines)
         sys.stdout.flush()
         return
-    file = OutputFile(target)
-    try:
-        file.open()
-        file.write("".join(lines).encode())
-        file.finish()
-        file.commit()
-    finally:
-        file.discard()
+    write_file(target, "".join(lines).encode())
 
 
 def _lines(drawn: Diagram, given: dict[str, Any], run: Run) -> Iterator[str]:
     from zmtpscope.export.clock import Clock
 
-    clock = Clock(given["time_form"], lambda: run.captures.statistics.first_time)
+    clock = Clock(given["time_form"], run.first_time)
     if given["form"] == "mermaid":
         from zmtpscope.export.diagram.mermaid import mermaid_lines
 
@@ -182,6 +165,4 @@ def _lines(drawn: Diagram, given: dict[str, Any], run: Run) -> Iterator[str]:
 
     if given["target"] is not None:
         return text_lines(drawn, Look(clock, plain))
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    is_unicode = "utf" in (sys.stdout.encoding or "").lower()
-    return text_lines(drawn, Look(clock, paint_of(given), width, is_unicode))
+    return text_lines(drawn, Look(clock, paint_of(given), terminal_width(), shows_unicode()))

@@ -65,14 +65,8 @@ class Excerpt:
         if wanted.references:
             for batch in Analyser(options).run(open_captures(paths, packet_limit=self.packet_limit)):
                 wanted.find(batch)
-        file = OutputFile(self.target)
-        try:
-            file.open()
+        with OutputFile(self.target) as file:
             *_, count = copy_packets(paths, wanted, file)
-            file.finish()
-            file.commit()
-        finally:
-            file.discard()
         notify(f"zmtpscope: {self.target}: {counted(count, 'packet')}, {size(file.octets)}")
         for sentence in shortcomings(wanted, count):
             notify(f"zmtpscope: {self.target} {sentence}")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 
 import click
 
 from zmtpscope.cli.commands import command, option
+from zmtpscope.cli.terminal import terminal_width
 from zmtpscope.export.types import spark_schema
 from zmtpscope.export.wrap import wrap
 from zmtpscope.records import COMMON, RECORDS, STREAM, Field, RecordType
@@ -78,6 +78,5 @@ def _line(field: Field, aliases: list[str], example: str) -> str:
     unit = f" [{field.unit}]" if field.unit else ""
     also = f"also: {', '.join(aliases)}; " if aliases else ""
     front, words = f"  {field.name:<18} {type_:<20} ", f"{field.meaning}{unit} ({also}e.g. {example})"
-    if not sys.stdout.isatty():
-        return f"{front}{words}\n"
-    return wrap(front, len(front), words, shutil.get_terminal_size().columns) + "\n"
+    width = terminal_width()
+    return (front + words if width is None else wrap(front, len(front), words, width)) + "\n"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,7 @@ from zmtpscope.option_texts import Body
 from zmtpscope.words import counted
 
 if TYPE_CHECKING:
+    from zmtpscope.conversations.choosing import Chosen
     from zmtpscope.dissect import Batch, Options
     from zmtpscope.filter import Filter
 
@@ -48,13 +49,17 @@ FILTER = option(
 )
 
 
-def filter_of_topic(topic: str) -> Filter:
-    """Return the filter for `--topic`: messages and subscriptions of exactly this topic, as output shows it."""
+def given_choice(given: dict[str, Any], conns: Iterable[int]) -> Chosen:
+    """Return the selection by `--conn`, `--peer`, `--topic` and `-Y`, which must all match."""
+    from zmtpscope.conversations.choosing import Chosen
     from zmtpscope.filter import Filter
     from zmtpscope.records import from_text
 
-    octets = "".join(f"\\x{octet:02x}" for octet in from_text(topic))
-    return Filter(f'topic == "{octets}"')
+    filters = [] if given["filter"] is None else [given["filter"]]
+    if given["topic"] is not None:  # exactly this topic, as output shows it
+        octets = "".join(f"\\x{octet:02x}" for octet in from_text(given["topic"]))
+        filters.insert(0, Filter(f'topic == "{octets}"'))
+    return Chosen(frozenset(conns), given["peer"], filters)
 
 
 NOUNS = {"zre_pair": "pair of ZRE nodes"}

@@ -13,7 +13,7 @@ import click
 
 from zmtpscope.cli.captures import is_read_once, named_captures, reading
 from zmtpscope.cli.commands import command, option, options
-from zmtpscope.cli.filters import FILTER, filter_of_topic
+from zmtpscope.cli.filters import FILTER, given_choice
 from zmtpscope.cli.messages import notify
 from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
 from zmtpscope.cli.parameters import BODY, READ_FILES, SHOW_SECRETS
@@ -21,7 +21,8 @@ from zmtpscope.option_texts import BODY_FORMS
 
 if TYPE_CHECKING:
     from zmtpscope.conversations.body_files import BodyFiles
-    from zmtpscope.conversations.following import Followed, Values
+    from zmtpscope.conversations.choosing import Chosen
+    from zmtpscope.conversations.following import Values
     from zmtpscope.conversations.names import Names
     from zmtpscope.dissect import Options, Summary
 
@@ -69,12 +70,13 @@ def follow(**given: Any) -> int:
     if given["as_json"] and given["form"] != "auto":
         raise click.UsageError("--as and --json are mutually exclusive")
     # imported here to keep help, usage errors and other commands fast
-    from zmtpscope.conversations.following import Followed, Following
+    from zmtpscope.conversations.choosing import Chosen
+    from zmtpscope.conversations.following import Following
     from zmtpscope.conversations.names import Names
 
     with reading(given) as run:
         if followed is None:
-            followed = Followed(_only_connection(given, paths, run.options))
+            followed = Chosen(_only_connection(given, paths, run.options))
         following = Following(followed, run.options, run.first_time)
         found, names = 0, Names()
         asks_by_name = given["peer"] is not None or given["topic"] is not None
@@ -91,38 +93,33 @@ def follow(**given: Any) -> int:
     return run.exit_code()
 
 
-def _followed(given: dict[str, Any], paths: Sequence[str]) -> Followed | None:
+def _followed(given: dict[str, Any], paths: Sequence[str]) -> Chosen | None:
     """Return the selection by `--conn`, `--peer`, `--topic` and `-Y`, which must all match. None if none is given."""
     if all(given[name] is None for name in SELECTORS):
         if any(map(is_read_once, paths)):  # counting connections would consume them
             raise click.UsageError("select what to follow with --conn N, --peer IDENTITY, --topic TOPIC or -Y FILTER")
         return None
-    from zmtpscope.conversations.following import Followed
-
-    filters = [] if given["filter"] is None else [given["filter"]]
-    if given["topic"] is not None:
-        filters.insert(0, filter_of_topic(given["topic"]))
-    return Followed(given["conn"], given["peer"], filters)
+    return given_choice(given, () if given["conn"] is None else (given["conn"],))
 
 
-def _only_connection(given: dict[str, Any], paths: Sequence[str], options: Options) -> int | None:
-    """Return the number of the only connection in the captures, or None if they have none. Raises `click.UsageError`
+def _only_connection(given: dict[str, Any], paths: Sequence[str], options: Options) -> frozenset[int]:
+    """Return the number of the only connection in the captures; empty if they have none. Raises `click.UsageError`
     if they have several."""
     from zmtpscope.capture import open_captures
     from zmtpscope.dissect import Analyser
 
-    only = None
+    only: frozenset[int] = frozenset()
     counting = dataclasses.replace(options, bodies="none", payloads=None, keys=None)
     for batch in Analyser(counting).run(open_captures(paths, packet_limit=given["packets"])):
         for record in batch.records:
             if record.type != "connection":
                 continue
-            if only is not None:
+            if only:
                 raise click.UsageError(
                     "the capture has several connections: select one with --conn N (zmtpscope stats --by connection "
                     "lists them), or use --peer IDENTITY, --topic TOPIC or -Y FILTER"
                 )
-            only = record.values["conn"]
+            only = frozenset((record.values["conn"],))
     return only
 
 

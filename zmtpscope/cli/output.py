@@ -15,6 +15,7 @@ from zmtpscope.cli.filters import FILTER, Filtered
 from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import BODY, FRAMES, SHOW_SECRETS, WITH_DERIVED
 from zmtpscope.cli.templates import TEMPLATE_OPTIONS, parsed_template
+from zmtpscope.cli.terminal import terminal_width
 from zmtpscope.export.clock import FORMS
 from zmtpscope.records import DERIVED
 
@@ -248,15 +249,10 @@ def _text_writer(
     from zmtpscope.export.clock import Clock
     from zmtpscope.export.text import Look, TextLines
 
-    width = None
-    if sys.stdout.isatty():
-        from shutil import get_terminal_size  # it loads all compression modules
-
-        width = get_terminal_size().columns
     look = Look(
         Clock(given["time_form"], first_time),
         paint_of(given),
-        width,
+        terminal_width(),
         wide=given["wide"],
         waits=waits,
         chat=given["verbose"],
@@ -298,7 +294,7 @@ def write_end(run: Run, given: dict[str, Any]) -> None:
 
 
 def paint_of(given: dict[str, Any]) -> Callable[[str, str], str]:
-    from zmtpscope.cli.colour import painter, wants_colour
+    from zmtpscope.cli.terminal import painter, wants_colour
     from zmtpscope.export.styles import STYLES, plain
 
     return painter(STYLES) if wants_colour(given["color"]) else plain

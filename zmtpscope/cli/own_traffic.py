@@ -5,7 +5,6 @@ Both get the same packets, made from the octets sent and received; `--show` pass
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -137,7 +136,7 @@ class _Shown:
     """Writes the lines of `read` to standard error as soon as they are known."""
 
     def __init__(self) -> None:
-        from zmtpscope.cli.colour import painter, wants_colour
+        from zmtpscope.cli.terminal import painter, terminal_width, wants_colour
         from zmtpscope.curve_keys import HandedLines, Keys
         from zmtpscope.dissect import Options
         from zmtpscope.export.clock import Clock
@@ -150,11 +149,11 @@ class _Shown:
         payloads = Registry()
         payloads.asked()  # loads them now: this is slow, and would delay output later
         options = Options(payloads=payloads, keys=Keys([], handed))
-        width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
         paint = painter(STYLES) if wants_colour("auto", sys.stderr) else plain
         self.live = LiveDissection(options, self._write_lines)
         self.write_key = handed.add
-        self._text = TextLines(Look(Clock("r", lambda: self.live.statistics.first_time), paint, width), options)
+        clock = Clock("r", lambda: self.live.statistics.first_time)
+        self._text = TextLines(Look(clock, paint, terminal_width(sys.stderr)), options)
         self._advancing = False
 
     def write(self, time: int, packets: Sequence[bytes]) -> None:

@@ -107,8 +107,8 @@ def probe(**given: Any) -> int:
 
 
 def _write_text(endpoint: str, found: Found, given: dict[str, Any]) -> None:
-    from zmtpscope.cli.colour import painter, wants_colour
     from zmtpscope.cli.probe_report import facts, notes
+    from zmtpscope.cli.terminal import painter, wants_colour
     from zmtpscope.export.safe_text import safe_text
     from zmtpscope.export.styles import plain
 

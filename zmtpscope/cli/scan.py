@@ -12,6 +12,7 @@ from zmtpscope.cli.commands import command, options
 from zmtpscope.cli.messages import notify
 from zmtpscope.cli.output import JSON
 from zmtpscope.cli.parameters import READ_FILES, SHOW_SECRETS
+from zmtpscope.cli.terminal import write_json
 from zmtpscope.option_texts import Body
 
 if TYPE_CHECKING:
@@ -37,10 +38,8 @@ def _write(inventory: Inventory, run: Run, *, as_json: bool) -> None:
     others = run.analyser.summary.other_endpoints
     if as_json:
         from zmtpscope.export.inventory.json_lines import lines
-        from zmtpscope.export.json_lines import escaped
 
-        for line in lines(inventory, others):
-            sys.stdout.buffer.write(escaped(line) if sys.stdout.isatty() else line)
+        write_json(lines(inventory, others))
     else:
         from zmtpscope.export.inventory.report import report
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from zmtpscope.cli.filters import FILTER, body_for
 from zmtpscope.cli.messages import notify
 from zmtpscope.cli.output import JSON
 from zmtpscope.cli.parameters import READ_FILES, SHOW_SECRETS, checked
+from zmtpscope.cli.terminal import shows_unicode, terminal_width, write_json
 from zmtpscope.option_texts import parse_duration
 
 if TYPE_CHECKING:
@@ -105,18 +105,15 @@ def _report_no_rows(statistics: Statistics, run: Run, given: dict[str, Any], lat
 
 
 def _write_json(statistics: Statistics, latest: int, most: int | None) -> None:
-    from zmtpscope.export.json_lines import escaped
     from zmtpscope.export.statistics.rows import lines_of
 
-    for line in lines_of(statistics, latest, most):
-        sys.stdout.buffer.write(escaped(line) if sys.stdout.isatty() else line)
+    write_json(lines_of(statistics, latest, most))
 
 
 def _write_text(statistics: Statistics, run: Run, kind: str | None, most: int | None) -> None:
     from zmtpscope.export.statistics.report import SHOWN_ROWS, Look, overview, table
 
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    look = Look(width, "utf" in (sys.stdout.encoding or "").lower())
+    look = Look(terminal_width(), shows_unicode())
     capture = run.captures.statistics
     if kind is None:
         lines = overview(statistics, capture, run.analyser.summary, run.captures.problems, look, most or SHOWN_ROWS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
+from zmtpscope.cli.terminal import terminal_width, write_json
 from zmtpscope.records import SECOND
 
 if TYPE_CHECKING:
@@ -56,14 +56,11 @@ class JsonLines(Output):
 
     def update(self, interval: Interval | None) -> bool:
         if interval is not None:
-            from zmtpscope.export.json_lines import escaped
             from zmtpscope.export.top.rows import interval_rows, lines
 
             rows = interval_rows(self._rates, self._view.kind, (interval.end_ns - interval.start_ns) / SECOND)
             shown = self._view.select([row for row in rows if row.messages])[: self._most]
-            for line in lines(shown, self._view.kind, interval):
-                sys.stdout.buffer.write(escaped(line) if sys.stdout.isatty() else line)
-            sys.stdout.buffer.flush()
+            write_json(lines(shown, self._view.kind, interval))
         return True
 
 
@@ -191,7 +188,7 @@ def print_table(view: View, rows: Sequence[Row]) -> None:
 
     from zmtpscope.export.top.table import table_of
 
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    width = terminal_width()
     console = Console(highlight=False, markup=False, emoji=False, width=width or WIDEST, no_color=True)
     with console.capture() as captured:
         console.print(table_of(view, rows, width))

@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from zmtpscope.conversations.following import MAX_CONNECTIONS
 from zmtpscope.dissect import Batch, MessageTable, Options, Record
 from zmtpscope.filter import Filter
 from zmtpscope.filter.selection import Selection
 
 PLACES = frozenset({"gap", "leftover", "stall", "finding", "connection"})
 """Types of records to add for each connection with a selected record."""
+
+
+MAX_CONNECTIONS = 100_000
+"""Maximum number of connections to remember, more than can be open. The oldest is forgotten."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,10 @@ class Chosen:
     conns: frozenset[int] = frozenset()
     peer: str | None = None
     filters: Sequence[Filter] = ()
+
+    def selects(self, conn: int | None) -> bool:
+        """Whether a connection is selected, as far as its number matters."""
+        return not self.conns or conn in self.conns
 
     @property
     def is_whole(self) -> bool:
@@ -50,10 +57,9 @@ class Choosing:
         """Return the selected part of a batch."""
         chosen = self.chosen
         if chosen.conns:
-            runs = [run for run in batch.by_sender() if run.stream.conn in chosen.conns]
-            batch = Batch(
-                batch.files, runs, [], [each for each in batch.records if each.values["conn"] in chosen.conns]
-            )
+            runs = [run for run in batch.by_sender() if chosen.selects(run.stream.conn)]
+            records = [each for each in batch.records if chosen.selects(each.values["conn"])]
+            batch = Batch(batch.files, runs, [], records)
         if chosen.is_whole:
             return batch
         if chosen.peer is not None:

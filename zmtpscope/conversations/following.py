@@ -3,14 +3,14 @@ with bounded memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from zmtpscope.conversations.choosing import MAX_CONNECTIONS, Chosen
 from zmtpscope.dissect import Batch, Options, Record
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.export.values import record_values
-from zmtpscope.filter import Filter
 from zmtpscope.filter.selection import Selection
 
 COMMANDS = frozenset({"SUBSCRIBE", "CANCEL", "JOIN", "LEAVE", "ERROR"})
@@ -19,27 +19,14 @@ COMMANDS = frozenset({"SUBSCRIBE", "CANCEL", "JOIN", "LEAVE", "ERROR"})
 PLACES = frozenset({"gap", "stall", "leftover", "connection"})
 """Types of records to add for each connection with a selected record."""
 
-MAX_CONNECTIONS = 100_000
-"""Maximum number of connections to remember, more than can be open. The oldest is forgotten."""
-
 Values = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Followed:
-    """The conditions for a conversation; all must hold. `peer` is an identity, as in records: it selects the
-    connections on which a side has this identity."""
-
-    conn: int | None = None
-    peer: str | None = None
-    filters: Sequence[Filter] = ()
 
 
 @dataclass
 class Following:
     """Selects the records of a conversation from all batches of a run, in order."""
 
-    followed: Followed
+    followed: Chosen
     options: Options
     first_time: Callable[[], int | None]
     """Returns the time of the first packet, or None before the first packet."""
@@ -72,9 +59,9 @@ class Following:
 
     def _selected(self, batch: Batch) -> Batch:
         """Return the messages and commands that the connection and the filters select."""
-        conn = self.followed.conn
-        runs = [run for run in batch.by_sender() if conn in (None, run.stream.conn)]
-        records = [each for each in batch.records if _has_content(each) and conn in (None, each.values["conn"])]
+        selects = self.followed.selects
+        runs = [run for run in batch.by_sender() if selects(run.stream.conn)]
+        records = [each for each in batch.records if _has_content(each) and selects(each.values["conn"])]
         told = Batch(batch.files, runs, [], records)
         for each in self.followed.filters:
             told = Selection(each, told, self.options, self.first_time()).as_batch()

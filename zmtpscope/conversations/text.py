@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from zmtpscope.conversations.following import MAX_CONNECTIONS
+from zmtpscope.conversations.choosing import MAX_CONNECTIONS
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.describe import DESCRIBE

@@ -7,7 +7,8 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from types import TracebackType
+from typing import BinaryIO, Self
 
 BUFFER = 1 << 20
 
@@ -35,6 +36,21 @@ class OutputFile:
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             self._file = os.fdopen(descriptor, "wb", BUFFER)
         self.closed = False
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Finish and commit the file, or discard it after an exception."""
+        try:
+            if kind is None:
+                self.finish()
+                self.commit()
+        finally:
+            self.discard()
 
     def write(self, octets: bytes) -> int:
         """Write octets and return their number. A file that is not open discards them, so that writers can finish
@@ -84,14 +100,8 @@ class OutputFile:
 
 def write_file(path: Path, octets: bytes) -> None:
     """Write a whole file. Raises an `OSError` that names it."""
-    file = OutputFile(path)
-    try:
-        file.open()
+    with OutputFile(path) as file:
         file.write(octets)
-        file.finish()
-        file.commit()
-    finally:
-        file.discard()
 
 
 def _umask() -> int:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.live.capture.namespaces import VETH, python_in_namespace
-from zmtpscope.cli.interface_list import interface_lines
+from zmtpscope.cli.capture_options import interface_lines
 from zmtpscope.live.capture.interfaces import (
     ANY,
     ETHERNET,

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from zmtpscope.conversations.following import Followed, Following
+from zmtpscope.conversations.choosing import Chosen
+from zmtpscope.conversations.following import Following
 from zmtpscope.conversations.text import ConversationText
 from zmtpscope.dissect import Batch
 from zmtpscope.dissect.records.message_columns import MessageColumns
@@ -82,7 +83,7 @@ class ConversationLines:
     def __init__(self, file: OutputFile, store: Store) -> None:
         self.rows = 0
         self._file = file
-        self._following = Following(Followed(), store.options, lambda: store.first_time)
+        self._following = Following(Chosen(), store.options, lambda: store.first_time)
         self._text = ConversationText(Clock("r", lambda: store.first_time), "auto", lambda style, text: text)
 
     def add(self, batch: Batch) -> None:

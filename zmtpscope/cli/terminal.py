@@ -1,11 +1,34 @@
-"""Colour on a terminal. Only this module loads rich, and only if colour is used."""
+"""Output on a terminal: its width, colours, and JSON lines on it. Rich is loaded only if colour is used."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TextIO
+
+
+def terminal_width(stream: TextIO | None = None) -> int | None:
+    """Return the width of the terminal, or None if `stream` (None: stdout) is no terminal."""
+    if not (stream or sys.stdout).isatty():
+        return None
+    from shutil import get_terminal_size  # it loads all compression modules
+
+    return get_terminal_size().columns
+
+
+def shows_unicode() -> bool:
+    """Whether standard output takes all characters."""
+    return "utf" in (sys.stdout.encoding or "").lower()
+
+
+def write_json(lines: Iterable[bytes]) -> None:
+    """Write JSON lines to standard output, in ASCII if it is a terminal."""
+    from zmtpscope.export.json_lines import escaped
+
+    for line in lines:
+        sys.stdout.buffer.write(escaped(line) if sys.stdout.isatty() else line)
+    sys.stdout.buffer.flush()
 
 
 def wants_colour(choice: str, stream: TextIO | None = None) -> bool:
