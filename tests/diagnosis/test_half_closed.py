@@ -8,7 +8,10 @@ import pytest
 
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.diagnosis.telling import told_of
+from tests.traffic import Capture
 from zmtpscope.capture.segments import ACK, FIN
+from zmtpscope.diagnosis.watch import Watch
+from zmtpscope.dissect import Analyser, Options
 
 RULE = "half-closed"
 
@@ -85,6 +88,22 @@ def had_a_closed_window() -> Talk:
 @pytest.mark.parametrize("half", [goes_on_to_send, is_not_acknowledged, closes_later, had_a_closed_window])
 def test_who_has_a_reason_is_not_reported(half: Callable[[], Talk]) -> None:
     assert RULE not in told_of(half(), served(8))
+
+
+def test_live_capture_reports_it_while_packets_arrive() -> None:
+    """As `check` does of the same packets; the connection has no record yet."""
+    talks = [*(left(number, at=number) for number in range(5)), served(8)]
+    packets = sorted((each for talk in talks for each in talk.conversation.packets), key=lambda each: each.time)
+    watch, analyser = Watch(), Analyser(Options(bodies="none"))
+    analyser.begin([None])
+    for block in Capture(packets, 7):
+        for batch in analyser.feed(block):
+            watch.feed(batch)
+    for batch in analyser.tick(analyser.latest):
+        watch.feed(batch)
+    (live,) = [each for each in watch.news(analyser.ongoing()) if each.rule == RULE]
+    of_file = told_of(*talks)[RULE]
+    assert (live.severity, live.text) == (of_file.severity, of_file.text)
 
 
 def test_a_capture_that_ends_soon_says_nothing() -> None:

@@ -120,13 +120,15 @@ class Derivation:
         return Knowledge(connections, self.findings, self._first_ns, self._last_ns, self.forgotten, left_out)
 
     def note_ongoing(self, ongoing: Ongoing) -> None:
-        """Note the time without further packets, and all stalls, outages and unfinished messages that continue."""
+        """Note the time without further packets, and all stalls, outages, unfinished messages and half-closed
+        connections that continue."""
         if self._first_ns is not None and ongoing.now:
             self._see(ongoing.now)
         for connection in self.open.values():
             for side in connection.observed.sides:
                 side.running_stall = side.running_outage = None
                 side.is_sending = False
+            connection.observed.half_closed = None
         for record in (*ongoing.stalls, *ongoing.outages):
             values = record.values
             open_one = self.open.get(values["conn_id"])
@@ -144,6 +146,9 @@ class Derivation:
         for conn_id, number in ongoing.sending:
             if conn_id in self.open:
                 self.open[conn_id].observed.sides[number].is_sending = True
+        for conn_id, number, ns in ongoing.half_closed:
+            if conn_id in self.open:
+                self.open[conn_id].observed.half_closed = number, ns
 
     def adopt(self, knowledge: Knowledge) -> None:
         """Add the complete knowledge of other connections, from another derivation."""

@@ -37,13 +37,15 @@ class Ongoing(NamedTuple):
     """State of a capture that has not ended.
 
     All packets up to `now` (ns, 0 if unknown) have been read. `stalls` and `outages` still last, with their duration so
-    far. The sides in `sending` (conn_id and number) have sent part of a message.
+    far. The sides in `sending` (conn_id and number) have sent part of a message. `half_closed` are conn_id, side and
+    time (ns) of acknowledged FINs, if the other side sent none.
     """
 
     now: int = 0
     stalls: Sequence[Record] = ()
     sending: Sequence[tuple[str, int]] = ()
     outages: Sequence[Record] = ()
+    half_closed: Sequence[tuple[str, int, int]] = ()
 
 
 ENDED = Ongoing()
@@ -219,7 +221,8 @@ class Analyser:
         stalls = [record for each in connections for record in each.running_stalls(now, ordinal)]
         sending = [side for each in connections for side in each.sending()]
         outages = [record for each in connections for record in each.running_outages(now, ordinal)]
-        return Ongoing(now, stalls, sending, outages)
+        half_closed = [fin for each in connections for fin in each.half_closed()]
+        return Ongoing(now, stalls, sending, outages, half_closed)
 
     def report(self, problems: Sequence[CaptureProblem]) -> Iterator[Batch]:
         """Report unreadable files, while the run continues with others."""

@@ -33,13 +33,15 @@ class Ending(NamedTuple):
 
 @found_once
 def ending_of(connection: ObservedConnection) -> Ending | None:
-    """Return how a connection ended; None if it is open, or its end was not captured."""
+    """Return how a connection ended; None if neither side closed it, or its end was not captured."""
     values = connection.values
-    if values is None or values["closed_ns"] is None or values["closed_by"] is None:
+    side, ns = (
+        (values["closed_by"], values["closed_ns"]) if values is not None else connection.half_closed or (None, None)
+    )
+    if side is None or ns is None:
         return None
-    side: int = values["closed_by"]
-    is_reset: bool = values[f"rst_ns_{side}"] == values["closed_ns"]
-    moment = Moment(values["closed_ns"], connection.start.file, None)
+    is_reset = values is not None and values[f"rst_ns_{side}"] == ns
+    moment = Moment(ns, connection.start.file, None)
     violation = connection.finding(VIOLATION)
     cause: Cause = "reset" if is_reset else "closed"
     if is_reset and is_of_another(connection):

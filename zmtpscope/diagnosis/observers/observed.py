@@ -241,6 +241,8 @@ class ObservedConnection:
     spoke_ns: int
     """Time of the last octets of either side."""
     values: Mapping[str, Any] | None = None
+    half_closed: tuple[int, int] | None = None
+    """The side that sent the only FIN, and when (ns), while the capture continues."""
     gaps: int = 0
     findings: dict[tuple[str, int | None], ObservedFinding] = field(default_factory=dict)
     """By id and side."""

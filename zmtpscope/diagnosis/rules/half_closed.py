@@ -62,7 +62,9 @@ def _half_closed(knowledge: Knowledge) -> Iterator[Diagnosis]:
 def _of_connection(connection: ObservedConnection) -> HalfClosed | None:
     """Return the half-closed connection; None if the network, a closed window or a large message delays the close."""
     values, ending = connection.values, ending_of(connection)
-    if values is None or not values["fin_acknowledged"] or values["unfinished_bytes"] or ending is None:
+    if ending is None or (values is not None and not values["fin_acknowledged"]):
+        return None
+    if any(each.is_sending for each in connection.sides) if values is None else values["unfinished_bytes"]:
         return None
     if not (connection.is_open and connection.is_whole and is_agreed(connection) and ending.cause == "closed"):
         return None
@@ -98,8 +100,8 @@ def _diagnosis(same: Sequence[HalfClosed], knowledge: Knowledge) -> Diagnosis:
 
 
 def _is_forgotten(half: HalfClosed, now: int) -> bool:
-    values = half.connection.values or {}
-    return now - half.moment.ns >= MIN_WAITING and values[f"messages_{half.closer}"] <= MAX_QUEUED
+    rhythm = half.connection.sides[half.closer].rhythm
+    return now - half.moment.ns >= MIN_WAITING and (rhythm is None or rhythm.count <= MAX_QUEUED)
 
 
 def _goes_on(first: HalfClosed, same: Sequence[HalfClosed], knowledge: Knowledge) -> bool:

@@ -344,6 +344,13 @@ class ZmtpConnection:
             if stream.end > stream.unit_octets + stream.outputs.gaps + stream.outputs.undissected:
                 yield self.tcp.ends()[stream.side].conn_id, stream.side
 
+    def half_closed(self) -> Iterator[tuple[str, int, int]]:
+        """Yield conn_id, side and time (ns) of a FIN that was acknowledged, if the other side sent none."""
+        closing = self.tcp.closing
+        if closing is not None and self.view.is_zmtp and self.tcp.fin_acknowledged:
+            fin, side = closing
+            yield self.tcp.ends()[side].conn_id, side, fin.time
+
     def _write_other_stretches(self, ordinal: int) -> None:
         """Write one record each for the remaining stalls, outages and lost segments of a side."""
         for side in self.tcp.tcp:

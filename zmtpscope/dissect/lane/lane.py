@@ -128,7 +128,7 @@ class Lane:
         self.sessions.release_one(key)
 
     def release_late(self, now: int) -> None:
-        """Release connections whose openings take too long."""
+        """Release connections whose openings take too long, and those that one side closed."""
         self.sessions.release_late(now)
 
     def drain(self) -> list[ZmtpConnection]:

@@ -296,7 +296,9 @@ class Sessions:
             self.lose(self.opening[key])
 
     def release_late(self, now: int) -> None:
-        """Release connections whose openings take too long."""
+        """Release connections whose openings take too long, and those that one side closed."""
+        for slot in list(self.remembered.fins):
+            self.release(slot)
         for each in list(dict.fromkeys(self.opening.values())):
             if each.segments and each.segments[0].arrival.time + LONGEST <= now:
                 self.lose(each)
