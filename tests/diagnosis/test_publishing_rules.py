@@ -112,6 +112,16 @@ def test_who_subscribes_after_its_own_handshake_is_warned_of_whenever_it_came(by
     assert diagnosis.severity == "warn"
 
 
+def test_a_program_that_adds_a_subscription_later_is_not_late() -> None:
+    """It subscribed to another topic at once, so it uses its socket, and subscribes to more when it needs it."""
+    viewer = Subscriber(3, 0, "news")
+    viewer.at(250)
+    viewer.subscribe("prices")
+    (diagnosis,) = diagnosed(_early(), viewer, rule=LATE)
+    assert "after its own handshake" not in diagnosis.text
+    assert diagnosis.severity == "note"
+
+
 def test_who_was_cut_off_came_back_and_is_compared_from_then() -> None:
     early, first, again = Subscriber(2, 0, "a"), Subscriber(3, 0, "a"), Subscriber(3, 3_000, "a")
     early.at(100)

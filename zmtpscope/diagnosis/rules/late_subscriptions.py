@@ -91,8 +91,12 @@ def _since(delivery: Delivery) -> int:
 
 
 def _is_delayed(delivery: Delivery) -> bool:
-    """Whether the subscription came long after the handshake of the same connection."""
-    delay = delay_of(delivery.subscriber.connection, delivery.subscriber.matching(delivery.key)[0])
+    """Whether the connection's first subscription came long after its handshake.
+
+    A program that subscribed at once to another topic adds subscriptions when it needs them.
+    """
+    subscriber = delivery.subscriber
+    delay = delay_of(subscriber.connection, subscriber.subscriptions[0])
     return delay is not None and delay >= DELAYED_NS
 
 
@@ -297,9 +301,9 @@ TABLE = (
         "A subscriber subscribes too late",
         "Another subscriber of the same publisher received messages of a topic before this one subscribed to it, at "
         "most ten seconds later. Since ZMTP 3.0 a publisher sends only messages with a subscriber, so a capture "
-        "shows the loss of a slow joiner only if a sibling received the messages. A warning if it subscribed at "
-        "least 50 ms after its own handshake, or if it had the topic on an earlier connection and reconnected at "
-        "least 200 ms later; otherwise a note: it may have been started later on purpose. If a subscriber without "
+        "shows the loss of a slow joiner only if a sibling received the messages. A warning if its first subscription "
+        "came at least 50 ms after its own handshake, or if it had the topic on an earlier connection and reconnected "
+        "at least 200 ms later; otherwise a note: it may have been started later on purpose. If a subscriber without "
         "identity closed its connection itself, a later one from the same address may be another program: a note, "
         "and likely only.",
         "No sibling received a message of the topic before, the subscriber came more than ten seconds later, or "
