@@ -223,6 +223,46 @@ def test_a_lost_request_that_its_client_made_up_for_is_a_note(question: bytes, a
     )
 
 
+def test_another_client_of_the_host_that_comes_back_made_up_for_nothing() -> None:
+    """Both were cut off, one of them while it waited: one connection with replies is the other one's."""
+    idle, again, more = Asker(at=20), Asker(at=1000), Asker(at=1100)
+    idle.ask(b"something")
+    idle.answer(b"answer")
+    idle.pause(20)
+    idle.add(1, FIN | ACK)
+    idle.add(0, FIN | ACK)
+    for asker in (again, more):
+        asker.ask(b"another question")
+        asker.answer(b"answer")
+    (diagnosis,) = told(left_in_the_middle(), idle, again)
+    assert (diagnosis.rule, diagnosis.severity) == ("request-lost", "error")
+    (diagnosis,) = told(left_in_the_middle(), idle, again, more)
+    assert (diagnosis.rule, diagnosis.severity) == ("request-lost", "note")
+
+
+def through_proxy(*, leaves: bool) -> tuple[Asker, Asker]:
+    """A TCP proxy at 10.0.0.1:5555 connects over loopback to a REP, which stops replying, or leaves."""
+    legs = Asker(), Asker(host=9, at=1, port=5556)
+    for leg in legs:
+        by_turns(leg)
+        leg.ask(b"the last")
+        if leaves:
+            leg.add(1, FIN | ACK)
+            leg.add(0, FIN | ACK)
+        else:
+            leg.pause(12_000)
+            leg.acknowledge(0)
+    return legs
+
+
+@pytest.mark.parametrize(("leaves", "rule"), [(False, "request-unanswered"), (True, "request-lost")])
+def test_both_legs_of_a_tcp_proxy_are_one_request(leaves: bool, rule: str) -> None:
+    (diagnosis,) = told(*through_proxy(leaves=leaves))
+    assert diagnosis.rule == rule
+    assert "(for REQ 10.0.0.2, which asked REP 10.0.0.1:5555)" in diagnosis.text
+    assert len(diagnosis.conn_ids) == 2
+
+
 def test_a_server_that_leaves_after_the_same_request_three_times_fails_on_it() -> None:
     lost = [left_in_the_middle(at=at) for at in (0, 2000, 4000)]
     others = [Asker(at=at) for at in (1000, 3000, 5000)]

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import Ending, end_of, ending_of, is_agreed
-from zmtpscope.diagnosis.across.hops import Asked, answered_later, next_hop
+from zmtpscope.diagnosis.across.hops import Asked, answered_later, next_hop, relayed
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import client_name, duration, name_of, steady
 from zmtpscope.diagnosis.observers.durations import Distribution
@@ -211,15 +211,22 @@ def is_lost(waiting: Hanging, knowledge: Knowledge) -> bool:
 
 @once
 def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
-    """Return requests without a reply that a broker passed on, by the connection to the server, oldest first."""
+    """Return requests without a reply that a broker or a TCP proxy passed on, by the connection to the server, oldest
+    first."""
     waiting = hanging(knowledge)
     hops = {each.conn_id for each in waiting}
     passed_on = (
         (hop.connection.conn_id, each)
         for each in sorted(waiting, key=asked_at)
-        if not each.was_left and (hop := next_hop(each.oldest, knowledge)) is not None and not hop.is_answered
+        if (hop := _hop(each, knowledge)) is not None and not hop.is_answered
     )
     return grouped((conn_id, each) for conn_id, each in passed_on if conn_id in hops)
+
+
+def _hop(waiting: Hanging, knowledge: Knowledge) -> Asked | None:
+    """Return the request by which one was passed on. A broker that left may not have passed it on."""
+    hop = relayed(waiting.oldest, knowledge)
+    return next_hop(waiting.oldest, knowledge) if hop is None and not waiting.was_left else hop
 
 
 asked_at = attrgetter("oldest.ns")

@@ -8,6 +8,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
+from zmtpscope.diagnosis.across.endings import ending_of
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection, began
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRequest
@@ -16,6 +17,12 @@ from zmtpscope.records import SECOND
 
 LONGEST_HOP_NS = SECOND
 """A broker passes a request on within this time (ns)."""
+
+TOGETHER_NS = SECOND // 2
+"""A program that ends closes all its connections within this time (ns)."""
+
+RELAYED_NS = SECOND // 20
+"""A TCP proxy connects to the server, and passes octets on, within this time (ns)."""
 
 MAX_CONCURRENT = 64
 """Maximum number of simultaneous equal requests to check for the next hop."""
@@ -79,6 +86,28 @@ def next_hop(asked: Asked, knowledge: Knowledge) -> Asked | None:
     return next(iter(waits), hops[0] if hops else None)
 
 
+def relayed(asked: Asked, knowledge: Knowledge) -> Asked | None:
+    """Return the same unanswered request on the other leg of a TCP proxy, or None.
+
+    The proxy connects to the server as soon as the client connects, and passes all octets on. Its addresses on the two
+    legs may differ.
+    """
+    same = _by_octets(knowledge).get((asked.request.content, asked.request.end), ())
+    start, count = asked.connection.start.ns, _replies(asked)
+    for other in islice(same, bisect_left(same, asked.ns + 1, key=_time), None):
+        if other.ns - asked.ns > RELAYED_NS:
+            return None
+        is_behind = 0 < other.connection.start.ns - start <= RELAYED_NS and _replies(other) == count
+        if is_behind and other.connection.endpoint != asked.connection.endpoint:
+            return other
+    return None
+
+
+def _replies(asked: Asked) -> int:
+    requests = asked.connection.requests
+    return 0 if requests is None else requests.latency.count
+
+
 def asked_again(asked: Asked, since: int, knowledge: Knowledge) -> Repetitions:
     """Return later requests with equal content from the same client address at the same endpoint, from `since` on. Only
     the first request of each connection counts."""
@@ -96,11 +125,14 @@ def answered_later(asked: Asked, since: int, knowledge: Knowledge) -> Asked | No
     """Return the first request, with any content, on a later connection that begins at `since` or later and has had a
     reply.
 
-    The client of that connection has the same address and socket type.
+    The client of that connection has the same address and socket type. Other clients of that address that were cut off
+    at the same time, without a pending request, come back too: one connection for each of them does not count.
     """
     client = asked.connection.sides[asked.asker]
-    later = _replied_to(knowledge).get((asked.connection.endpoint, client.ip, client.socket_type), [])
-    begin = bisect_left(later, since, key=_start)
+    key = asked.connection.endpoint, client.ip, client.socket_type
+    later, ends = _replied_to(knowledge).get(key, []), _ended_idle(knowledge).get(key, [])
+    others = bisect_left(ends, since + TOGETHER_NS) - bisect_left(ends, since - TOGETHER_NS)
+    begin = bisect_left(later, since, key=_start) + others
     return later[begin].first if begin < len(later) else None
 
 
@@ -128,6 +160,18 @@ def _by_content(knowledge: Knowledge) -> dict[tuple[str, int], list[Asked]]:
     remembered = (asked for connection in knowledge.connections for asked in _remembered(connection))
     with_content = sorted((asked for asked in remembered if asked.request.content), key=_time)
     return grouped(((asked.asker_ip, asked.request.content), asked) for asked in with_content)
+
+
+@once
+def _by_octets(knowledge: Knowledge) -> dict[tuple[int, int], list[Asked]]:
+    """Return the oldest unanswered request of each connection, by content and offset in the stream, oldest first."""
+    oldest = (
+        Asked(each, each.requests.waiting[0])
+        for each in knowledge.connections
+        if each.requests is not None and each.requests.waiting
+    )
+    with_content = sorted((asked for asked in oldest if asked.request.content and asked.request.end >= 0), key=_time)
+    return grouped(((asked.request.content, asked.request.end), asked) for asked in with_content)
 
 
 def _remembered(connection: ObservedConnection) -> Iterator[Asked]:
@@ -178,6 +222,20 @@ def _replied_to(knowledge: Knowledge) -> dict[tuple[Endpoint, str, str | None], 
     for later in found.values():
         later.reverse()
     return found
+
+
+@once
+def _ended_idle(knowledge: Knowledge) -> dict[tuple[Endpoint, str, str | None], list[int]]:
+    """Return when connections whose requests all had a reply ended (ns), in order, by endpoint, client address and
+    socket type."""
+    found = grouped(
+        ((each.endpoint, client.ip, client.socket_type), ending.moment.ns)
+        for each in knowledge.connections
+        if (requests := each.requests) is not None and requests.latency.count and not requests.waiting
+        if (ending := ending_of(each)) is not None and ending.side != requests.asker
+        for client in (each.sides[requests.asker],)
+    )
+    return {key: sorted(times) for key, times in found.items()}
 
 
 def _others(sorted_: Sequence[Asked], since: int, connection: ObservedConnection) -> Iterator[Asked]:

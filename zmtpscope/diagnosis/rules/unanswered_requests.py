@@ -253,10 +253,12 @@ LOST_HINT = "a request is lost with its connection: " + STUCK
 def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield up to two diagnoses per endpoint: requests lost for good, and requests answered when repeated."""
     behind = behind_brokers(knowledge)
+    clients = {client.conn_id for same in behind.values() for client in same}
     lost = [
         (each, _made_up_for(each, behind, knowledge))
         for each in hanging(knowledge)
         if not each.is_unacknowledged and not each.was_cut and is_lost(each, knowledge)
+        if each.conn_id not in clients
     ]
     for_ever = (
         each for each, again in lost if again is None and not asked_again(each.oldest, each.until, knowledge).times
