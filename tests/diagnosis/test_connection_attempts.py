@@ -132,6 +132,13 @@ def test_who_gets_no_answer_although_others_are_served_has_a_firewall_or_no_rout
     assert "the host is up" in diagnosis.hint
 
 
+def test_a_host_that_is_served_and_whose_new_connections_get_no_answer_has_a_firewall() -> None:
+    served = Talk(10, at=0).handshake("DEALER", "ROUTER").wait(9).message(SERVER, b"reply")
+    diagnosis = told_of(served, Talk(50, at=0.2).unanswered(7))["connection-unanswered"]
+    assert diagnosis.severity == "error"
+    assert "although it serves 1 connection of 10.0.0.2 meanwhile: 10.0.0.2 tried once (7 SYNs)" in diagnosis.text
+
+
 @pytest.mark.parametrize("at", [0, 4], ids=["served before the host went down", "served when it was up again"])
 def test_others_that_were_served_at_another_time_say_nothing_of_the_host(at: float) -> None:
     diagnosis = told_of(_connected(10, at, 1), _unanswered(0 if at else 2))["connection-unanswered"]

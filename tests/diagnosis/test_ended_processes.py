@@ -60,6 +60,19 @@ def test_one_endpoint_is_named_with_who_was_connected() -> None:
     ]
 
 
+@pytest.mark.parametrize(("idle", "found"), [(20, 1), (2000, 0)], ids=["at work", "after the work"])
+def test_a_push_whose_last_receiver_left_while_it_sent_is_told(idle: int, found: int) -> None:
+    worker = Asker(("PULL", "PUSH"))
+    for _ in range(10):
+        worker.pause(100)
+        worker.send(1, message(b"work"))
+    worker.pause(idle)
+    worker.add(0, FIN | ACK)
+    worker.add(1, FIN | ACK)
+    expected = ["PULL 10.0.0.2 closes its connection with PUSH 10.0.0.1:5555; no client reconnected"]
+    assert texts(worker, goes_on(9000)) == expected * found
+
+
 def test_who_else_is_connected_to_the_publisher_shows_that_it_is_there() -> None:
     other = subscriber(5555, host=3, lasts=6000)
     assert texts(subscriber(5555), other) == []

@@ -58,7 +58,7 @@ def test_replies_that_take_longer_and_longer_are_told() -> None:
     ("client", "milliseconds"),
     [
         ("REQ", [each / 10 for each in SLOWER]),
-        ("REQ", SLOWER[:60]),
+        ("REQ", SLOWER[:20]),
         ("REQ", SLOWER[::-1]),
         ("REQ", [1] * 40 + [300] * 30 + [1] * 10),
         ("REQ", [1] * 70 + [300] * 10),

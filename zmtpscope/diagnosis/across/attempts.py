@@ -122,7 +122,8 @@ def is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
     """
     if any(each.severity == "warn" and CONNECTED_BEFORE not in each.text for each in tried.findings):
         return True
-    return tried.attempts > 1 and tried.endpoint in knowledge.by_endpoint
+    is_persistent = tried.attempts > 1 or any(each.until_ns - each.moment.ns >= MIN_LATE for each in tried.findings)
+    return is_persistent and tried.endpoint in knowledge.by_endpoint
 
 
 MAX_SERVED = 3

@@ -245,8 +245,8 @@ def _add_stragglers(found: dict[Leaver, list[Disconnect]], knowledge: Knowledge)
 def _is_worth_telling(departure: Disconnect, knowledge: Knowledge) -> bool:
     """Whether a departure was unexpected.
 
-    It is if the abandoned peer tries again, a message was cut off, one of several clients left for good, or a publisher
-    left all its subscribers. Otherwise clients may come and go.
+    It is if the abandoned peer tries again, a message was cut off, one of several clients left for good, a publisher
+    left all its subscribers, or all receivers left a PUSH. Otherwise clients may come and go.
     """
     if departure.cut_off() is not None or departure.replaced_ns is not None:
         return True
@@ -465,11 +465,11 @@ TABLE = (
         "The first FIN or RST came from it, no PING waited for an answer, and no ERROR or forbidden frame was before "
         "it. Told where who was left tried again, a message was cut off, or a client left while others of its kind "
         "stayed; but not of a SUB, DISH, PUSH or REQ that closed its connection with no request open: it takes no "
-        "share of the work of others. Also if a publisher left all its subscribers and nobody was connected again "
-        "within 3 s. Endpoints of one host that are left within half a second are one diagnosis: a process ended. ZMTP "
-        "has no goodbye: a program that closed its socket and one that was killed look alike. A warning where who "
-        "listened did not come back within 10 s although clients tried, or cut its own message off; a note where the "
-        "host then listens at another port that it chose.",
+        "share of the work of others. Also if a publisher left all its subscribers, or all receivers left a PUSH that "
+        "was sending, and nobody was connected again within 3 s. Endpoints of one host that are left within half a "
+        "second are one diagnosis: a process ended. ZMTP has no goodbye: a program that closed its socket and one "
+        "that was killed look alike. A warning where who listened did not come back within 10 s although clients "
+        "tried, or cut its own message off; a note where the host then listens at another port that it chose.",
         "A pending PING, an ERROR or a forbidden frame explains the end, or no other peer depended on it.",
         _peer_departed,
         ("connection-refused", "connection-unanswered", "reconnect-storm"),

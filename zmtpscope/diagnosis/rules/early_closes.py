@@ -132,16 +132,17 @@ def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Yield one diagnosis for each client address and endpoint to which publishers connect."""
     for ends, connections in knowledge.by_ends.items():
         empty = [each for each in connections if _publishes_nothing(each)]
-        if len(empty) < MIN_EMPTY or len(empty) * 2 < len(connections):
+        subscribed = sum(each.server.subscriptions is not None for each in empty)
+        if len(empty) < MIN_EMPTY or len(empty) * 2 < sum(map(is_agreed, connections)) or not subscribed:
             continue
-        first = empty[0]
+        first, on = empty[0], "each" if subscribed == len(empty) else f"{subscribed} of them"
         lives = [ending.moment.ns - each.start.ns for each in empty if (ending := ending_of(each)) is not None]
         yield Diagnosis.of(
             "publisher-leaves-early",
             "warn",
             ends.name,
             f"{client_name(first)} closes {len(empty)} of {len(connections)} connections to {server_name(first)} "
-            f"within {duration(max(lives))} without a message, although a subscription arrived on each: messages "
+            f"within {duration(max(lives))} without a message, although a subscription arrived on {on}: messages "
             "published before it are lost",
             "make the program wait for the subscription before it publishes (an XPUB receives it) and before it "
             "exits, or keep one PUB open for all messages; PUSH does not drop",
@@ -153,15 +154,14 @@ def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _publishes_nothing(connection: ObservedConnection) -> bool:
-    """Whether a publisher connects, receives a subscription and closes soon without sending a message."""
+    """Whether a publisher connects and closes soon without sending a message."""
     publisher, ending, values = 1 - connection.listener, ending_of(connection), connection.values
     if ending is None or ending.side != publisher or ending.cause not in ("closed", "reset") or values is None:
         return False
-    if connection.sides[publisher].socket_type not in PUBLISHERS or not connection.is_whole:
+    if connection.sides[publisher].socket_type not in PUBLISHERS or not (connection.is_whole and is_agreed(connection)):
         return False
-    is_subscribed = connection.sides[1 - publisher].subscriptions is not None
     is_silent = not values[f"messages_{publisher}"] and not values[f"sealed_{publisher}"]
-    return is_subscribed and is_silent and ending.moment.ns - connection.start.ns < SHORT
+    return is_silent and ending.moment.ns - connection.start.ns < SHORT
 
 
 AT_ONCE = 5 * MILLISECOND
@@ -327,10 +327,11 @@ TABLE = (
         "publisher-leaves-early",
         "warn",
         "A publisher exits before its messages can be sent",
-        "A PUB connected at least three times, received a subscription, and closed within 3 s without a message, on "
-        "at least half of its connections. A PUB drops messages published before it receives a subscription, which "
-        "arrives after the handshake. A program that connects, publishes at once and exits loses all of them. Likely "
-        "only: a capture does not show dropped messages, and the program may have published none.",
+        "A PUB connected at least three times and closed within 3 s without a message, on at least half of its "
+        "complete connections, and received a subscription on some of them. A PUB drops messages published before it "
+        "receives a subscription, which arrives after the handshake. A program that connects, publishes at once and "
+        "exits loses all of them. Likely only: a capture does not show dropped messages, and the program may have "
+        "published none.",
         "Most of the connections carry a message or last for 3 s, or no subscription arrives.",
         _left_unheard,
         ("peer-departed",),

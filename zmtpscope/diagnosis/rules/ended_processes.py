@@ -29,6 +29,10 @@ MIN_GONE = 3 * SECOND
 """Minimum time (ns) after a publisher left until its subscribers count as gone for good."""
 
 
+SHARING, MIN_SENT = ("PUSH", "SCATTER"), 8
+"""Sockets that share out work, and the number of messages of one that is sending."""
+
+
 class Aftermath(NamedTuple):
     """Text about reconnections after a peer left, and whether they count as an outage."""
 
@@ -62,11 +66,14 @@ def _gave_up(departure: Disconnect) -> int:
 
 
 def is_abandoned(departure: Disconnect, now: int) -> bool:
-    """Whether a publisher left and its subscribers have not returned."""
-    connection = departure.connection
-    is_publisher = connection.server.socket_type in PUBLISHERS_AND_RADIO
-    is_left = departure.by_listener and not departure.is_missed and departure.back_ns is None
-    return is_publisher and is_left and now - departure.ending.moment.ns >= MIN_GONE
+    """Whether a publisher left and its subscribers have not returned, or a receiver left a PUSH that was sending."""
+    server, end = departure.connection.server, departure.ending.moment.ns
+    if departure.is_missed or departure.back_ns is not None or now - end < MIN_GONE:
+        return False
+    if departure.by_listener:
+        return server.socket_type in PUBLISHERS_AND_RADIO
+    rhythm = server.rhythm if server.socket_type in SHARING else None
+    return rhythm is not None and rhythm.count >= MIN_SENT and end - rhythm.last.ns <= rhythm.longest_ns
 
 
 @once

@@ -25,7 +25,7 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND
 from zmtpscope.words import counted
 
-MIN_REPLIES = 64
+MIN_REPLIES = 24
 """Minimum number of replies of a connection; fewer are not evaluated."""
 
 PART = 8
@@ -196,7 +196,7 @@ TABLE = (
         "replies-slower",
         "note",
         "Replies take ever longer",
-        "A REQ received at least 64 replies on one connection; the last eighth took eight times as long as the "
+        "A REQ received at least 24 replies on one connection; the last eighth took eight times as long as the "
         "first, and at least 50 ms, and all of the last quarter four times as long. Typical durations are compared, "
         "so single long ones do not matter. Likely only: a capture does not show whether later requests needed more "
         "work. Not applied if several requests are pending at a time (DEALER), because they wait for each other.",
