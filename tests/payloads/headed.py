@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.payloads.reading import START, dissected
 from zmtpscope.payloads.api import Payload
-from zmtpscope.payloads.brief import in_brief
 from zmtpscope.payloads.dissected import Dissected, tiled
+from zmtpscope.payloads.headed import in_brief
 from zmtpscope.payloads.values import plain, shown, to_key
 from zmtpscope.records import to_text
 from zmtpscope.zmtp.reader import FieldNode

@@ -15,7 +15,7 @@ import pytest
 
 from tests.readings import CAPTURES
 from zmtpscope.spark import session
-from zmtpscope.spark.installation import installed_pyspark
+from zmtpscope.spark.sessions import installed_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,7 @@ from zmtpscope.zmtp.reader import FieldNode
 from zmtpscope.zmtp.regime import Form, Framing
 from zmtpscope.zmtp.side import SideReader
 from zmtpscope.zmtp.socket_types import PEERS
-from zmtpscope.zmtp.tally import STORED
+from zmtpscope.zmtp.units import STORED
 
 
 class CarefulReader(SideReader):

@@ -131,8 +131,7 @@ def _answer(given: dict[str, Any]) -> int:
     from zmtpscope.diagnosis.across.words import topic_name
     from zmtpscope.diagnosis.derivation import Derivation
     from zmtpscope.export.clock import Clock
-    from zmtpscope.export.diagnosis.why_json import why_json
-    from zmtpscope.export.diagnosis.why_lines import nothing_found, why_lines
+    from zmtpscope.export.diagnosis.why import nothing_found, why_json, why_lines
     from zmtpscope.records import from_text, to_text
 
     why: Why = given["why"]
@@ -193,8 +192,7 @@ def _write(derivation: Derivation, run: Run, given: dict[str, Any]) -> bool:
 
 def _write_files(found: Sequence[Explained], rules: Sequence[Rule], given: dict[str, Any]) -> None:
     """Write the requested JUnit and SARIF reports. Each file appears only when complete."""
-    from zmtpscope.export.diagnosis.junit import junit_xml
-    from zmtpscope.export.diagnosis.sarif import sarif_json
+    from zmtpscope.export.diagnosis.ci_reports import junit_xml, sarif_json
     from zmtpscope.export.files import write_file
 
     for name, report in (("junit", junit_xml), ("sarif", sarif_json)):

@@ -20,7 +20,6 @@ from zmtpscope.filter.conditions import (
 from zmtpscope.filter.errors import FilterError
 from zmtpscope.filter.fields import FIELDS, FilterField, Type
 from zmtpscope.filter.literals import literal, octets_of
-from zmtpscope.filter.patterns import pattern
 from zmtpscope.filter.predicates import (
     COMPARE,
     Compare,
@@ -28,6 +27,7 @@ from zmtpscope.filter.predicates import (
     Contains,
     InNetwork,
     IsThere,
+    Matches,
     OneOf,
     Predicate,
     Within,
@@ -244,3 +244,38 @@ def _as_text(operand: Operand) -> FilterField:
     """Return the field for comparisons within values; parts of payloads are text of any content."""
     field = described(operand)
     return replace(field, type=Type.TEXT) if field.type is Type.MEMBERS else field
+
+
+MEMORY = 8 << 20
+"""Maximum memory of a compiled expression, in octets."""
+
+MISSING = "matches needs google-re2, of the extra regex: pip install 'zmtpscope[regex]'; contains needs no extra"
+
+
+def pattern(expression: bytes, token: Token, text: str) -> Matches:
+    """Compile `expression` to match anywhere in a text, ignoring case.
+
+    Raises `FilterError` if the expression is invalid or google-re2 is not installed.
+    """
+    try:
+        import re2  # slow to load
+    except ModuleNotFoundError:
+        raise FilterError(MISSING, text, token.start, token.stop) from None
+
+    def compiled(encoding: Any) -> Any:
+        options = re2.Options()
+        options.case_sensitive = False
+        options.log_errors = False
+        options.max_mem = MEMORY
+        options.dot_nl = True
+        options.encoding = encoding
+        return re2.compile(expression, options)
+
+    try:
+        texts, octets = compiled(re2.Options.Encoding.UTF8), compiled(re2.Options.Encoding.LATIN1)
+    except re2.error as error:
+        said = error.args[0]
+        reason = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        raise FilterError(f"not a regular expression: {reason}", text, token.start, token.stop) from None
+
+    return Matches(texts, octets)

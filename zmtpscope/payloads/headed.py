@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from zmtpscope.payloads.api import Claim, Json, Malformed, Reader
-from zmtpscope.payloads.brief import in_brief
 from zmtpscope.payloads.framewise import Framewise
 from zmtpscope.payloads.text import is_text
-from zmtpscope.payloads.values import to_key
+from zmtpscope.payloads.values import LONGEST_SUMMARY, shown, to_key
 from zmtpscope.records import to_text
 
 VALUE, TEXT, OCTETS, ARRAY, MAP, PIECES, BREAK, TAG, SIMPLE, EXTENSION = range(10)
@@ -189,3 +189,38 @@ def as_text(octets: bytes) -> str:
         return octets.decode()
     except UnicodeDecodeError:
         return to_text(octets)
+
+
+def in_brief(value: Json) -> str:
+    """Return a value as JSON without blanks, octets as h'6f6b', cut to the length of a summary."""
+    text = ""
+    for piece in _pieces(value):
+        text += piece
+        if len(text) > LONGEST_SUMMARY:
+            break
+    return text
+
+
+def _pieces(value: Json) -> Iterator[str]:
+    if isinstance(value, dict):
+        between = "{"
+        for key, each in value.items():
+            yield f"{between}{_quoted(key)}:"
+            yield from _pieces(each)
+            between = ","
+        yield "}" if value else "{}"
+    elif isinstance(value, list):
+        between = "["
+        for each in value:
+            yield between
+            yield from _pieces(each)
+            between = ","
+        yield "]" if value else "[]"
+    elif isinstance(value, bytes):
+        yield f"h'{value[:LONGEST_SUMMARY].hex()}'"
+    else:
+        yield _quoted(value) if isinstance(value, str) else str(shown(value))
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text[: LONGEST_SUMMARY + 1], ensure_ascii=False)

@@ -18,10 +18,8 @@ from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.export.statistics.group import MAX_ROWS, Group
 from zmtpscope.export.statistics.tally import MIN_BAR_NS, Scale, Tally
 from zmtpscope.export.top.columns import Columns, columns_of, first_places
-from zmtpscope.export.top.counters import TooManyRows
-from zmtpscope.export.top.open_connections import OpenConnections
-from zmtpscope.export.top.peers import ConnectionEnds
-from zmtpscope.export.top.room import count_with_room
+from zmtpscope.export.top.counters import TooManyRows, count_with_room
+from zmtpscope.export.top.peers import ConnectionEnds, OpenConnections
 from zmtpscope.export.top.topic_rows import TopicRows
 from zmtpscope.words import host_port
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.export.top.columns import LastMessage, UnreadMessage
+from zmtpscope.export.top.columns import Columns, LastMessage, UnreadMessage
 
 Key = TypeVar("Key", bound=Hashable)
 Int64 = NDArray[np.int64]
@@ -131,3 +131,35 @@ class Counters(Generic[Key]):
         np.maximum(self.busiest[:count], messages, out=self.busiest[:count])
         self.previous, self.interval = self.interval, self.previous
         self.interval[:, :count] = 0
+
+
+Found = TypeVar("Found")
+
+
+def count_with_room(
+    columns: Columns,
+    counters: Sequence[Counters[Any]],
+    find: Callable[[Columns], Found],
+    add: Callable[[Columns, Found], None],
+    forget: Callable[[], None],
+    fold: Callable[[Counters[Any]], object],
+) -> None:
+    """Count messages: `find` returns their rows and `add` counts them. If a table is full, all messages before the
+    first one without a row are counted before `fold` makes room. The result is therefore independent of the size of
+    batches. `forget` drops cached row numbers, which are invalid after that."""
+    before = [(each, len(each)) for each in counters]
+    try:
+        found = find(columns)
+    except TooManyRows as error:
+        for each, length in before:
+            each.roll_back(length)
+        forget()
+        count = len(columns.rows)
+        if count > 1:
+            for half in (slice(count // 2), slice(count // 2, None)):
+                count_with_room(columns.part(half), counters, find, add, forget, fold)
+        else:
+            fold(error.counters)
+            count_with_room(columns, counters, find, add, forget, fold)
+    else:
+        add(columns, found)

@@ -27,10 +27,9 @@ from zmtpscope.export.top.counters import (
     SENT,
     SENT_OCTETS,
     Counters,
+    count_with_room,
 )
-from zmtpscope.export.top.open_connections import OpenConnections
-from zmtpscope.export.top.peers import ConnectionEnds, Peer, Topic
-from zmtpscope.export.top.room import count_with_room
+from zmtpscope.export.top.peers import ConnectionEnds, OpenConnections, Peer, Topic
 from zmtpscope.export.top.subscriptions import Subscriptions
 from zmtpscope.export.top.topic_rows import TopicRows
 from zmtpscope.records import from_text

@@ -14,8 +14,7 @@ from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.topic_words import FACTOR, LONGEST_TOPIC, WORD, UInt64, mixed, words_of
 from zmtpscope.export.top.columns import Columns
 from zmtpscope.export.top.counters import Counters
-from zmtpscope.export.top.open_connections import OpenConnections
-from zmtpscope.export.top.peers import Peer, Topic
+from zmtpscope.export.top.peers import OpenConnections, Peer, Topic
 
 MAX_WORDS = 4
 PLACE_BITS = 12

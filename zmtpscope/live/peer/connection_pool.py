@@ -7,8 +7,33 @@ import resource
 from typing import NamedTuple
 
 from zmtpscope.live.peer.connection import Connection
-from zmtpscope.live.peer.memory_limit import MemoryLimit
 from zmtpscope.zmtp.peer import PeerError, TooSlow, Violation
+
+
+class MemoryLimit:
+    """A limit of `limit` octets for all holders together.
+
+    Above it, the caller closes the largest holder, so a holder within an equal share is never closed.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.total = 0
+        self._held: dict[Connection, int] = {}
+        """Octets of each holder, without zeros."""
+
+    def charge(self, holder: Connection, octets: int) -> None:
+        """Set the number of octets that `holder` holds."""
+        self.total += octets - self._held.get(holder, 0)
+        if octets:
+            self._held[holder] = octets
+        else:
+            self._held.pop(holder, None)
+
+    def largest(self) -> tuple[Connection, int]:
+        """Return the largest holder and its octets. At least one holder must have octets."""
+        return max(self._held.items(), key=lambda each: each[1])
+
 
 MAX_CONNECTIONS = 1024
 """Maximum number of connections of a listening socket. Above it, `ConnectionPool.evict` selects one to close.
@@ -36,7 +61,7 @@ class ConnectionPool:
     def __init__(self, largest_message: int) -> None:
         self.connections: dict[Connection, None] = {}
         """All open connections, oldest first."""
-        self._memory: MemoryLimit[Connection] = MemoryLimit(max(LARGEST_HELD, 2 * largest_message))
+        self._memory = MemoryLimit(max(LARGEST_HELD, 2 * largest_message))
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         unlimited = files == resource.RLIM_INFINITY
         self._most = MAX_CONNECTIONS if unlimited else min(MAX_CONNECTIONS, files // 2)
