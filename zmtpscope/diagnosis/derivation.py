@@ -1,4 +1,4 @@
-"""Derive records from batches, and return the knowledge of all connections at any time."""
+"""Derive records from batches, and give the knowledge of all connections at any time."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ from zmtpscope.dissect.analyser import Ongoing
 from zmtpscope.dissect.identity import Stream
 
 MAX_CONNECTIONS = 16_384
-"""Maximum number of ended connections to remember (some 7 kB each), and of open ones. Beyond it, the oldest are
-forgotten and counted."""
+"""Ended connections (some 7 kB each), and open ones. Above, the oldest are forgotten and counted."""
 
 MAX_FINDINGS = 4096
-"""Maximum number of findings without a ZMTP connection."""
+"""Without a ZMTP connection."""
 
 OBSERVERS: tuple[type[Observer], ...] = (
     PublishingObserver,
@@ -44,12 +43,10 @@ OBSERVERS: tuple[type[Observer], ...] = (
     CallObserver,
     RoundObserver,
 )
-"""The observers of each connection."""
+"""Of each connection."""
 
 
 class OpenConnection:
-    """An open connection and its observers."""
-
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         self.observed = observed
         self.observers = [observer(observed, room) for observer in OBSERVERS]
@@ -58,28 +55,28 @@ class OpenConnection:
 class Derivation:
     """Derives records across the batches of a run; `knowledge` is available at any time.
 
-    At most `most_ended` ended connections are remembered, by default `MAX_CONNECTIONS`.
+    At most `most_ended` ended connections are remembered.
     """
 
     def __init__(self, most_ended: int | None = None) -> None:
         self._most_ended = MAX_CONNECTIONS if most_ended is None else most_ended
         self.open: OrderedDict[str, OpenConnection] = OrderedDict()
-        """Open connections by conn_id, in the order of their starts."""
+        """By conn_id, in order of start."""
         self.ended: OrderedDict[str, ObservedConnection] = OrderedDict()
-        """Ended connections by conn_id, in the order of their ends."""
+        """By conn_id, in order of end."""
         self.findings: list[RunFinding] = []
-        """Findings without a ZMTP connection: attempts, and capture losses."""
+        """Without a ZMTP connection: attempts, and capture losses."""
         self.forgotten = 0
-        """Number of connections that were forgotten, or not followed for lack of room."""
+        """Connections forgotten, or not followed for lack of room."""
         self.room = Room()
         self.left_out = 0
-        """Number of facts left out for lack of room in knowledge added by `adopt`."""
+        """Facts left out for lack of room in knowledge added by `adopt`."""
         self._ordinal = 0
         self._first_ns: int | None = None
         self._last_ns = 0
 
     def feed(self, batch: Batch) -> list[DerivedTable]:
-        """Process a batch, and return everything newly decided about single connections."""
+        """Process a batch; return the new records of single connections."""
         touched: dict[str, OpenConnection] = {}
         ends: list[Record] = []
         for record in batch.records:
@@ -109,11 +106,11 @@ class Derivation:
 
     @property
     def end_ordinal(self) -> int:
-        """The ordinal after all input, which decides records about several connections."""
+        """After all input: decides records about several connections."""
         return self._ordinal + 1
 
     def knowledge(self) -> Knowledge:
-        """Return the knowledge of all connections so far."""
+        """Of all connections so far."""
         connections = [*self.ended.values(), *(each.observed for each in self.open.values())]
         connections.sort(key=began)
         left_out = self.left_out + self.room.left_out
@@ -151,7 +148,7 @@ class Derivation:
                 self.open[conn_id].observed.half_closed = number, ns
 
     def adopt(self, knowledge: Knowledge) -> None:
-        """Add the complete knowledge of other connections, from another derivation."""
+        """Add the knowledge of other connections, from another derivation."""
         self.findings = [*self.findings, *knowledge.findings][:MAX_FINDINGS]
         self.forgotten += knowledge.forgotten
         self.left_out += knowledge.left_out
@@ -234,16 +231,15 @@ class Derivation:
 
 
 KNOWN = frozenset({"greeting", "command", "gap", "leftover", "stall", "retransmission"})
-"""Types of records that are passed to the observers of their connection."""
+"""Passed to the observers of their connection."""
 
 
 def derived_records(tables: Iterable[DerivedTable]) -> list[Record]:
-    """Return the records of tables, for writing."""
     return [record for table in tables for record in table.records()]
 
 
 def _by_connection(batch: Batch) -> dict[str, Rows]:
-    """Return the messages of TCP connections, by conn_id."""
+    """Messages of TCP connections, by conn_id."""
     found: dict[str, Rows] = {}
     for run in batch.by_sender():
         stream = run.stream

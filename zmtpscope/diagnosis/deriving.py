@@ -1,4 +1,4 @@
-"""Add derived records to batches: of single connections, and in the end of several connections, and of diagnoses."""
+"""Add derived records to batches: of single connections, and at the end of several connections, and diagnoses."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ class Deriving:
         self._files: list[str | None] = []
 
     def add_to(self, batch: Batch) -> None:
-        """Add everything newly decided about single connections to a batch."""
+        """Add the new records of single connections."""
         self._files = batch.files
         batch.records += derived_records(self.derivation.feed(batch))
 
     def last(self) -> Batch:
-        """Return a last batch with the records about several connections."""
+        """Return the records about several connections."""
         return Batch(self._files, records=[*last_records(self.derivation)])
 
 
 def last_records(derivation: Derivation) -> Iterator[Record]:
-    """Yield the records about several connections, after all input."""
+    """Yield the records about several connections."""
     knowledge, ordinal = derivation.knowledge(), derivation.end_ordinal
     yield from across_records(knowledge, ordinal)
     yield from diagnosis_records(diagnose(knowledge), ordinal)
 
 
 def with_derived(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield all batches of a run with derived records, then one more batch."""
+    """Yield all batches with derived records, then one more batch."""
     deriving = Deriving()
     for batch in batches:
         deriving.add_to(batch)
@@ -49,14 +49,14 @@ def with_derived(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def across_records(knowledge: Knowledge, ordinal: int) -> Iterator[Record]:
-    """Yield the `peer`, `topic` and `delivery` records; `ordinal` is the end of the capture."""
+    """Yield `peer`, `topic` and `delivery` records; `ordinal` is the end of the capture."""
     for peer in peers(knowledge):
         yield peer.record(ordinal)
     yield from topic_and_delivery_records(knowledge, ordinal)
 
 
 def diagnosis_records(found: Sequence[Explained], ordinal: int) -> Iterator[Record]:
-    """Yield a record for each diagnosis, followed by its consequences; `ordinal` is the end of the capture."""
+    """Yield each diagnosis, followed by its consequences; `ordinal` is the end of the capture."""
     for explained in found:
         cause = explained.diagnosis
         yield _record(cause, None, ordinal)

@@ -1,4 +1,4 @@
-"""Diagnoses of a run: apply all rules, report unexplained findings, and group consequences below their causes."""
+"""Apply all rules, report unexplained findings, and group consequences below their causes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def diagnose(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> li
 
 
 def diagnosing(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> Iterator[list[Explained] | None]:
-    """Yield None after each rule, then the diagnoses, so that callers can do other work between rules.
+    """Yield None after each rule, then the diagnoses, so that callers can do other work meanwhile.
 
-    The knowledge must not change meanwhile.
+    The knowledge must not change.
     """
     rules = list(rules)
     found: list[Diagnosis] = []
@@ -39,7 +39,7 @@ def diagnosing(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> 
 
 
 def _softened(diagnosis: Diagnosis, doubtful: set[str]) -> Diagnosis:
-    """Return the diagnosis; as a note if it is uncertain that any of its connections is ZMTP."""
+    """Make a diagnosis a note if any of its connections may not be ZMTP."""
     if diagnosis.severity not in FAILING or not diagnosis.conn_ids or not diagnosis.conn_ids <= doubtful:
         return diagnosis
     return replace(diagnosis, severity="note", certainty=LIKELY)
@@ -49,7 +49,7 @@ PLACES = {rule: place for place, rule in enumerate(RULES)}
 
 
 def _worst_first(diagnosis: Diagnosis) -> tuple[int, int, int]:
-    """Return the sort key of a diagnosis: severity, then order of rules, then time."""
+    """By severity, then order of rules, then time."""
     return SEVERITIES.index(diagnosis.severity), PLACES[diagnosis.rule], diagnosis.began_ns
 
 

@@ -1,5 +1,3 @@
-"""Diagnoses: one cause with its evidence, and a hint."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -15,14 +13,14 @@ PROVEN: Literal["proven"] = "proven"
 LIKELY: Literal["likely"] = "likely"
 
 FAILING = ("error", "warn")
-"""Severities of problems. The other severity, note, is only information."""
+"""Problems; a note is only information."""
 
 MAX_EVIDENCE = 3
-"""Maximum number of occurrences of a problem that serve as its evidence."""
+"""Occurrences of a problem as evidence."""
 
 
 class Evidence(NamedTuple):
-    """A captured event: `text` describes it in a few words; `ref` names the record."""
+    """A captured event: a short `text`; `ref` names the record."""
 
     moment: Moment
     text: str
@@ -30,17 +28,17 @@ class Evidence(NamedTuple):
 
     @classmethod
     def of(cls, finding: ObservedFinding | RunFinding) -> Evidence:
-        """Return the first occurrence of a finding."""
+        """The first occurrence of a finding."""
         return cls(finding.moment, finding.text, finding.ref or None)
 
     @classmethod
     def opening(cls, connection: ObservedConnection) -> Evidence:
-        """Return the start of a connection."""
+        """The start of a connection."""
         return cls(connection.start, "the connection begins", connection.ref)
 
 
 class MissedMessages(NamedTuple):
-    """Messages of a topic that a subscriber missed. Another subscriber received them: from `side` on connection `conn`.
+    """Messages of a topic that a subscriber missed. Another one received them: from `side` on connection `conn`.
 
     They were sent from `since_ns` until before `until_ns`. `topic` None means any topic.
     """
@@ -53,8 +51,6 @@ class MissedMessages(NamedTuple):
 
 
 class OnConnection(Protocol):
-    """A value about one connection."""
-
     @property
     def connection(self) -> ObservedConnection:
         """The connection."""
@@ -62,12 +58,11 @@ class OnConnection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A cause of a problem. `text` is a sentence without full stop. Text of peers in it is escaped as in records
-    (`to_text`).
+    """A cause of a problem. `text` is a sentence without full stop, in which text of peers is escaped (`to_text`).
 
     `explains` are the findings that it accounts for, as (conn_id, finding id); they are not reported again. `conn_ids`
     are the connections that it concerns: consequences on these are grouped below it. `missed` are messages that did not
-    reach a subscriber, if it is about such messages.
+    reach a subscriber, if it is about them.
     """
 
     rule: str
@@ -102,11 +97,10 @@ class Diagnosis:
         proven: bool = True,
         missed: MissedMessages | None = None,
     ) -> Diagnosis:
-        """Return a diagnosis of `rule`.
+        """Return a diagnosis that accounts for the findings with ids in `explains` on the connections in `about`.
 
-        It accounts for the findings with ids in `explains` on the connections in `about`. `beside` are ids of further
-        connections that it concerns, and `explained` are single findings, as (conn_id, finding id). `count` is by
-        default the number of connections in `about`.
+        `beside` are ids of further connections that it concerns, and `explained` single findings, as (conn_id, finding
+        id). `count` is by default the number of connections in `about`.
         """
         own = [each.conn_id if isinstance(each, ObservedConnection) else each.connection.conn_id for each in about]
         conn_ids, ids = frozenset(own), tuple(explains)
@@ -127,26 +121,25 @@ class Diagnosis:
 
     @property
     def began_ns(self) -> int:
-        """The time of the first evidence (ns); 0 if there is none."""
+        """Time of the first evidence, or 0."""
         return min((each.moment.ns for each in self.evidence), default=0)
 
     def is_worse_than(self, other: Diagnosis) -> bool:
-        """Whether this diagnosis has a higher severity than another."""
         return SEVERITIES.index(self.severity) < SEVERITIES.index(other.severity)
 
     @property
     def statement(self) -> str:
-        """Return `text`, with a mark if the diagnosis is not proven."""
+        """`text`, with a mark if the diagnosis is not proven."""
         return f"likely: {self.text}" if self.certainty == LIKELY else self.text
 
 
 class Rule(NamedTuple):
     """A rule of `check`. `title` names the problem.
 
-    `explanation` is the text of `check --explain`: the conditions of the rule, its inference, and what a capture cannot
-    show. `refuted_by` names the evidence that excludes the problem, in one sentence; `find` looks for it first. `find`
-    returns the diagnoses of a run. Diagnoses of the rules in `consequences` are printed below this rule's diagnoses if
-    both concern the same connection. An aside is reported in one closing line, and only if there is no problem.
+    `explanation` is the text of `check --explain`: the conditions of the rule, its inference, and the limits of a
+    capture. `refuted_by` names the evidence that excludes the problem, in one sentence; `find` looks for it first.
+    Diagnoses of the rules in `consequences` are printed below this rule's diagnoses if both concern the same
+    connection. An aside is reported in one closing line, and only if there is no problem.
     """
 
     id: str
@@ -160,7 +153,5 @@ class Rule(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """A diagnosis and its consequences."""
-
     diagnosis: Diagnosis
     consequences: tuple[Diagnosis, ...] = ()

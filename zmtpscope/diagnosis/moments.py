@@ -1,5 +1,3 @@
-"""Moments of capture: a packet and its time."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -18,21 +16,18 @@ class Moment(NamedTuple):
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Moment:
-        """Return the moment of a record."""
         return cls(values["ts_ns"], values["file"], values["packet"])
 
     @classmethod
     def of_row(cls, run: MessageTable, row: int, files: Sequence[str | None]) -> Moment:
-        """Return the moment of the first octet of a message in a run."""
+        """The first octet of a message in a run."""
         return cls.of_packet(int(run.times[row]), int(run.packets[row]), files)
 
     @classmethod
     def of_packet(cls, ns: int, reference: int, files: Sequence[str | None]) -> Moment:
-        """Return the moment of a packet reference."""
         return cls(ns, file_of(reference, files), reference & PACKET_MASK)
 
 
 def file_of(reference: int, files: Sequence[str | None]) -> str | None:
-    """Return the file of a packet reference."""
     index = reference >> FILE_SHIFT
     return files[index] if index < len(files) else None

@@ -1,1 +1,1 @@
-"""Facts across connections: publishers and subscribers, peers, requests over several hops."""
+"""Facts across connections."""

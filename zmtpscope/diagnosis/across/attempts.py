@@ -1,4 +1,4 @@
-"""Attempts of clients to connect: which endpoints they never reached, and which others these served meanwhile."""
+"""Attempts of clients to connect: endpoints that they never reached, and other clients that these served meanwhile."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
 MIN_LATE = SECOND
-"""A client that connects within this time (ns) has lost nothing: clients of libzmq often start before their servers."""
+"""Clients of libzmq often start before their servers: one that connects within this time (ns) has lost nothing."""
 
 
 class Tried(NamedTuple):
-    """Attempts at an endpoint with one outcome; `before` are earlier connections of the same clients that ended.
+    """Attempts at an endpoint with one outcome; `before` are ended earlier connections of the same clients.
 
     `back_ns` is the start of the first connection after them, or 0.
     """
@@ -30,7 +30,7 @@ class Tried(NamedTuple):
     before: list[ObservedConnection]
     back_ns: int = 0
     served: Sequence[str] = ()
-    """Other clients that the endpoint served meanwhile."""
+    """Other clients, meanwhile."""
 
     @property
     def was_left(self) -> bool:
@@ -39,31 +39,29 @@ class Tried(NamedTuple):
 
     @property
     def attempts(self) -> int:
-        """The number of attempts."""
         return sum(each.times for each in self.findings)
 
     @property
     def first_ns(self) -> int:
-        """The time of the first attempt (ns)."""
         return min(each.moment.ns for each in self.findings)
 
     @property
     def waited_ns(self) -> int:
-        """The time from the first attempt to the first connection (ns)."""
+        """From the first attempt to the first connection."""
         return self.back_ns - self.first_ns
 
 
 class Client(NamedTuple):
-    """The attempts of one client between two of its connections.
+    """Attempts of one client between two of its connections.
 
-    `before` are its connections that had ended before; `back_ns` is the start of its next connection, or None.
+    `before` are its connections that had ended; `back_ns` is the start of the next one, or None.
     """
 
     finding: RunFinding
     before: list[ObservedConnection]
     back_ns: int | None
     is_accepted: bool
-    """Whether a later TCP connection was established, with any protocol."""
+    """A later TCP connection was established, with any protocol."""
 
 
 def clients_of(knowledge: Knowledge, id_: str) -> dict[Endpoint, list[Client]]:
@@ -90,7 +88,7 @@ def _is_back(connection: ObservedConnection) -> bool:
 def tried_in_vain(knowledge: Knowledge, id_: str, patience: int) -> Iterator[Tried]:
     """Yield the endpoints that clients never reached before the capture ended.
 
-    `id_` is the outcome of their attempts, `patience` the longest time that an attempt may have waited for it (ns).
+    `patience` is the longest time (ns) that an attempt may have waited for its outcome `id_`.
     """
     for endpoint, clients in clients_of(knowledge, id_).items():
         vain = [each for each in clients if _is_in_vain(each, knowledge)]
@@ -111,12 +109,12 @@ def _is_rejected_too(finding: RunFinding, knowledge: Knowledge) -> bool:
 
 
 def _is_in_vain(client: Client, knowledge: Knowledge) -> bool:
-    """Whether to report the attempts of a client: they all failed, and no firewall rejected some of them."""
+    """Whether all attempts failed, and no firewall rejected some."""
     return client.back_ns is None and not client.is_accepted and not _is_rejected_too(client.finding, knowledge)
 
 
 def is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
-    """Whether an endpoint is known to use ZeroMQ, by connections of others or by the intervals between attempts.
+    """Whether an endpoint uses ZeroMQ, by connections of others or by the intervals between attempts.
 
     Earlier connections of the same client without ZMTP show another protocol.
     """
@@ -128,21 +126,21 @@ def is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
 
 MAX_SERVED = 3
 MIN_SERVED = 2 * SECOND
-"""A client that connected between the attempts of another one stayed so for this long (ns): they tried meanwhile."""
+"""A client that connected between the attempts of another one, and stayed for this long (ns), was served meanwhile."""
 
 
 def _last(connections: list[ObservedConnection]) -> list[ObservedConnection]:
-    """Return the connections that ended last: the outage began then, not when an earlier connection ended."""
+    """Return the connections that ended last: the outage began then."""
     ends = [(each, ending.moment.ns) for each in connections if (ending := ending_of(each)) is not None]
     last = max((end for _, end in ends), default=0)
     return [each for each, end in ends if last - end < MIN_LATE]
 
 
 def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list[str]:
-    """Return up to three other clients that were connected at the first attempt and remained connected.
+    """Return up to three other clients that were connected at the first attempt and remained so.
 
-    Or that connected between the attempts, and stayed so for long; and other connections of the same clients, if the
-    server sends on these.
+    Or that connected between the attempts, and stayed long; and other connections of the same clients, if the server
+    sends on these.
     """
     clients = {each.client for each in tried.findings}
     found: dict[str, None] = {}
@@ -161,7 +159,7 @@ def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list
 
 
 def _is_between(connection: ObservedConnection, tried: Tried) -> bool:
-    """Whether a connection began between two attempts of a client that had the same outcome."""
+    """Whether a connection began between two attempts with the same outcome."""
     start = connection.start
     return any(
         each.moment.ns <= start.ns and each.moment.file == start.file and (start.packet or 0) < each.last_packet

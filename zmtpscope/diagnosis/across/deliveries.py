@@ -24,34 +24,33 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND, to_text
 
 MAX_SIBLINGS = 4
-"""Maximum number of siblings to compare with: the ones with most messages."""
+"""To compare with: the ones with most messages."""
 
 MAX_KNOWN = 16
-"""Maximum number of subscribers to remember for each topic, for comparisons of a part of the time."""
+"""Subscribers per topic, for comparisons of a part of the time."""
 
 MAX_EARLIER = 8
-"""Maximum number of earlier connections of a subscriber to check."""
+"""Earlier connections of a subscriber."""
 
 MAX_PAIRS = 262_144
-"""Maximum number of pairs (topic, subscriber that got no message) to check in a run.
+"""Pairs (topic, subscriber without a message) to check in a run.
 
 The pairs of a publisher that would exceed it are all skipped.
 """
 
 TAKES_EFFECT_NS = SECOND // 10
-"""Time (ns) after which a subscription is certainly in force at the publisher."""
+"""After this time a subscription is certainly in force at the publisher."""
 
 ARRIVES_NS = SECOND // 2
-"""Time (ns) after which a message that another subscriber received has certainly arrived, unless the receiver is
-blocked."""
+"""A message that another subscriber received has certainly arrived after this time, unless the receiver is blocked."""
 
 QUIET_NS = SECOND // 33
-"""A silence of this length (ns) also proves that all messages have arrived, if it follows a message that is later than
-the last one of the other subscriber."""
+"""A silence of this length proves that all messages have arrived, if it follows a message that is later than the
+other subscriber's last one."""
 
 
 class Missed(NamedTuple):
-    """A lower bound for the number of messages that a sibling received and another subscriber did not."""
+    """A lower bound for the messages that a sibling received and another subscriber did not."""
 
     messages: int
     sibling: Subscriber
@@ -66,25 +65,25 @@ class Sibling(NamedTuple):
 
 
 class Siblings:
-    """The siblings that got most messages of a topic, most first."""
+    """Subscribers with most messages of a topic, most first."""
 
     def __init__(self, each: Sequence[Sibling]) -> None:
         self.each = each
         self.messages = max((topic.timeline.count for _, topic, _ in each), default=0)
-        """The most messages that one of these siblings received."""
+        """The most messages that one of them received."""
         self.first_ns = min((topic.first.ns for _, topic, _ in each), default=0)
-        """The time of their first message."""
+        """Of their first message."""
         self.since_ns = max((since for _, _, since in each), default=0)
-        """The time from which all these siblings were subscribed."""
+        """All of them were subscribed from then on."""
 
 
 class Delivery(NamedTuple):
-    """The messages of one topic that a subscriber received; `topic` is None if it subscribed and got none.
+    """The messages of one topic that a subscriber received; `topic` None: it subscribed and got none.
 
-    `siblings` others also got some. `early` are messages that a sibling got before this subscription, `missed` those
-    that a sibling got during it; None if nothing proves any. If it missed some early, `left_ns` is the end of an
-    earlier connection with the topic, or None. `may_be_other`: that connection may belong to another program on the
-    host, since it has no identity and ended the connection itself.
+    `siblings` others also got some. `early` are messages that a sibling got before this subscription, `missed` during
+    it; None if nothing proves any. If it missed some early, `left_ns` is the end of an earlier connection with the
+    topic, or None. `may_be_other`: that connection may belong to another program on the host, because it has no
+    identity and ended the connection itself.
     """
 
     publisher: Publisher
@@ -99,12 +98,11 @@ class Delivery(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """The number of messages it got."""
         return 0 if self.topic is None else self.topic.timeline.count - self.unacknowledged
 
     @property
     def unacknowledged(self) -> int:
-        """The number of further messages sent to it and never acknowledged."""
+        """Further messages sent to it and never acknowledged."""
         lost = first_lost(self.subscriber.connection.sides[1 - self.subscriber.side])
         if lost is None or self.topic is None:
             return 0
@@ -113,7 +111,7 @@ class Delivery(NamedTuple):
 
 @once
 def deliveries(knowledge: Knowledge) -> tuple[Delivery, ...]:
-    """Return the deliveries of a run, by publisher and topic."""
+    """Return all deliveries, by publisher and topic."""
     found: list[Delivery] = []
     room = MAX_PAIRS
     for publisher in publishers(knowledge):
@@ -128,7 +126,7 @@ def deliveries(knowledge: Knowledge) -> tuple[Delivery, ...]:
 
 @once
 def got_most(knowledge: Knowledge) -> dict[Publisher, dict[TopicKey, list[Subscriber]]]:
-    """Return the subscribers with most messages of each topic of each publisher, most first."""
+    """Return the subscribers with most messages of each topic, most first."""
     return {publisher: _most(publisher) for publisher in publishers(knowledge)}
 
 
@@ -142,9 +140,9 @@ def _most(publisher: Publisher) -> dict[TopicKey, list[Subscriber]]:
 
 
 def _without(publisher: Publisher, room: int) -> dict[Subscriber, list[TopicKey]]:
-    """Return, for each subscriber, the topics that it subscribed to without getting any message.
+    """Return, by subscriber, the topics that it subscribed to without getting any message.
 
-    Returns {} if there are more than `room` such pairs.
+    {} if there are more than `room` pairs.
     """
     keys, topics = publisher.ascending
     found: dict[Subscriber, list[TopicKey]] = {}
@@ -159,7 +157,7 @@ def _without(publisher: Publisher, room: int) -> dict[Subscriber, list[TopicKey]
 
 
 Pairs = Sequence[tuple[Subscriber, PublishedTopic | None]]
-"""Subscribers of a topic, in order; None if one got no message."""
+"""Subscribers of a topic, in order; None without a message."""
 
 
 def _by_topic(publisher: Publisher, without: Mapping[Subscriber, Sequence[TopicKey]]) -> dict[TopicKey, Pairs]:
@@ -208,7 +206,7 @@ def _sibling(subscriber: Subscriber, key: TopicKey) -> Sibling:
 
 
 def _earlier(subscribers: Iterable[Subscriber]) -> dict[Subscriber, list[Subscriber]]:
-    """Return, for each subscriber, the connections that may be earlier ones of the same program, latest end first."""
+    """Return, by subscriber, possible earlier connections of the same program, latest end first."""
     seen: dict[tuple[str, str | None, str | None], deque[Subscriber]] = {}
     found = {}
     for each in subscribers:
@@ -225,15 +223,14 @@ def _earlier(subscribers: Iterable[Subscriber]) -> dict[Subscriber, list[Subscri
 
 
 class _Left(NamedTuple):
-    """The time until which an earlier connection had a topic (ns), and whether that connection may be another
-    program's."""
+    """When an earlier connection lost a topic (ns), and whether it may be another program's."""
 
     ns: int
     may_be_other: bool
 
 
 def _last_left(earlier: Iterable[Subscriber], key: TopicKey, siblings: Siblings) -> _Left | None:
-    """Return the last time at which one of the earlier connections had a topic. They are ordered by end, last first."""
+    """Return the last time at which one of the earlier connections, latest end first, had a topic."""
     last: _Left | None = None
     for each in earlier:
         if last is not None and each.ended_ns < last.ns:
@@ -245,7 +242,7 @@ def _last_left(earlier: Iterable[Subscriber], key: TopicKey, siblings: Siblings)
 
 
 def _left(earlier: Subscriber, key: TopicKey, siblings: Siblings) -> _Left | None:
-    """Return the time until which an earlier connection had a topic and got its messages; None if it never had it.
+    """Return the time until which an earlier connection had a topic and got its messages, or None.
 
     A link that is down ends a connection late, so the messages decide.
     """
@@ -269,7 +266,7 @@ def _ended_by_itself(earlier: Subscriber) -> bool:
 
 
 def _early(floor: int, since: int, siblings: Siblings) -> Missed | None:
-    """Return the most messages that any sibling received from `floor` until `since`, while it was connected."""
+    """Return the most messages that any connected sibling received from `floor` until `since`."""
     if siblings.first_ns >= since:
         return Missed(0, siblings.each[0].subscriber)
     most: Missed | None = None
@@ -287,12 +284,12 @@ def _early(floor: int, since: int, siblings: Siblings) -> Missed | None:
 def _missed(
     slow: Subscriber, topic: PublishedTopic | None, interval: tuple[int, int], siblings: Siblings, now: int
 ) -> Missed | None:
-    """Return the messages that siblings got during the subscription, old enough to have arrived if they were sent."""
+    """Return the messages that siblings got during the subscription, old enough to have arrived if sent."""
     since, until = interval
     if slow.is_open and until == slow.last_ns:
         until = now
     count, first = (0, 0) if topic is None else (topic.timeline.count, topic.first.ns)
-    # the usual case: it got as many as any other, all of them after the start of the comparison
+    # the usual case: as many as any other, all of them after the start of the comparison
     has_all = count >= siblings.messages and first >= max(since, siblings.since_ns) + TAKES_EFFECT_NS
     most: Missed | None = None
     for sibling, published, sibling_since in siblings.each:
@@ -311,10 +308,10 @@ def _missed(
 
 
 def surely_sent(slow: Subscriber, latest_ns: int, until: int) -> int | None:
-    """Return the time (ns) up to which the fate of messages is known at `until`: earlier ones have arrived at the
-    subscriber, or never will.
+    """Return the time (ns) up to which the fate of messages is known at `until`: earlier ones have arrived, or never
+    will.
 
-    None if it is unknown. `latest_ns` is the time of the last published message.
+    None if unknown. `latest_ns` is the time of the last published message.
     """
     if slow.stalled_ns > until - ARRIVES_NS:
         return None  # all of it may be in transit
@@ -326,7 +323,7 @@ def surely_sent(slow: Subscriber, latest_ns: int, until: int) -> int | None:
 
 
 def topic_and_delivery_records(knowledge: Knowledge, ordinal: int) -> Iterator[Record]:
-    """Yield the topic records of all publishers, then their delivery records; `ordinal` is the end of the capture."""
+    """Yield topic records, then delivery records; `ordinal` is the end of the capture."""
     by_topic = grouped(((each.publisher, each.key), each) for each in deliveries(knowledge))
     for (publisher, key), each in by_topic.items():
         yield _topic_record(publisher, key, each, ordinal)

@@ -1,6 +1,6 @@
 """Connections that ended without a ZMTP error: the abandoned peer, its attempts, and the time of reconnection.
 
-Also endpoints that replace each other: programs that end, and listen at another port the next time.
+Also endpoints that replace each other: programs that listen at another port the next time.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from zmtpscope.records import SECOND
 WITHOUT_A_WORD = ("closed", "reset")
 CUT_OFF = ("ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06", "ZMTP10-FRAME-05", "ZMTP10-FRAME-06")
 FAILED = ATTEMPTS.keys() - {HALF_OPEN}
-"""Findings about attempts of a client that wanted to connect, which a port scan does not."""
+"""Outcomes of a client that wanted to connect, which a port scan does not."""
 LONGEST_DEAD = 120 * SECOND
-"""Maximum time (ns) for which TCP retransmits to a host that is gone. Once back, the host answers with RST."""
+"""TCP retransmits to a host that is gone for at most this long (ns). Once back, the host answers with RST."""
 MAX_LATER = 8
-"""Maximum number of later connections to check for one that replaced a dead connection."""
+"""Later connections that may have replaced a dead one."""
 ANSWERED_NS = SECOND
-"""A host that does not know a connection answers its packets with RST within this time (ns)."""
+"""A host answers packets of an unknown connection with RST within this time (ns)."""
 STAYED = SECOND // 2
-"""A client that is still connected this long (ns) after another client left counts as having stayed."""
+"""A client that is connected this long (ns) after another one left has stayed."""
 
 
 class Disconnect(NamedTuple):
     """The end of a connection without a ZMTP error.
 
-    `back_ns` is when the two connected again, or None; `is_missed`: the client tried to; `leaves_siblings`: similar
-    clients stayed. `replaced_ns`: the connection was dead, and the client had reconnected at that time, before its end.
+    `back_ns`: the two connected again, or None; `is_missed`: the client tried to; `leaves_siblings`: similar clients
+    stayed. `replaced_ns`: the connection was dead, and the client had reconnected before its end.
     """
 
     connection: ObservedConnection
@@ -46,34 +46,34 @@ class Disconnect(NamedTuple):
     is_missed: bool
     leaves_siblings: bool
     is_long_missed: bool
-    """Whether the client tried to reconnect in vain for so long that this alone is a warning."""
+    """The client tried in vain for so long that this alone is a warning."""
     replaced_ns: int | None = None
     gave_up_ns: int | None = None
-    """When the client made its last attempt to reconnect, if it then ceased."""
+    """Its last attempt to reconnect, if it then ceased."""
 
     @property
     def by_listener(self) -> bool:
-        """Whether the listener ended the connection, not the client."""
+        """The listener ended the connection, not the client."""
         return self.ending.side == self.connection.listener
 
     def cut_off(self) -> ObservedFinding | None:
-        """The finding that the connection ended in the middle of a message, or None."""
+        """The finding that the connection ended inside a message."""
         return self.connection.finding(*CUT_OFF)
 
     def cuts_itself(self) -> bool:
-        """Whether the side that ended the connection was the sender of that message."""
+        """The sender of that message ended the connection."""
         cut_off = self.cut_off()
         return cut_off is not None and cut_off.side == self.ending.side
 
 
 def ended(disconnect: Disconnect) -> int:
-    """Return the time of a disconnect (ns), as a sort key."""
+    """In ns, as a sort key."""
     return disconnect.ending.moment.ns
 
 
 @once
 def disconnects(knowledge: Knowledge) -> Sequence[Disconnect]:
-    """Return all disconnects, grouped by client."""
+    """Grouped by client."""
     attempts = _attempts(knowledge)
     staying = _staying(knowledge)
     return [
@@ -85,13 +85,13 @@ def disconnects(knowledge: Knowledge) -> Sequence[Disconnect]:
 
 @once
 def gave_up_ns(knowledge: Knowledge) -> dict[str, int]:
-    """Return when clients that lost a connection made their last attempt to reconnect, if they ceased, by conn_id."""
+    """Return the last attempts to reconnect of clients that then ceased, by conn_id."""
     return {each.connection.conn_id: each.gave_up_ns for each in disconnects(knowledge) if each.gave_up_ns is not None}
 
 
 @once
 def of_listeners(knowledge: Knowledge) -> dict[tuple[Ends, str | None], list[Disconnect]]:
-    """Return the connections that the listener ended, by their ends and the identity of the client."""
+    """Return the connections that the listener ended, by ends and identity of the client."""
     return grouped(
         ((each.connection.ends, each.connection.client.identity), each)
         for each in disconnects(knowledge)
@@ -125,9 +125,9 @@ def _of_client(
 def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection]) -> int | None:
     """Return when the client began the connection that replaced this dead one (ns), or None.
 
-    A connection is dead if it was reset after the handshake of the next connection in `own`, and the client neither
-    sent nor acknowledged anything on it since the next one began: its host or network was gone for a while. `own` are
-    ordered by start.
+    A dead connection was reset after the handshake of the next one in `own`, and the client neither sent nor
+    acknowledged anything on it since the next one began: its host or network was gone for a while. `own` are ordered by
+    start.
     """
     ending = ending_of(connection)
     if ending is None or not ending.is_reset:
@@ -143,7 +143,7 @@ def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection
 
 
 def _is_dead(connection: ObservedConnection, since: int, until: int) -> bool:
-    """Whether nothing shows that both hosts kept a connection between two times, for example acknowledged messages."""
+    """Whether nothing shows that both hosts kept a connection meanwhile, such as acknowledged messages."""
     return not any(
         side.rhythm is not None and side.last_outage is None and side.rhythm.has_message(since, until)
         for side in connection.sides
@@ -151,9 +151,9 @@ def _is_dead(connection: ObservedConnection, since: int, until: int) -> bool:
 
 
 class LastAttempts(NamedTuple):
-    """The last series of attempts of a client that all failed: its start (ns), and whether it was long.
+    """The last series of attempts of a client that all failed: start (ns), and whether it was long.
 
-    `gave_up_ns` is its end if it ceased long before the capture ended, otherwise None.
+    `gave_up_ns` is its end, if long before the end of the capture.
     """
 
     began_ns: int
@@ -185,7 +185,7 @@ Kind = tuple[Endpoint, str | None]
 
 
 class Stay(NamedTuple):
-    """A client, by address and identity, with the time until which it stayed and since when."""
+    """A client by address and identity; until when and since when it stayed."""
 
     until_ns: int
     since_ns: int
@@ -193,8 +193,7 @@ class Stay(NamedTuple):
 
 
 def _staying(knowledge: Knowledge) -> dict[Kind, list[Stay]]:
-    """Return, for each kind of client, the two clients that stayed longest, because one of the two may be the client
-    that left."""
+    """Return, by kind, the two clients that stayed longest: one of them may be the client that left."""
     found: dict[Kind, dict[tuple[str, str | None], Stay]] = {}
     for connection in knowledge.connections:
         if is_agreed(connection):
@@ -231,7 +230,7 @@ FOR_EVER = 1 << 62
 
 
 class Served(NamedTuple):
-    """The time during which a client used an endpoint: from its first connection to the end of its last one."""
+    """A client used an endpoint from its first connection to the end of its last one."""
 
     since_ns: int
     until_ns: int
@@ -240,10 +239,10 @@ class Served(NamedTuple):
 
 @once
 def passing(knowledge: Knowledge) -> frozenset[Ends]:
-    """Return the clients and endpoints for which the program moved to another port of its host: one endpoint ended
-    before the next was used.
+    """Return the clients and endpoints whose program moved to another port of its host: one endpoint ended before the
+    next was used.
 
-    Both have the same socket type. Such publishers live for a moment, or a service chooses a port at each start.
+    Both have the same socket type: publishers that live for a moment, or a service that chooses a port at each start.
     """
     found: dict[tuple[str, str | None, str], dict[Endpoint, Served]] = {}
     for connection in knowledge.connections:

@@ -11,20 +11,18 @@ from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publish
 from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
 
 MAX_PUBLISHERS = 16
-"""Maximum number of topics that match a subscription to examine."""
+"""Matching topics to examine for each subscription."""
 
 
 class Topics(NamedTuple):
-    """The topics of all publishers."""
-
     ascending: list[tuple[bytes, int]]
-    """Each topic, or the beginning of a message without known topic, with the index of its publisher."""
+    """Topics, or beginnings of messages without a known topic, with the index of the publisher."""
     subscribed: set[tuple[str, bytes, int]]
-    """The address of a subscriber, its subscription, and the index of the publisher."""
+    """Address of a subscriber, subscription, index of the publisher."""
 
 
 class Elsewhere(NamedTuple):
-    """Another publisher of a topic. `is_received`: the host of the subscriber has subscribed there, too."""
+    """Another publisher of a topic. `is_received`: the subscriber's host has subscribed there, too."""
 
     publisher: Publisher
     is_received: bool
@@ -47,9 +45,9 @@ def _topics(knowledge: Knowledge) -> Topics:
 def elsewhere(
     publisher: Publisher, subscriber: Subscriber, subscription: ObservedSubscription, knowledge: Knowledge
 ) -> Elsewhere | None:
-    """Return another publisher of topics that a subscription at `publisher` matches; None if there is none.
+    """Return another publisher of matching topics, or None.
 
-    A publisher at which the host of the subscriber has the same subscription comes first.
+    A publisher at which the subscriber's host has the same subscription has priority.
     """
     topics, own = _topics(knowledge), publishers(knowledge)
     first = bisect_left(topics.ascending, (subscription.topic, 0))

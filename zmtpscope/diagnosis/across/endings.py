@@ -1,4 +1,3 @@
-"""How a connection ended: the side that ended it, and the visible reason."""
 
 from __future__ import annotations
 
@@ -17,18 +16,18 @@ ZMTP has no goodbye: a program that closes its socket and one that is killed bot
 
 VIOLATION = "ZMTP-CONN-08"
 AGREED = ("complete", "unseen")
-"""Handshake states in which messages can be sent."""
+"""Messages can be sent in these handshake states."""
 
 
 class Ending(NamedTuple):
-    """The end of a connection. `side` sent the first FIN or RST at `moment`, whose packet is unknown."""
+    """`side` sent the first FIN or RST at `moment`, whose packet is unknown."""
 
     side: int
     moment: Moment
     cause: Cause
     is_reset: bool
     finding: ObservedFinding | None = None
-    """The finding with the reason, if there is one."""
+    """With the reason, if there is one."""
 
 
 @found_once
@@ -60,15 +59,15 @@ def ending_of(connection: ObservedConnection) -> Ending | None:
 
 
 def end_of(connection: ObservedConnection, otherwise: int) -> int:
-    """Return when a connection ended (ns); `otherwise` if it is open, or its end was not captured."""
+    """In ns; `otherwise` if the connection is open, or its end was not captured."""
     ending = ending_of(connection)
     return otherwise if ending is None else ending.moment.ns
 
 
 def is_of_another(connection: ObservedConnection) -> bool:
-    """Whether a middlebox sent the RST that ended the connection.
+    """Whether a middlebox sent the RST.
 
-    Its TTL then differs from the TTL of the side's SYN; one system sends both with the same.
+    Its TTL then differs from that of the side's SYN; one system sends both with the same.
     """
     values = connection.values
     if values is None or values["syn_ttl"] is None or values["rst_ttl"] is None:
@@ -77,12 +76,12 @@ def is_of_another(connection: ObservedConnection) -> bool:
 
 
 def _is_unacknowledged(side: ObservedSide) -> bool:
-    """Whether the system of a side gave up because its data was not acknowledged."""
+    """The side's system gave up: its data was not acknowledged."""
     return bool(side.outages) and side.outages[-1].is_acknowledged is False
 
 
 def was_told_to_exit(connection: ObservedConnection) -> bool:
-    """Whether the listening side is a Jupyter kernel that agreed to shut down."""
+    """Whether the listener is a Jupyter kernel that agreed to shut down."""
     jupyter = connection.sides[connection.listener].jupyter
     return jupyter is not None and jupyter.shuts_down
 
@@ -95,7 +94,7 @@ def is_agreed(connection: ObservedConnection) -> bool:
 
 
 def lifetime(connection: ObservedConnection, ending: Ending) -> int:
-    """Return the time from the first packet to the end (ns)."""
+    """From the first packet to the end (ns)."""
     return ending.moment.ns - connection.start.ns
 
 

@@ -1,5 +1,3 @@
-"""Handshakes that hang: the side that stopped, and how long the other one waited."""
-
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -12,15 +10,15 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
 
 MIN_WAIT = SECOND * 9 // 10
-"""Minimum wait (ns) of a side that gave up because of the other one. A side that closes sooner may have other reasons,
-unless it waits equally long each time."""
+"""Minimum wait (ns) of a side that gave up because of the other one. A side that closes sooner may have other
+reasons, unless it waits equally long each time."""
 MIN_TIMES = 2
 MIN_IDLE = 2 * SECOND
 """A handshake that is silent for this long (ns) until the end of the capture probably never continues."""
 AT_ONCE = SECOND // 20
 """A side that closes within this time (ns) did not wait."""
 LONGEST_REJECTION = MILLISECOND
-"""libzmq closes within this time plus the handshake time after an incompatible type (ns)."""
+"""libzmq closes within this time (ns) plus the handshake time after an incompatible type."""
 
 OTHER_CAUSES = (
     "ZMTP3X-GREETING-05",
@@ -31,16 +29,16 @@ OTHER_CAUSES = (
     "ZMTP-CONN-04",
     "ZMTP-CONN-17",
 )
-"""Findings with the reason why a handshake stopped."""
+"""They give the reason why a handshake stopped."""
 
 ZAP_STEPS = {("PLAIN", "HELLO"), ("CURVE", "INITIATE")}
-"""Commands after which the server asks its ZAP handler."""
+"""The server asks its ZAP handler after these commands."""
 
 
 class Hung(NamedTuple):
-    """A connection whose handshake stopped because side `silent` sent nothing more.
+    """A handshake that stopped because side `silent` sent nothing more.
 
-    `waited` is the wait of the other side (ns). `is_over`: the other side gave up; otherwise the capture ended.
+    `waited` is the other side's wait (ns). `is_over`: the other side gave up; otherwise the capture ended.
     """
 
     connection: ObservedConnection
@@ -50,13 +48,13 @@ class Hung(NamedTuple):
 
     @property
     def waits_for_zap(self) -> bool:
-        """Whether the silent side had to ask its ZAP handler."""
+        """The silent side had to ask its ZAP handler."""
         asker = self.connection.sides[1 - self.silent]
         return asker.last_command is not None and (asker.mechanism, asker.last_command[1]) in ZAP_STEPS
 
 
 class Waiting(NamedTuple):
-    """The two ends of hung handshakes, and the side that is silent."""
+    """Both ends of hung handshakes, and the silent side."""
 
     ends: Ends
     listener_is_silent: bool
@@ -64,7 +62,7 @@ class Waiting(NamedTuple):
 
 @once
 def hung_handshakes(knowledge: Knowledge) -> dict[Waiting, list[Hung]]:
-    """Return the handshakes that certainly hang, because the wait was long or equally long each time."""
+    """Return the handshakes that certainly hang: the wait was long, or equally long each time."""
     found = grouped(
         (Waiting(connection.ends, hung.silent == connection.listener), hung)
         for connection in knowledge.connections
@@ -101,7 +99,7 @@ def _hung(connection: ObservedConnection, now: int) -> Hung | None:
 def rejects_type(connection: ObservedConnection) -> bool:
     """Whether the client sent no type and closed with FIN immediately after the READY of the other side.
 
-    It had read READY: a program that just ends leaves it unread, so that its system sends RST.
+    It had read READY: a program that just ends leaves it unread, so its system sends RST.
     """
     ending = ending_of(connection)
     if ending is None or ending.is_reset or ending.side == connection.listener:

@@ -1,4 +1,4 @@
-"""Requests still without a reply at the end of their connection or the capture, and workers that left meanwhile."""
+"""Requests without a reply at the end of their connection or the capture, and workers that left meanwhile."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
 LONG_NS = SECOND
-"""A request that has waited for less time than this (ns) may still be answered."""
+"""A younger request (ns) may still be answered."""
 MANY_TIMES = 3
-"""A request that has waited for less than this many times the longest latency at the endpoint may still be answered."""
+"""A request that has waited for fewer times the longest latency at the endpoint may still be answered."""
 
 MIN_OTHERS = 3
-"""Minimum number of other replies to know the usual time at an endpoint."""
+"""Other replies that show the usual time at an endpoint."""
 
 MAX_SLOW = 64
-"""Maximum number of slow replies to remember for each endpoint."""
+"""Slow replies per endpoint."""
 
 GIVEN_UP_PART = 0.9
-"""Minimum fraction of requests that a client with a short time-out gives up."""
+"""Fraction of requests that a client with a short time-out gives up."""
 MIN_GIVEN_UP = 3
-"""Minimum number of requests that such a client gives up."""
+"""Requests that such a client gives up."""
 MIN_PATIENCE_NS = SECOND // 100
-"""Minimum time before giving up (ns); a client that closes sooner does not want a reply."""
+"""A client that closes sooner does not want a reply (ns)."""
 MIN_SILENCE_NS = 3 * SECOND
 """A REP that answers nothing while a client waits for this long in total (ns) hangs."""
 
 
 class Hanging(NamedTuple):
-    """A connection with requests that were unanswered until `until` (ns). `ending` is its end, if it ended."""
+    """A connection with unanswered requests until `until` (ns), and its end, if it ended."""
 
     connection: ObservedConnection
     requests: ObservedRequests
@@ -49,7 +49,6 @@ class Hanging(NamedTuple):
 
     @property
     def conn_id(self) -> str:
-        """The conn_id of the connection."""
         return self.connection.conn_id
 
     @property
@@ -59,38 +58,38 @@ class Hanging(NamedTuple):
 
     @property
     def waited(self) -> int:
-        """How long the oldest request has waited (ns)."""
+        """Wait of the oldest request (ns)."""
         return self.until - self.oldest.ns
 
     @property
     def asker(self) -> str:
-        """The name of the client."""
+        """Name of the client."""
         return name_of(self.connection, self.requests.asker)
 
     @property
     def asked(self) -> str:
-        """The name of the server."""
+        """Name of the server."""
         return name_of(self.connection, 1 - self.requests.asker)
 
     @property
     def client(self) -> Ends:
-        """The address of the asker, and the endpoint."""
+        """Address of the asker, and endpoint."""
         return client_of(self.connection, self.requests)
 
     @property
     def was_left(self) -> bool:
-        """Whether the server ended the connection."""
+        """The server ended the connection."""
         return self.ending is not None and self.ending.side != self.requests.asker
 
     @property
     def was_given_up(self) -> bool:
-        """Whether a waiting REQ closed the connection."""
+        """A waiting REQ closed the connection."""
         is_own = self.ending is not None and not self.was_left and self.requests.is_lock_step
         return is_own and not self.is_unacknowledged and self.waited >= MIN_PATIENCE_NS
 
     @property
     def is_unacknowledged(self) -> bool:
-        """Whether the oldest request was retransmitted and never acknowledged, so the server may not have it."""
+        """The oldest request was retransmitted and never acknowledged, so the server may not have it."""
         lost = self.connection.sides[self.requests.asker].last_outage
         if lost is None:
             return False
@@ -99,17 +98,16 @@ class Hanging(NamedTuple):
 
     @property
     def was_cut(self) -> bool:
-        """Whether a middlebox ended the connection."""
+        """A middlebox ended the connection."""
         return self.ending is not None and self.ending.cause == "middlebox"
 
     @property
     def asks_rep(self) -> bool:
-        """Whether the server is a REP."""
         return self.connection.sides[1 - self.requests.asker].socket_type == "REP"
 
     @property
     def is_owed(self) -> bool:
-        """Whether the server must reply: a REP, or, if it has replied before, a server of a REQ or a REQ worker."""
+        """The server must reply: a REP, or, if it has replied before, a server of a REQ or a REQ worker."""
         if self.requests.is_guessed:
             return False
         asked = self.connection.sides[1 - self.requests.asker].socket_type
@@ -117,15 +115,15 @@ class Hanging(NamedTuple):
 
 
 def client_of(connection: ObservedConnection, requests: ObservedRequests) -> Ends:
-    """Return the address of the side that asks, and the endpoint."""
+    """Address of the asker, and endpoint."""
     return Ends(connection.sides[requests.asker].ip, connection.endpoint)
 
 
 @once
 def hanging(knowledge: Knowledge) -> list[Hanging]:
-    """Return all complete connections with requests unanswered at their end or the end of the capture.
+    """Return all complete connections with unanswered requests at their end or the end of the capture.
 
-    Skips connections with a reply that lacks its id, since these wait for another reason.
+    Skips connections with a reply that lacks its id: these wait for another reason.
     """
     found = []
     for connection in knowledge.connections:
@@ -142,7 +140,6 @@ def hanging(knowledge: Knowledge) -> list[Hanging]:
 
 @once
 def latencies(knowledge: Knowledge) -> dict[Endpoint, Distribution]:
-    """Return the latencies at each endpoint."""
     found: dict[Endpoint, Distribution] = {}
     for connection in knowledge.connections:
         if connection.requests is not None:
@@ -158,7 +155,7 @@ class SlowReply(NamedTuple):
     request: ObservedRequest
 
     def overlaps(self, since: int, until: int) -> bool:
-        """Whether the client waited for this reply at any time in a range (ns)."""
+        """Whether the client waited for this reply within a time range (ns)."""
         return self.request.moment.ns < until and self.request.moment.ns + self.took > since
 
 
@@ -175,8 +172,7 @@ def slowest(knowledge: Knowledge) -> dict[Endpoint, list[SlowReply]]:
 
 
 def longest_beside(endpoint: Endpoint, since: int, until: int, knowledge: Knowledge) -> int:
-    """Return the longest latency at an endpoint (ns), without replies that clients awaited at any time in a range
-    (ns)."""
+    """Return the longest latency at an endpoint (ns), without replies awaited within a time range (ns)."""
     replies = slowest(knowledge).get(endpoint, [])
     beside = next((each.took for each in replies if not each.overlaps(since, until)), None)
     if beside is None:
@@ -187,8 +183,8 @@ def longest_beside(endpoint: Endpoint, since: int, until: int, knowledge: Knowle
 def is_long(waiting: Hanging, knowledge: Knowledge) -> bool:
     """Whether a request has waited longer than a slow reply takes.
 
-    A REP answers in order, so replies that were late during this wait are late for the same reason and do not count.
-    Of fewer than three replies, the slowest one may be the usual one.
+    A REP answers in order, so replies that were late during this wait are late for the same reason and do not count. Of
+    fewer than three replies, the slowest one may be the usual one.
     """
     endpoint = waiting.connection.endpoint
     usual = latencies(knowledge)[endpoint]
@@ -230,7 +226,7 @@ def _hop(waiting: Hanging, knowledge: Knowledge) -> Asked | None:
 
 
 asked_at = attrgetter("oldest.ns")
-"""Return the time of the oldest request (ns)."""
+"""Time of the oldest request (ns)."""
 
 
 class GivenUp(NamedTuple):
@@ -243,12 +239,12 @@ class GivenUp(NamedTuple):
     requests: Sequence[Hanging]
     usual: int | None
     answered: int
-    """Number of its other requests, which were answered."""
+    """Its other requests."""
 
     @property
     def patience(self) -> str:
-        """For example `each after about 300 ms`, `each after about 300 ms, but the last after 120 ms`, `after 310 ms to
-        2.1 s`."""
+        """For example `each after about 300 ms`, `each after about 300 ms, but the last after 120 ms`, `after 310 ms
+        to 2.1 s`."""
         waits = [each.waited for each in self.requests]
         if self.usual is None:
             return f"after {duration(min(waits))} to {duration(max(waits))}"
@@ -286,7 +282,7 @@ def given_up(knowledge: Knowledge) -> list[GivenUp]:
 def may_be_worker(waiting: Hanging, knowledge: Knowledge) -> bool:
     """Whether the REQ may be a ready worker that waits for work, as others at its ROUTER do.
 
-    False if the REQ has had a reply.
+    False if it has had a reply.
     """
     if waiting.requests.latency.count:
         return False
@@ -306,7 +302,7 @@ def _giving_work(knowledge: Knowledge) -> set[Endpoint]:
 
 BROKERS, WORKERS = ("ROUTER", "DEALER"), ("DEALER", "REQ", "REP")
 MIN_WORK = 3
-"""Minimum number of messages that a worker got."""
+"""Messages that a worker got."""
 STAYED = SECOND // 2
 """A worker that is connected this long (ns) after another one left has stayed."""
 
@@ -314,14 +310,14 @@ GONE_HINT = "find out why that worker left, and restart it: until then nothing p
 
 
 class GoneWorker(NamedTuple):
-    """A client that got work from a broker and closed its connection, after which no similar client was connected."""
+    """A client that got work from a broker and closed its connection; no similar client remained."""
 
     connection: ObservedConnection
     ending: Ending
     work: ObservedRhythm
 
     def text(self, since: int) -> str:
-        """Return a clause about its end, in relation to a time (ns)."""
+        """Describe its end in relation to a time (ns)."""
         ns = self.ending.moment.ns
         when = f"{duration(abs(since - ns))} {'earlier' if ns < since else 'later'}"
         return (
@@ -331,7 +327,7 @@ class GoneWorker(NamedTuple):
 
 
 def gone_worker(asked: ObservedConnection, since: int, until: int, knowledge: Knowledge) -> GoneWorker | None:
-    """Return the last worker of the host that listens on `asked` if it left between two times, otherwise None."""
+    """Return the last worker of the host that listens on `asked` if it left between two times."""
     gone = _gone_workers(knowledge).get(asked.endpoint[0], ())
     found = [each for each in gone if since <= each.ending.moment.ns <= until and each.connection is not asked]
     return found[-1] if found else None
@@ -339,7 +335,7 @@ def gone_worker(asked: ObservedConnection, since: int, until: int, knowledge: Kn
 
 @once
 def _gone_workers(knowledge: Knowledge) -> dict[str, list[GoneWorker]]:
-    """Return the last worker that left each endpoint, by the address of the broker, in order of time."""
+    """Return the last worker that left each endpoint, by address of the broker, in order of time."""
     last: dict[tuple[Endpoint, str | None], GoneWorker] = {}
     latest: dict[tuple[Endpoint, str | None], int] = {}
     for connection in knowledge.connections:

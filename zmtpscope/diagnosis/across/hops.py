@@ -1,4 +1,3 @@
-"""Requests over several connections: passed on by a broker, or repeated by the client."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 
 LONGEST_HOP_NS = SECOND
-"""A broker passes a request on within this time (ns)."""
+"""A broker passes a request on within this time."""
 
 TOGETHER_NS = SECOND // 2
 """A program that ends closes all its connections within this time (ns)."""
@@ -25,15 +24,13 @@ RELAYED_NS = SECOND // 20
 """A TCP proxy connects to the server, and passes octets on, within this time (ns)."""
 
 MAX_CONCURRENT = 64
-"""Maximum number of simultaneous equal requests to check for the next hop."""
+"""Simultaneous equal requests to check for the next hop."""
 
 MAX_REPETITIONS = 2
-"""Maximum number of repetitions of a request to report."""
+"""Repetitions to report of a request."""
 
 
 class Asked(NamedTuple):
-    """A request and its connection."""
-
     connection: ObservedConnection
     request: ObservedRequest
 
@@ -45,23 +42,20 @@ class Asked(NamedTuple):
 
     @property
     def asker_ip(self) -> str:
-        """The address of the client."""
         return self.connection.sides[self.asker].ip
 
     @property
     def ns(self) -> int:
-        """The time of the request (ns)."""
         return self.request.moment.ns
 
     @property
     def is_answered(self) -> bool:
-        """Whether the request has a reply."""
         requests = self.connection.requests
         return requests is not None and all(each.ref != self.request.ref for each in requests.waiting)
 
 
 class Repetitions(NamedTuple):
-    """Repetitions of a request: the first few, their number, and whether any was answered."""
+    """The first repetitions of a request, their number, and whether any was answered."""
 
     first: Sequence[Asked]
     times: int
@@ -109,8 +103,8 @@ def _replies(asked: Asked) -> int:
 
 
 def asked_again(asked: Asked, since: int, knowledge: Knowledge) -> Repetitions:
-    """Return later requests with equal content from the same client address at the same endpoint, from `since` on. Only
-    the first request of each connection counts."""
+    """Return equal requests from the same address at the same endpoint, from `since` on. Only the first request of
+    each connection counts."""
     key = asked.connection.endpoint, asked.asker_ip, asked.request.content
     same, answered = _first_by_content(knowledge).get(key, ([], []))
     times = len(same) - bisect_left(same, since, key=_time)
@@ -137,8 +131,8 @@ def answered_later(asked: Asked, since: int, knowledge: Knowledge) -> Asked | No
 
 
 def last_answered(asked: Asked, knowledge: Knowledge) -> int:
-    """Return the start of the last earlier connection that had a reply (ns), or 0. Its client has the same address and
-    socket type."""
+    """Return the start (ns) of the last earlier connection that had a reply, with the same address and socket type,
+    or 0."""
     client, start = asked.connection.sides[asked.asker], asked.connection.start.ns
     sooner = _replied_to(knowledge).get((asked.connection.endpoint, client.ip, client.socket_type), [])
     place = bisect_left(sooner, start, key=_start)
@@ -146,7 +140,7 @@ def last_answered(asked: Asked, knowledge: Knowledge) -> int:
 
 
 def first_request(connection: ObservedConnection) -> Asked | None:
-    """Return the first request on a connection, or None if it is unknown."""
+    """None if unknown."""
     requests = connection.requests
     return None if requests is None or requests.first is None else Asked(connection, requests.first)
 
@@ -156,7 +150,7 @@ def first_request(connection: ObservedConnection) -> Asked | None:
 
 @once
 def _by_content(knowledge: Knowledge) -> dict[tuple[str, int], list[Asked]]:
-    """Return the remembered requests by client address and content, oldest first."""
+    """By client address and content, oldest first."""
     remembered = (asked for connection in knowledge.connections for asked in _remembered(connection))
     with_content = sorted((asked for asked in remembered if asked.request.content), key=_time)
     return grouped(((asked.asker_ip, asked.request.content), asked) for asked in with_content)
@@ -175,7 +169,7 @@ def _by_octets(knowledge: Knowledge) -> dict[tuple[int, int], list[Asked]]:
 
 
 def _remembered(connection: ObservedConnection) -> Iterator[Asked]:
-    """Yield the requests of a connection that are known one by one."""
+    """Requests that are known one by one."""
     requests = connection.requests
     if requests is not None:
         first = () if requests.first is None else (requests.first,)
@@ -185,9 +179,9 @@ def _remembered(connection: ObservedConnection) -> Iterator[Asked]:
 
 @once
 def _first_by_content(knowledge: Knowledge) -> dict[tuple[Endpoint, str, int], tuple[list[Asked], list[Asked]]]:
-    """Return the first requests of connections by endpoint, client address and content, oldest first.
+    """First requests of connections by endpoint, client address and content, oldest first.
 
-    The second list contains only the answered ones.
+    The second list has only the answered ones.
     """
     found: dict[tuple[Endpoint, str, int], tuple[list[Asked], list[Asked]]] = {}
     for asked in sorted(filter(None, map(first_request, knowledge.connections)), key=_time):
@@ -209,7 +203,7 @@ class _Later(NamedTuple):
 
 @once
 def _replied_to(knowledge: Knowledge) -> dict[tuple[Endpoint, str, str | None], list[_Later]]:
-    """Return the connections with a reply, by endpoint, client address and socket type, in order of start."""
+    """Connections with a reply, by endpoint, client address and socket type, in order of start."""
     found: dict[tuple[Endpoint, str, str | None], list[_Later]] = {}
     for connection in sorted(knowledge.connections, key=began, reverse=True):
         first = first_request(connection)
@@ -239,7 +233,7 @@ def _ended_idle(knowledge: Knowledge) -> dict[tuple[Endpoint, str, str | None], 
 
 
 def _others(sorted_: Sequence[Asked], since: int, connection: ObservedConnection) -> Iterator[Asked]:
-    """Return the requests on other connections, from `since` on."""
+    """Requests on other connections, from `since` on."""
     later = range(bisect_left(sorted_, since, key=_time), len(sorted_))
     return (sorted_[place] for place in later if sorted_[place].connection is not connection)
 

@@ -1,4 +1,4 @@
-"""Everything known about a run, for rules and derived records across connections."""
+"""All facts of a run, for rules and for derived records across connections."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Answer = TypeVar("Answer")
 
 
 MIN_STEADY, STEADY_NS = 3, SECOND // 3
-"""Attempts that are at most this far apart (ns) on average follow at equal intervals, without a back-off."""
+"""Attempts at most this far apart (ns) on average follow at equal intervals, without a back-off."""
 GIVEN_UP_NS, LONG_GIVEN_UP_NS = 3 * SECOND, 30 * SECOND
-"""A client has ended if it makes no attempt for this long (ns); the second one counts for rare attempts."""
+"""A client has ended after this long (ns) without an attempt; the second is for rare attempts."""
 
 
 class RunFinding(NamedTuple):
@@ -33,29 +33,28 @@ class RunFinding(NamedTuple):
     client: str | None
     endpoint: Endpoint | None
     times: int
-    """The number of occurrences."""
+    """Number of occurrences."""
     last_packet: int
-    """The packet of the last one."""
+    """Packet of the last one."""
 
     @property
     def until_ns(self) -> int:
-        """The time of the last one of several attempts to connect (ns)."""
+        """Last of several attempts to connect (ns)."""
         return self.moment.ns + lasted_ns(self.text)
 
     def is_given_up(self, now: int) -> bool:
-        """Whether attempts to connect ceased long before `now`: a client that had been trying all the time ended."""
+        """Whether attempts ceased long before `now`: a client that had been trying all the time ended."""
         lasted = lasted_ns(self.text)
         is_steady = self.times >= MIN_STEADY and lasted <= self.times * STEADY_NS
         return now - self.until_ns >= (GIVEN_UP_NS if is_steady else max(LONG_GIVEN_UP_NS, 2 * lasted))
 
     @property
     def ends(self) -> Ends | None:
-        """Client and endpoint, or None if it is not about an attempt to connect."""
+        """Client and endpoint of an attempt to connect."""
         return None if self.client is None or self.endpoint is None else Ends(self.client, self.endpoint)
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> RunFinding:
-        """Return the finding of a record."""
         texts = values["id"], values["severity"], values["text"], values["hint"]
         endpoint = None if values["dst_ip"] is None else (values["dst_ip"], values["dst_port"])
         return cls(
@@ -94,7 +93,7 @@ class Knowledge:
         self._answers: dict[Callable[[Knowledge], Any], Any] = {}
 
     def answer(self, find: Callable[[Knowledge], Answer]) -> Answer:
-        """Return the result of a function, which is called only once."""
+        """Return the result of a function, called only once."""
         if find not in self._answers:
             self._answers[find] = find(self)
         answer: Answer = self._answers[find]
@@ -102,27 +101,27 @@ class Knowledge:
 
     @cached_property
     def by_endpoint(self) -> dict[Endpoint, list[ObservedConnection]]:
-        """The connections to each endpoint, in order of start."""
+        """In order of start."""
         return grouped((each.endpoint, each) for each in self.connections)
 
     @cached_property
     def by_ends(self) -> dict[Ends, list[ObservedConnection]]:
-        """The connections of each client address to each endpoint, in order of start."""
+        """By client address and endpoint, in order of start."""
         return grouped((each.ends, each) for each in self.connections)
 
     @cached_property
     def findings_by_ends(self) -> dict[Ends, list[RunFinding]]:
-        """The findings without a connection about each client and endpoint."""
+        """Findings without a connection, by client and endpoint."""
         return grouped((each.ends, each) for each in self.findings if each.ends is not None)
 
     @cached_property
     def by_client(self) -> dict[tuple[Ends, str | None], list[ObservedConnection]]:
-        """The connections of each client (address, and identity or None) to each endpoint, in order of start."""
+        """By client (address, and identity or None) and endpoint, in order of start."""
         return grouped(((each.ends, each.client.identity), each) for each in self.connections)
 
 
 def once(find: Callable[[Knowledge], Answer]) -> Callable[[Knowledge], Answer]:
-    """Cache the result of a function for each Knowledge, since many rules use it."""
+    """Cache a result for each Knowledge, because many rules use it."""
 
     @wraps(find)
     def ask(knowledge: Knowledge) -> Answer:

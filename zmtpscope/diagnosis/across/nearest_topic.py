@@ -11,16 +11,16 @@ from typing import NamedTuple
 from zmtpscope.words import counted
 
 MAX_EXAMINED = 512
-"""Maximum number of topics to compare."""
+"""Topics to compare."""
 
 LONGEST_COMPARED = 64
-"""Maximum number of octets to compare letter by letter, which takes more than quadratic time."""
+"""Octets compared letter by letter, which takes more than quadratic time."""
 
 MAX_COMPARED = 16
-"""Maximum number of names with similar letters to compare letter by letter."""
+"""Names with similar letters to compare letter by letter."""
 
 LIKE = 0.8
-"""Minimum similarity of two topics that are spelt alike."""
+"""Similarity of two topics that are spelt alike."""
 
 NAMES = {
     b"\0": "a zero octet",
@@ -38,36 +38,35 @@ NAMES = {
     b"\xef\xbb\xbf": "a byte order mark",
     b"\xc2\xa0": "a no-break space",
 }
-"""Octets that are often added by mistake at an end of a name."""
+"""Often added by mistake at an end of a name."""
 
 NO_WORDS = bytes(octet for octet in range(0x80) if not chr(octet).isalnum())
-"""Octets that may be superfluous after a name."""
+"""May be superfluous after a name."""
 
 IN_FRONT = re.compile(rb"(?:b(?=[\"'])|\xef\xbb\xbf|\xc2\xa0|[%s])*" % re.escape(NO_WORDS))
-"""Octets that may be superfluous before a name; the b is from `str(b"name")` in Python."""
+"""May be superfluous before a name; the b is from `str(b"name")` in Python."""
 
 SINGLE = re.compile(rb"\xef\xbb\xbf|\xc2\xa0|.", re.DOTALL)
 
 SEPARATORS = b".:/-_|\\"
-"""Usual separators between parts of a name, which are meant at the end of a subscription."""
+"""Separators between parts of a name, intended at the end of a subscription."""
 
 MAX_IN_FRONT = 8
-"""Maximum number of superfluous octets before a name to check."""
+"""Superfluous octets before a name."""
 
 MAX_NAMED = 2
-"""Maximum number of octets to name one by one."""
+"""Octets named one by one."""
 
 WILDCARDS = b"*#>"
-"""Wildcards elsewhere, but ordinary octets in ZeroMQ."""
+"""Wildcards elsewhere, ordinary octets in ZeroMQ."""
 
 QUOTES = b"\"'"
 SHORTEST_WORD = 3
-"""Minimum length of a word to look for inside a topic. Shorter words are found by chance."""
+"""Of a word inside a topic. Shorter words are found by chance."""
 
 
 class Near(NamedTuple):
-    """A topic or subscription, and why the subscription does not match the topic. `is_telling`: the likeness is hardly
-    chance."""
+    """A topic or subscription, and why the two do not match. `is_telling`: the likeness is hardly chance."""
 
     name: bytes
     how: str
@@ -82,7 +81,7 @@ def _case(subscription: bytes, topic: bytes) -> str | None:
 
 
 def _around(subscription: bytes, topic: bytes) -> str | None:
-    """Return in words the smallest difference at the two ends that makes subscription and topic match, or None."""
+    """Describe the smallest difference at the two ends that makes them match."""
     front, behind = _in_front(subscription), len(subscription) - len(subscription.rstrip(NO_WORDS))
     if len(subscription) <= front + behind:
         return None
@@ -109,7 +108,7 @@ def _in_front(name: bytes) -> int:
 
 
 def _same(one: bytes, other: bytes) -> int:
-    """Return the length of the common beginning of two names, ignoring case."""
+    """Return the length of the common beginning, ignoring case."""
     pairs = enumerate(zip(one.lower(), other.lower(), strict=False))
     return next((place for place, (octet, another) in pairs if octet != another), min(len(one), len(other)))
 
@@ -125,7 +124,7 @@ def _in_words(front: bytes, lacks: bytes, behind: bytes) -> str:
 
 
 def _named(octets: bytes) -> str:
-    """Return, for example, `a blank and a line feed` or `4 octets (00 00 00 06)`."""
+    """For example, `a blank and a line feed` or `4 octets (00 00 00 06)`."""
     singles = SINGLE.findall(octets)
     names = [NAMES.get(each) or f"a {chr(each[0])}" for each in singles if each in NAMES or each.isascii()]
     is_printable = all(each in NAMES or each.decode("latin-1").isprintable() for each in singles)
@@ -135,7 +134,7 @@ def _named(octets: bytes) -> str:
 
 
 def _wide(subscription: bytes, topic: bytes) -> str | None:
-    """Return in words that the subscription is in UTF-16, or None. Every second octet of ASCII text is zero there."""
+    """Describe a subscription in UTF-16, in which every second octet of ASCII text is zero."""
     text = subscription.removeprefix(BOM_UTF16_LE).removeprefix(BOM_UTF16_BE)
     for zeros, bare in ((text[1::2], text[::2]), (text[::2], text[1::2])):
         if bare and len(zeros) == len(bare) and not any(zeros) and topic.startswith(bare):
@@ -160,18 +159,17 @@ def _separators(subscription: bytes, topic: bytes) -> str | None:
 
 
 MISTAKES: tuple[Callable[[bytes, bytes], str | None], ...] = (_case, _wide, _around, _separators, _within, _longer)
-"""The usual mistakes, likeliest first."""
+"""Likeliest first."""
 
 
 def ends_in_wildcard(subscription: bytes) -> bool:
-    """Whether a subscription ends in an intended wildcard."""
     return subscription[-1:] in {bytes([each]) for each in WILDCARDS}
 
 
 def nearest_topic(subscription: bytes, topics: Iterable[bytes], *, whole: bool = False) -> Near | None:
     """Return the topic that a subscription was probably meant for, or None.
 
-    `whole`: the subscription is a group, which must equal the topic of a message.
+    `whole`: the subscription is a group, which must equal the topic.
     """
     some = [topic for topic, _ in zip(topics, range(MAX_EXAMINED), strict=False)]
     if whole and subscription:
@@ -198,7 +196,7 @@ def _nearest(pairs: list[tuple[bytes, bytes, bytes]]) -> Near | None:
 
 
 def _alike(pairs: Iterable[tuple[bytes, bytes, bytes]]) -> Near | None:
-    """Return a name with a similar spelling, or None. Names like `sensor1` and `sensor2` are no mistake."""
+    """Return a name with a similar spelling, or None. Names such as `sensor1` and `sensor2` are no mistake."""
     compared = 0
     for subscription, topic, name in pairs:
         one, other = subscription[:LONGEST_COMPARED], topic[: min(len(subscription), LONGEST_COMPARED)]

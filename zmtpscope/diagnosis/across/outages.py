@@ -1,4 +1,4 @@
-"""Octets that were retransmitted without an acknowledgment from the other side."""
+"""Octets that were retransmitted without an acknowledgment."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedO
 from zmtpscope.records import SECOND
 
 MIN_ATTEMPTS = 2
-"""Minimum number of retransmissions or probes to report: one packet may be lost, or captured twice."""
+"""Retransmissions or probes to report: one packet may be lost, or captured twice."""
 LONG_NS = 3 * SECOND
 """A single one suffices if the other side then sends nothing for this long (ns)."""
 
 
 class Outage(NamedTuple):
-    """A time during which data of `sender` was not acknowledged.
+    """Data of `sender` was not acknowledged for a time.
 
-    `since` is the first unacknowledged message, or the first retransmitted packet. `messages` is the number of messages
-    that may not have arrived; `are_more`: there may be more. `octets` of the first one were not acknowledged, or None
-    if unknown.
+    `since` is the first unacknowledged message, or the first retransmitted packet. `messages` may not have arrived;
+    `are_more`: there may be more. `octets` of the first one were not acknowledged, or None if unknown.
     """
 
     connection: ObservedConnection
@@ -36,12 +35,12 @@ class Outage(NamedTuple):
 
     @property
     def hosts(self) -> tuple[str, str]:
-        """The addresses of the sender and of the receiver."""
+        """Of sender and receiver."""
         return self.connection.sides[self.sender].ip, self.connection.sides[1 - self.sender].ip
 
     @property
     def is_over(self) -> bool:
-        """Whether the data was acknowledged in the end."""
+        """The data was acknowledged in the end."""
         return self.outage.is_acknowledged is True
 
     @property
@@ -58,7 +57,7 @@ class Outage(NamedTuple):
 
 
 MIN_MTU = 500
-"""Minimum payload of a packet that every path carries, in octets (RFC 791, 3.1: 576 with headers)."""
+"""Payload in octets that every path carries (RFC 791, 3.1: 576 with headers)."""
 
 
 @once
@@ -94,8 +93,8 @@ def _outage(connection: ObservedConnection, sender: int, side: ObservedSide, out
 
 
 class Lost(NamedTuple):
-    """The first unacknowledged message of a side, the number of messages from it on, whether further ones were
-    forgotten, and how many octets of the first were not acknowledged."""
+    """The first unacknowledged message, the number from it on, whether further ones were forgotten, and the octets
+    of the first that were not acknowledged."""
 
     since: Moment
     messages: int
@@ -104,7 +103,7 @@ class Lost(NamedTuple):
 
 
 def first_lost(side: ObservedSide) -> Lost | None:
-    """Return the unacknowledged messages of a side; None if there are none, or it is unknown."""
+    """None if there are none, or it is unknown."""
     last, outage = side.last_messages, side.last_outage
     if last is None or outage is None:
         return None

@@ -1,8 +1,8 @@
 """Peers over all their connections: times, counts, and the reason for the end of each connection.
 
-A connecting peer is identified by its identity if it announced one, otherwise by its address, and by its socket type
-and remote endpoint. Several similar programs on one host without identity are one peer, since the wire does not
-distinguish them. A listening peer is its endpoint.
+A connecting peer is its identity, or else its address, with its socket type and remote endpoint. Several similar
+programs on one host without identity are one peer, because the wire does not distinguish them. A listening peer is its
+endpoint.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from zmtpscope.findings.capturing import ATTEMPTS
 from zmtpscope.grouping import grouped
 
 MAX_DEPARTURES = 100
-"""Maximum number of departures in a record."""
+"""In a record."""
 
 
 class Departure(NamedTuple):
@@ -54,40 +54,38 @@ class Peer:
 
     @property
     def listens(self) -> bool:
-        """Whether it listens."""
         return self.remote is None
 
     def side_of(self, connection: ObservedConnection) -> int:
-        """Return its side of one of its connections."""
         return connection.listener if self.listens else 1 - connection.listener
 
     def departures(self) -> list[Departure]:
-        """Return the captured ends of its connections, in order of time."""
+        """Captured ends of its connections, in order of time."""
         ends = [(connection, ending_of(connection)) for connection in self.connections]
         found = [Departure(each, end, end.side == self.side_of(each)) for each, end in ends if end is not None]
         return sorted(found, key=attrgetter("ending.moment.ns"))
 
     @property
     def failed(self) -> int:
-        """The number of failed handshakes and failed attempts."""
+        """Failed handshakes and attempts."""
         failed = [each for each in self.connections if each.values is not None and not is_agreed(each)]
         return len(failed) + sum(each.times for each in self.attempts)
 
     @property
     def state(self) -> str:
-        """Its state at the end of the capture."""
+        """At the end of the capture."""
         agreed = [each for each in self.connections if is_agreed(each)]
         if any(ending_of(each) is None and each.is_open for each in agreed):
             return "connected"
         return "gone" if agreed else "never connected"
 
     def record(self, ordinal: int) -> Record:
-        """Return its `peer` record; `ordinal` is the end of the capture."""
+        """`ordinal` is the end of the capture."""
         return _record(self, ordinal)
 
 
 def peers(knowledge: Knowledge) -> list[Peer]:
-    """Return all peers: listeners by endpoint, then clients in order of appearance."""
+    """Listeners by endpoint, then clients in order of appearance."""
     listening = [_listener(endpoint, connections) for endpoint, connections in knowledge.by_endpoint.items()]
     return listening + list(_connecting(knowledge))
 
@@ -117,7 +115,7 @@ def _connecting(knowledge: Knowledge) -> Iterator[Peer]:
 
 
 def _told_apart(known: dict[Known, list[ObservedConnection]]) -> dict[Known, list[ObservedConnection]]:
-    """Return connections by peer. If only one identity or type is known, connections with an unknown one belong to
+    """Group connections by peer. If only one identity or type is known, connections with an unknown one belong to
     it."""
     whole = [each for each in known if each[1] is not None]
     if len(whole) == 1:
@@ -129,7 +127,7 @@ def _told_apart(known: dict[Known, list[ObservedConnection]]) -> dict[Known, lis
 def _of_client(
     ends: Ends, known: dict[Known, list[ObservedConnection]], attempts: tuple[RunFinding, ...]
 ) -> Iterator[Peer]:
-    """Yield the peers of a client address. Failed attempts are counted for the first, because their peer is unknown."""
+    """Yield the peers of a client address. Failed attempts count for the first, because their peer is unknown."""
     ip, endpoint = ends
     if not known:
         yield Peer(ip, None, None, endpoint, (), attempts)

@@ -20,10 +20,10 @@ from zmtpscope.intervals import disjoint
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, SUBSCRIBERS_AND_DISH
 
 FILTERING = ("3.0", "3.1")
-"""Versions in which the publisher filters. Before, it sends everything, and subscriptions are not on the wire."""
+"""The publisher filters. Before, it sends everything, and subscriptions are not on the wire."""
 
 BEHIND_ALL = b"\xff" * LONGEST_TOPIC
-"""Appended to a prefix, this sorts after all topics with the prefix."""
+"""Appended to a prefix, it sorts after all topics with the prefix."""
 
 
 class Subscriber:
@@ -42,7 +42,7 @@ class Subscriber:
         published = connection.sides[1 - side].published
         self.topics: dict[TopicKey, PublishedTopic] = {} if published is None else published.by_key
         self.latest_ns = 0 if published is None else published.latest_ns
-        """Time of the last message that it received."""
+        """Of the last message that it received."""
         self._intervals: dict[tuple[bytes, bool], list[tuple[int, int]]] = {}
         """Time ranges by the longest subscription that a topic begins with, and whether that is the whole topic."""
         self.is_open = connection.is_open
@@ -55,50 +55,49 @@ class Subscriber:
 
     @property
     def end(self) -> tuple[ObservedConnection, int]:
-        """Its connection and side, to name it (`names_of`)."""
+        """For `names_of`."""
         return self.connection, self.side
 
     @property
     def client(self) -> tuple[str, str | None, str | None]:
-        """Address, identity and socket type of the subscriber, by which it is recognised after a reconnect."""
+        """Address, identity and socket type, by which it is recognised after a reconnect."""
         return self.ip, self.identity, self.socket_type
 
     @property
     def is_of_groups(self) -> bool:
-        """Whether it joins groups, which must equal the topic of a message, instead of subscribing to prefixes."""
+        """It joins groups, which must equal the topic, instead of subscribing to prefixes."""
         return self.socket_type == "DISH"
 
     def asked_for(self, topic: bytes) -> str:
-        """Return, for example, `subscribed to "prices"` or `joined the group "prices"`."""
+        """For example, `subscribed to "prices"` or `joined the group "prices"`."""
         return f"{'joined the group' if self.is_of_groups else 'subscribed to'} {topic_name(topic)}"
 
     @property
     def messages(self) -> int:
-        """The number of messages that it received, as far as their topics are known."""
+        """Received, as far as topics are known."""
         return sum(topic.timeline.count for topic in self.topics.values())
 
     def messages_between(self, start: int, end: int) -> int:
-        """Return a lower bound for the number of messages that it received in a time range (ns)."""
+        """A lower bound of messages received in a time range (ns)."""
         return sum(topic.timeline.between(start, end).least for topic in self.topics.values())
 
     @cached_property
     def ending(self) -> Ending | None:
-        """How its connection ended, or None."""
         return ending_of(self.connection)
 
     @property
     def stalls(self) -> list[ObservedStall]:
-        """The times in which the publisher could not send to it."""
+        """When the publisher could not send to it."""
         return self.connection.sides[1 - self.side].stalls
 
     @cached_property
     def stalled_ns(self) -> int:
-        """The end of the last stall (ns)."""
+        """End of the last stall."""
         return max((stall.end_ns for stall in self.stalls), default=0)
 
     @cached_property
     def ended_ns(self) -> int:
-        """The end of its connection, or its last packet (ns). Data after FIN or RST is not delivered."""
+        """End of the connection, or its last packet. Data after FIN or RST is not delivered."""
         return end_of(self.connection, self.connection.last_ns)
 
     @cached_property
@@ -124,8 +123,7 @@ class Subscriber:
         return sorted({len(topic) for topic in self._by_topic})
 
     def _longest(self, topic: bytes | None) -> bytes | None:
-        """Return the longest subscription with which a topic begins. Other subscriptions that match are prefixes of
-        it."""
+        """Return the longest matching subscription. All others that match are prefixes of it."""
         if topic is not None:
             for size in reversed(self._sizes):
                 if size <= len(topic) and topic[:size] in self._by_topic:
@@ -133,7 +131,7 @@ class Subscriber:
         return None
 
     def matching(self, key: TopicKey) -> list[ObservedSubscription]:
-        """Return its subscriptions, active or not, that certainly match a topic."""
+        """Return all subscriptions, active or not, that certainly match a topic."""
         topic, longest = key.topic, self._longest(key.topic)
         found: list[ObservedSubscription] = []
         if topic is not None and longest is not None:
@@ -168,7 +166,7 @@ class Subscriber:
 
     @cached_property
     def _single(self) -> list[bytes]:
-        """The topics of its messages of one frame, sorted."""
+        """Topics of its messages of one frame, sorted."""
         return sorted(key.topic for key in self.topics if key.topic is not None and not key.is_frame)
 
     @cached_property
@@ -201,7 +199,6 @@ def _contains(ascending: Sequence[bytes], topic: bytes) -> bool:
 
 
 def publisher_name(subscriber: Subscriber) -> str:
-    """Return the name of the publisher that it is connected to."""
     return name_of(subscriber.connection, 1 - subscriber.side)
 
 
@@ -223,8 +220,7 @@ def places_of(subscriptions: Iterable[ObservedSubscription], topics: Sequence[by
 
 @dataclass(frozen=True, eq=False)
 class Publisher:
-    """A publisher: one that listens at an endpoint, with all its subscribers, or one that connects to a single
-    subscriber.
+    """A publisher that listens at an endpoint, with all its subscribers, or that connects to a single subscriber.
 
     Further connections of a connecting publisher cannot be identified. A RADIO publishes to groups. `subscribers` are
     ordered by start.
@@ -241,19 +237,18 @@ class Publisher:
         return self.ip if self.endpoint is None else address(self.endpoint)
 
     def topic_keys(self) -> list[TopicKey]:
-        """Return its known topics."""
         return list(dict.fromkeys(key for each in self.subscribers for key in each.topics if key.topic is not None))
 
     @cached_property
     def ascending(self) -> tuple[list[TopicKey], list[bytes]]:
-        """Return its known topics, sorted, as keys and as octets."""
+        """Sorted, as keys and as octets."""
         keys = sorted(self.topic_keys())
         return keys, [key.topic or b"" for key in keys]
 
 
 @once
 def publishers(knowledge: Knowledge) -> tuple[Publisher, ...]:
-    """Return all publishers of a run, in order of appearance."""
+    """In order of appearance."""
     bound: dict[Endpoint, list[Subscriber]] = {}
     found: list[list[Subscriber]] = []
     for connection in knowledge.connections:

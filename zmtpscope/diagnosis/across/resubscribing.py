@@ -1,4 +1,4 @@
-"""Subscriptions that a subscriber had before it reconnected, and has not made again."""
+"""Subscriptions that a subscriber has not repeated after a reconnect."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 
 RECONNECT_NS = 60 * SECOND
-"""A client that reconnects after this time (ns) may be another program."""
+"""A client that reconnects after this time may be another program."""
 
 PATIENCE_NS = SECOND
-"""A program that subscribes has done so within this time (ns) after the handshake."""
+"""A program that subscribes has done so within this time after the handshake."""
 
 
 class NotMadeAgain(NamedTuple):
@@ -30,7 +30,7 @@ class NotMadeAgain(NamedTuple):
 
 
 def not_made_again(knowledge: Knowledge) -> Iterator[NotMadeAgain]:
-    """Yield these subscriptions by publisher and client, in order of time."""
+    """By publisher and client, in order of time."""
     for publisher in publishers(knowledge):
         for own in _apart(publisher):
             for before, after in pairwise(own):
@@ -54,7 +54,7 @@ def had_time_to_subscribe(subscriber: Subscriber, knowledge: Knowledge) -> bool:
 
 
 def _apart(publisher: Publisher) -> list[list[Subscriber]]:
-    """Return the connections of each client, if they do not overlap. Otherwise it is unknown which connection replaced
+    """Return the connections of each client, if they do not overlap. Otherwise it is unknown which one replaced
     which."""
     return [
         own

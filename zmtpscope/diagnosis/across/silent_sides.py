@@ -1,7 +1,7 @@
 """Sides that sent messages steadily and then none, although others continue or they are asked.
 
-Two hosts that exchange messages over a pair of one-way connections (each PUSHes or publishes to the other) answer each
-other on the opposite connection.
+Two hosts with a pair of one-way connections (each PUSHes or publishes to the other) answer each other on the opposite
+connection.
 """
 
 from __future__ import annotations
@@ -28,65 +28,63 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
 Key = TypeVar("Key", bound=Hashable)
 
 MIN_SILENCE = 3 * SECOND
-"""A shorter silence is a pause."""
 
 MIN_LASTED = 2 * SECOND
-"""A side that sent messages for less time than this had no steady rhythm: it was still starting."""
+"""A side that sent messages for less time had no steady rhythm: it was still starting."""
 
 MIN_MESSAGES = 8
 
 MIN_UNANSWERED = 3
-"""Minimum number of unanswered messages before a peer counts as silent, if it used to send about one per message."""
+"""Unanswered messages of a silent peer that used to send about one per message."""
 
 LARGEST_SHARE = 2
 """A peer that answers sends at least one message for this many received."""
 
 MANY_PAUSES = 3
-"""The silence must be this many times as long as the longest pause before."""
+"""Silence in multiples of the longest pause before."""
 
 FASTER = 3
-"""A side that now sends this many times as fast as before has changed its task, and waits for nothing."""
+"""A side that now sends this many times as fast has changed its task, and waits for nothing."""
 
 MIN_TURNS, MIN_PAUSES = 3.5, 4
 """A client has stopped if it sent for this many times its longest pause, then was silent for this many, and similar
 clients continue."""
 
 MANY_TURNS, LONG_SILENCE = 15, 10 * SECOND
-"""Both in longest pauses, and the minimum silence (ns): a warning for a DEALER with an identity, which its ROUTER
-knows."""
+"""In longest pauses, and in ns: a warning for a DEALER with an identity, which its ROUTER knows."""
 
 STEADY_SILENCE = 6 * SECOND
-"""A side that sent messages steadily and unasked may be silent for this long (ns), and a client that asked steadily."""
+"""Usual maximum silence (ns) of a side that sent messages steadily and unasked, and of a client that asked steadily."""
 
 UNASKED = 8
 """A ROUTER or DEALER that sends this many times as many messages as it receives is not asked for them."""
 
 SAME_RHYTHM = 2
-"""Similar clients have longest pauses that differ by at most this factor."""
+"""Longest pauses of similar clients differ by at most this factor."""
 
 SENDERS = PUBLISHERS_AND_RADIO | {"PUSH", "SCATTER"}
-"""Sockets whose messages need no request."""
+"""Their messages need no request."""
 
 ASKERS = ("REQ", "CLIENT")
-"""Sockets that stop when they have nothing more to request."""
+"""They stop when they have nothing more to request."""
 
 ROUTING = ("DEALER", "ROUTER")
 
 LONG_WAIT = 5 * SECOND
-"""Minimum time (ns) that messages at the end of an exchange in turns wait for an answer."""
+"""Messages at the end of an exchange in turns wait this long (ns) for an answer."""
 
 MIN_ANSWERS = 5
-"""Minimum number of turns before."""
+"""Turns before."""
 
 THINKS_LONGER = 2
 """The side that asks takes this many times as long as the side that answers, by the median."""
 
 MAX_COMPARED = 64
-"""Maximum number of silent workers of a host, or of similar peers, to compare one with."""
+"""Silent workers of a host, or similar peers, to compare one with."""
 
 
 class Silence(NamedTuple):
-    """A side that sent nothing from its last message until `until`, although its connection was open.
+    """A side that sent nothing from its last message until `until`, on an open connection.
 
     `text` names the peers that continue meanwhile.
     """
@@ -97,24 +95,24 @@ class Silence(NamedTuple):
     severity: Severity
     text: str
     asker: ObservedSide | None = None
-    """The side whose messages it left unanswered, on whichever connection."""
+    """Its messages were left unanswered, on whichever connection."""
 
     @property
     def rhythm(self) -> ObservedRhythm:
-        """The times of the messages of the silent side."""
+        """Of the silent side."""
         rhythm = self.connection.sides[self.side].rhythm
         assert rhythm is not None
         return rhythm
 
     @property
     def is_of_listener(self) -> bool:
-        """Whether the listening side is silent."""
+        """The listening side is silent."""
         return self.side == self.connection.listener
 
 
 @once
 def silences(knowledge: Knowledge) -> Sequence[Silence]:
-    """Return the silences of a run, by connection."""
+    """By connection."""
     return [
         silence
         for connection in knowledge.connections
@@ -154,7 +152,7 @@ def _may_be_silent(connection: ObservedConnection, number: int, until: int) -> b
 
 
 def _was_cancelled(subscriber: ObservedSide, rhythm: ObservedRhythm) -> bool:
-    """Whether a subscriber cancelled a subscription at about the last message of its publisher or later."""
+    """Whether a subscription was cancelled at about the publisher's last message or later."""
     if subscriber.subscriptions is None:
         return False
     since = rhythm.last.ns - rhythm.longest_ns
@@ -162,9 +160,9 @@ def _was_cancelled(subscriber: ObservedSide, rhythm: ObservedRhythm) -> bool:
 
 
 def _unanswering(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Silence | None:
-    """Return the silence of a side that used to send about one message for each received, and none for the latest.
+    """Find a side that used to send about one message for each received, and none for the latest.
 
-    A note if it received them on another connection, since these may belong to another program.
+    A note if it received them on another connection: these may belong to another program.
     """
     back = opposite(knowledge).get(connection.conn_id, OneWay(connection, 1 - side))
     own, other = connection.sides[side].rhythm, back.connection.sides[back.sender].rhythm
@@ -190,9 +188,9 @@ def _unanswering(connection: ObservedConnection, side: int, until: int, knowledg
 
 
 def _since(own: ObservedRhythm, other: ObservedRhythm) -> tuple[int, int]:
-    """Return how many messages of `other` came after the last message of `own`, and how many before it.
+    """Return how many messages of `other` followed the last message of `own`, and how many preceded it.
 
-    Only the last messages are remembered: if all of these came after, the numbers are estimates.
+    Only the last messages are remembered: if all of these followed, the numbers are estimates.
     """
     missed = other.since(own.last.ns)
     if missed == MAX_RECENT:
@@ -202,7 +200,7 @@ def _since(own: ObservedRhythm, other: ObservedRhythm) -> tuple[int, int]:
 
 
 def _last_unanswered(connection: ObservedConnection, side: int, until: int) -> Silence | None:
-    """Return the silence of a listening ROUTER or DEALER that answered each message at once, but not the last ones.
+    """Find a listening ROUTER or DEALER that answered each message at once, but not the last ones.
 
     A note only: a worker that has returned its result waits for a broker in the same way.
     """
@@ -227,9 +225,9 @@ def _last_unanswered(connection: ObservedConnection, side: int, until: int) -> S
 
 
 def _beside_others(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Silence | None:
-    """Return the silence of a client if others at its endpoint with the same rhythm continue.
+    """Find a client that stopped while others at its endpoint with the same rhythm continue.
 
-    Or of a publisher, if others that the same host subscribed to continue.
+    Or a publisher, if others that the same host subscribed to continue.
     """
     own, socket_type = connection.sides[side].rhythm, connection.sides[side].socket_type
     if own is None:
@@ -256,7 +254,7 @@ def _beside_others(connection: ObservedConnection, side: int, until: int, knowle
 
 
 def _going_on(own: ObservedRhythm, others: Sequence[ObservedRhythm]) -> int:
-    """Return how many of the others with the same rhythm continue, of the latest `MAX_COMPARED`.
+    """Return how many others with the same rhythm continue, of the latest `MAX_COMPARED`.
 
     `others` are in the order of their last messages.
     """
@@ -269,7 +267,7 @@ def _going_on(own: ObservedRhythm, others: Sequence[ObservedRhythm]) -> int:
 
 
 def _others(count: int, name: str) -> str:
-    """Return, for example, `3 other clients`, or `64 or more other clients`."""
+    """For example, `3 other clients`, or `64 or more other clients`."""
     return counted(count, f"other {name}") if count < MAX_COMPARED else f"{count} or more other {name}s"
 
 
@@ -278,7 +276,7 @@ def _last_ns(rhythm: ObservedRhythm) -> int:
 
 
 def _steady(connection: ObservedConnection, side: int, knowledge: Knowledge) -> Silence | None:
-    """Return the silence of a side that sent messages steadily and unasked, and has stopped on all its connections."""
+    """Find a side that sent messages steadily and unasked, and has stopped on all its connections."""
     own, until = connection.sides[side].rhythm, knowledge.last_ns
     if own is None or not _is_unasked(connection, side, knowledge):
         return None
@@ -304,7 +302,7 @@ def _may_wait(host: str, last_ns: int, near: int, knowledge: Knowledge) -> bool:
 
 @once
 def _hanging_since(knowledge: Knowledge) -> dict[str, list[int]]:
-    """Return when the requests without a reply were sent, by the hosts of both sides, in order."""
+    """Return the times of unanswered requests, by the hosts of both sides, in order."""
     found = ((side.ip, each.oldest.ns) for each in hanging(knowledge) for side in each.connection.sides)
     return {host: sorted(times) for host, times in grouped(found).items()}
 
@@ -323,7 +321,7 @@ def _is_unasked(connection: ObservedConnection, number: int, knowledge: Knowledg
 
 @once
 def _first_sent(knowledge: Knowledge) -> dict[tuple[str, str], int]:
-    """Return the time of the first message from one host to another, on any connection."""
+    """Time of the first message from one host to another, on any connection."""
     sent = ((side, each.sides[1 - number]) for each in knowledge.connections for number, side in enumerate(each.sides))
     times = grouped(((side.ip, other.ip), side.rhythm.first_ns) for side, other in sent if side.rhythm is not None)
     return {hosts: min(same) for hosts, same in times.items()}
@@ -331,7 +329,7 @@ def _first_sent(knowledge: Knowledge) -> dict[tuple[str, str], int]:
 
 @once
 def _last_of_servers(knowledge: Knowledge) -> dict[Endpoint, int]:
-    """Return the time of the last data that the listener of each endpoint sent (ns)."""
+    """Time of the listener's last data at each endpoint (ns)."""
     return {
         endpoint: max(each.server.last_ns or 0 for each in connections)
         for endpoint, connections in knowledge.by_endpoint.items()
@@ -340,7 +338,7 @@ def _last_of_servers(knowledge: Knowledge) -> dict[Endpoint, int]:
 
 @once
 def _rhythms(knowledge: Knowledge) -> dict[tuple[Endpoint, str | None], list[ObservedRhythm]]:
-    """Return the rhythms of the clients of each endpoint, by endpoint and socket type."""
+    """By endpoint and socket type."""
     return _by_last(
         ((each.endpoint, each.client.socket_type), each.client.rhythm)
         for each in knowledge.connections
@@ -349,7 +347,7 @@ def _rhythms(knowledge: Knowledge) -> dict[tuple[Endpoint, str | None], list[Obs
 
 
 Fed = tuple[str, str | None, str | None]
-"""The address of a client, its socket type, and the type of the servers that send to it."""
+"""Address of a client, its socket type, and the type of the servers that send to it."""
 
 
 def _fed(connection: ObservedConnection) -> Fed:
@@ -359,7 +357,7 @@ def _fed(connection: ObservedConnection) -> Fed:
 
 @once
 def _rhythms_of_senders(knowledge: Knowledge) -> dict[Fed, list[ObservedRhythm]]:
-    """Return the rhythms of all servers that send to a client, by its address and the socket types."""
+    """Rhythms of all servers that send to a client."""
     return _by_last(
         (_fed(each), each.server.rhythm)
         for each in knowledge.connections
@@ -368,7 +366,7 @@ def _rhythms_of_senders(knowledge: Knowledge) -> dict[Fed, list[ObservedRhythm]]
 
 
 def _by_last(pairs: Iterable[tuple[Key, ObservedRhythm]]) -> dict[Key, list[ObservedRhythm]]:
-    """Return the rhythms by key, in the order of their last messages."""
+    """In the order of their last messages."""
     return grouped(sorted(pairs, key=lambda pair: pair[1].last.ns))
 
 
@@ -383,13 +381,13 @@ class OneWay(NamedTuple):
 
     @property
     def hosts(self) -> tuple[str, str]:
-        """The addresses of the sender and of the receiver."""
+        """Of sender and receiver."""
         return self.connection.sides[self.sender].ip, self.connection.sides[1 - self.sender].ip
 
 
 @once
 def opposite(knowledge: Knowledge) -> dict[str, OneWay]:
-    """Return the opposite of each one-way connection, by conn_id, if there is one in each direction of two hosts."""
+    """Return the opposite of each one-way connection, by conn_id, if two hosts have one in each direction."""
     found = grouped((each.hosts, each) for each in map(_one_way, knowledge.connections) if each is not None)
     pairs = {}
     for (sending, receiving), there in found.items():
@@ -402,6 +400,6 @@ def opposite(knowledge: Knowledge) -> dict[str, OneWay]:
 
 
 def _one_way(connection: ObservedConnection) -> OneWay | None:
-    """Return a connection with its only sender; None if it has none, or none that sent a message."""
+    """None unless exactly one side sends messages."""
     sender = next((number for number in (0, 1) if connection.sides[number].socket_type in ONE_WAY), None)
     return None if sender is None or connection.sides[sender].rhythm is None else OneWay(connection, sender)

@@ -1,7 +1,7 @@
 """Why messages of a topic did or did not reach a peer, one by one, as far as a capture shows.
 
 Published messages are known from a sibling: the other subscriber of the publisher with most messages. Without one, only
-messages to the peer itself are known, since a publisher of ZMTP 3.0 sends only matching messages.
+messages to the peer itself are known, because a publisher of ZMTP 3.0 sends only matching messages.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
 
 MAX_MESSAGES = 4 << 20
-"""Maximum number of messages to remember, 32 octets each; later ones are only counted."""
+"""32 octets each; later ones are only counted."""
 
 LONGEST_COMPARED = 4096
-"""Number of octets of a message that are compared."""
+"""Octets of a message that are compared."""
 
 LONGEST_BEGINNING = 256
-"""Maximum number of octets to keep of the beginning of a message."""
+"""Octets of the beginning of a message."""
 MAX_BEGINNINGS = 1 << 15
-"""Maximum number of different beginnings to keep, for subscriptions that are longer than the topic."""
+"""Different beginnings, for subscriptions that are longer than the topic."""
 
 
 def _numbers() -> array[int]:
@@ -67,21 +67,20 @@ class TopicMessages:
 
 
 class TopicSearch:
-    """Searches the batches of a run for messages of a topic. Messages with missing octets are skipped."""
+    """Searches batches for messages of a topic. Messages with missing octets are skipped."""
 
     def __init__(self, topic: bytes) -> None:
         self.topic = topic
         self.found: dict[str, TopicMessages] = {}
-        """Messages by conn_id."""
+        """By conn_id."""
         self.beginnings: dict[int, bytes] = {}
-        """Beginnings of messages by checksum, as far as they were kept."""
+        """By checksum, as far as kept."""
         self.left_out = 0
-        """Number of messages for which there was no room."""
+        """Messages for which there was no room."""
         self._files: Sequence[str | None] = ()
         self._count = 0
 
     def feed(self, batch: Batch) -> None:
-        """Search the messages of a batch."""
         self._files = batch.files
         for run in batch.by_sender():
             if run.socket_type in PUBLISHERS_AND_RADIO:
@@ -90,7 +89,6 @@ class TopicSearch:
                     self._remember(run, rows)
 
     def moment(self, time: int, packet: int) -> Moment:
-        """Return the moment of a message."""
         return Moment.of_packet(time, packet, self._files)
 
     def _matching(self, run: MessageTable) -> Int64:
@@ -135,17 +133,17 @@ class TopicSearch:
 
 
 AT_ONCE_NS = SECOND // 20
-"""A message sent within this time (ns) after an outage may have waited for its end."""
+"""A message sent this soon (ns) after an outage may have waited for its end."""
 
 GAP = "SEQUENCE-01"
 
 Client = list[Subscriber]
-"""The connections of one peer to a publisher, in order and without overlap."""
+"""Connections of one peer to a publisher, in order and without overlap."""
 
 
 class Reason(NamedTuple):
-    """The reason why a message arrived or did not. `moment` is the deciding event; its time is printed at the end of
-    the sentence."""
+    """Why a message arrived or did not. `moment` is the deciding event; its time is printed at the end of the
+    sentence."""
 
     came: bool
     text: str
@@ -156,14 +154,14 @@ CAME = Reason(True, "came")
 
 
 class Fate(NamedTuple):
-    """The fate of one message for the peer: when it was first sent, and whether and why it arrived."""
+    """When a message was first sent, and whether and why it arrived."""
 
     moment: Moment
     reason: Reason
 
 
 class Stretch(NamedTuple):
-    """Consecutive messages `first`..`last`, counted from 1, with the same outcome."""
+    """Consecutive messages with the same outcome, counted from 1."""
 
     first: int
     last: int
@@ -187,12 +185,12 @@ class Answer(NamedTuple):
 
 
 def peer_names(knowledge: Knowledge) -> list[str]:
-    """Return the possible names of subscribers: identities and addresses."""
+    """Identities and addresses of subscribers."""
     return list(dict.fromkeys(each.name for publisher in publishers(knowledge) for each in publisher.subscribers))
 
 
 def answers(search: TopicSearch, knowledge: Knowledge, peer: str) -> Iterator[Answer]:
-    """Yield an answer for each publisher of a peer, and for each of several simultaneous connections to it.
+    """Yield an answer for each publisher of a peer, and for each of several simultaneous connections.
 
     `peer` is an identity, an address, or address and port.
     """
@@ -206,8 +204,8 @@ def answers(search: TopicSearch, knowledge: Knowledge, peer: str) -> Iterator[An
 
 
 def _peer_name(client: Client) -> str:
-    """Return the socket type and the identity, otherwise the address, of a peer. A single connection is named with its
-    port, because others may share the address."""
+    """Name a peer by socket type and identity, otherwise address. A single connection has its port, because others
+    may share the address."""
     first = client[0]
     side = first.connection.sides[first.side]
     where = side.ip if len(client) > 1 else address((side.ip, side.port))
@@ -220,7 +218,7 @@ def _is_called(subscriber: Subscriber, name: str) -> bool:
 
 
 def _clients(subscribers: Iterable[Subscriber]) -> list[Client]:
-    """Return the connections of each peer, by address and identity. Overlapping ones are peers of their own."""
+    """Group connections by address and identity. Overlapping ones are peers of their own."""
     clients: list[Client] = []
     for own in grouped(((each.ip, each.identity), each) for each in subscribers).values():
         is_apart = all(one.connection.last_ns <= other.connection.start.ns for one, other in pairwise(own))
@@ -294,9 +292,9 @@ def _count(search: TopicSearch, client: Client) -> int:
 
 
 def _fates(search: TopicSearch, own: Client, got: list[_Copy], published: list[_Copy]) -> Iterator[Fate]:
-    """Yield the fate of each message for the peer, from the copies that it got and the published ones.
+    """Yield the fate of each message, from the copies that the peer got and the published ones.
 
-    A copy that the peer got belongs to the next equal message that was published during its subscription.
+    A copy that the peer got belongs to the next equal message published during its subscription.
     """
     waiting: dict[int, deque[_Copy]] = {}
     for copy in got:
@@ -343,7 +341,7 @@ class _Times:
         self._until = list(accumulate((_until(each) for each in own), max))
 
     def at(self, time: int) -> Subscriber | None:
-        """Return the connection that the peer had at a time (ns), the first of several, or None."""
+        """Return the peer's connection at a time (ns), the first of several, or None."""
         place = bisect_left(self._until, time)
         return self._own[place] if place < len(self._own) and self._starts[place] <= time else None
 
@@ -357,7 +355,7 @@ class _Times:
 
 
 def _why_not_sent(subscriber: Subscriber, time: int, topic: bytes, beginning: bytes | None) -> Reason | None:
-    """Return why the publisher did not have to send a message at that time; None if it had to.
+    """Return why the publisher did not have to send a message; None if it had to.
 
     The message begins with `topic`, and with `beginning` if that is known.
     """
@@ -393,7 +391,7 @@ def _until(subscriber: Subscriber) -> float:
 
 
 def _why_dropped(subscriber: Subscriber) -> Reason:
-    """Return why a message that the publisher had to send did not arrive, although later ones did."""
+    """Return why a message that had to be sent did not arrive, although later ones did."""
     return _cannot_tell(subscriber) or Reason(
         False, "dropped by the publisher (its queue for this peer was full): later ones arrived"
     )

@@ -1,4 +1,4 @@
-"""Texts of rules: names of peers, durations, counts. Text of peers stays escaped as in records (`to_text`)."""
+"""Texts of rules: names of peers, durations, counts. Text of peers stays escaped (`to_text`)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from zmtpscope.records import MILLISECOND, SECOND, from_text, to_text
 from zmtpscope.words import counted, host_port
 
 MIN_CADENCE = 3
-"""Minimum number of times for a rhythm."""
+"""Of times with a rhythm."""
 LARGEST_DEVIATION = 0.25
-"""Maximum deviation of an interval from the median, as a fraction of it."""
+"""Of an interval from the median, as a fraction of it."""
 
 
 def address(endpoint: Endpoint) -> str:
-    """Return, for example, `10.0.0.1:5555` or `[::1]:5555`."""
+    """For example, `10.0.0.1:5555` or `[::1]:5555`."""
     return host_port(*endpoint)
 
 
 def client_name(connection: ObservedConnection, *, with_port: bool = False) -> str:
-    """Return the name of the client, for example `DEALER "worker-1" 10.0.0.2`."""
+    """For example, `DEALER "worker-1" 10.0.0.2`."""
     side = connection.client
     node = zre_node(side.identity)
     identity = f"ZRE {node}" if node else f'"{shown(side.identity)}"' if side.identity else None
@@ -32,22 +32,20 @@ def client_name(connection: ObservedConnection, *, with_port: bool = False) -> s
 
 
 def server_name(connection: ObservedConnection) -> str:
-    """Return the name of the listener, for example `PUB 10.0.0.1:5556`."""
+    """For example, `PUB 10.0.0.1:5556`."""
     side = connection.server
     return " ".join(word for word in (side.socket_type, address(connection.endpoint)) if word)
 
 
 def name_of(connection: ObservedConnection, side: int) -> str:
-    """Return the name of the peer on a side."""
     return server_name(connection) if side == connection.listener else client_name(connection)
 
 
 End = tuple[ObservedConnection, int]
-"""A connection, and the side of it that is named."""
 
 
 def names_of(*ends: End) -> list[str]:
-    """Return the names of different peers of one sentence: clients that share a name are named with their ports."""
+    """Name different peers of one sentence: clients that share a name get their ports."""
     names = [name_of(connection, side) for connection, side in ends]
     return [
         client_name(connection, with_port=True) if side != connection.listener and names.count(name) > 1 else name
@@ -56,14 +54,14 @@ def names_of(*ends: End) -> list[str]:
 
 
 def duration(ns: float) -> str:
-    """Return, for example, `37 ms`, `2.3 s` or `1.5 min`."""
+    """For example, `37 ms`, `2.3 s` or `1.5 min`."""
     if ns >= 120 * SECOND:
         return f"{ns / SECOND / 60:.3g} min"
     return f"{ns / SECOND:.3g} s" if ns >= SECOND else f"{ns / MILLISECOND:.3g} ms"
 
 
 def steady(values: Sequence[int], largest_deviation: float = LARGEST_DEVIATION) -> int | None:
-    """Return the median if no value deviates from it by a larger fraction, otherwise None."""
+    """Return the median if no value deviates from it by a larger fraction."""
     if not values:
         return None
     usual = median(values)
@@ -71,14 +69,14 @@ def steady(values: Sequence[int], largest_deviation: float = LARGEST_DEVIATION) 
 
 
 def cadence(times: Sequence[int]) -> int | None:
-    """Return the usual time (ns) between events if they are regular, otherwise None; `times` ascend."""
+    """Return the usual time (ns) between regular events; `times` ascend."""
     if len(times) < MIN_CADENCE:
         return None
     return steady([later - sooner for sooner, later in pairwise(times)])
 
 
 def how_often(times: Sequence[int], count: int | None = None, last_ns: int = 0) -> str:
-    """Return, e.g., `once` or `3 times in 90 s, every 30.1 s`.
+    """For example, `once` or `3 times in 90 s, every 30.1 s`.
 
     If there were more events than `times`, `count` is their number and `last_ns` the time of the last one.
     """
@@ -93,39 +91,39 @@ def how_often(times: Sequence[int], count: int | None = None, last_ns: int = 0) 
 
 
 def repeated(times: Sequence[int], count: int | None = None, last_ns: int = 0) -> str:
-    """Return `how_often` as the end of a sentence, or "" for a single event."""
+    """`how_often` as the end of a sentence, or "" for a single event."""
     return f", {how_often(times, count, last_ns)}" if (len(times) if count is None else count) > 1 else ""
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """Return, for example, `SUB 10.0.0.2, SUB 10.0.0.3 and 7 more`."""
+    """For example, `SUB 10.0.0.2, SUB 10.0.0.3 and 7 more`."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 LONGEST_NAME = 40
-"""Maximum number of characters of a topic or identity in a sentence."""
+"""Characters of a topic or identity in a sentence."""
 
 ZRE_IDENTITY, ZRE_SHOWN = 17, 6
 """A ZRE node is named by 01 and a UUID (36/ZRE), of which texts show this many digits."""
 
 MAX_ESCAPED = 4
-"""Maximum number of escaped octets of a binary topic or identity in a sentence; more are not readable."""
+"""Escaped octets of a topic or identity in a sentence; more are not readable."""
 
 CHARACTERS = re.compile(r"\\x[0-9a-f]{2}|\\\\|.", re.DOTALL)
-"""A character of `to_text`, or the escape of an octet."""
+"""Of `to_text`: a character, or the escape of an octet."""
 
 MAX_TOPICS_NAMED = 10
 
 
 def zre_node(identity: str | None) -> str | None:
-    """Return the first digits of the UUID of a ZRE node; None for any other identity."""
+    """Return the first digits of a ZRE node's UUID, otherwise None."""
     octets = from_text(identity) if identity and identity.startswith("\x01") else b""
     return octets[1:].hex()[:ZRE_SHOWN].upper() if len(octets) == ZRE_IDENTITY else None
 
 
 def shown(text: str) -> str:
-    """Return a topic or identity for a sentence; `…` replaces the rest of a long or binary one."""
+    """Shorten a topic or identity for a sentence; `…` replaces the rest of a long or binary one."""
     found, escaped = "", 0
     for match in CHARACTERS.finditer(text):
         escaped += len(match[0]) == 4 or not match[0].isprintable()
@@ -136,14 +134,14 @@ def shown(text: str) -> str:
 
 
 def topic_name(topic: bytes | None) -> str:
-    """Return, for example, `"prices"` or `"" (everything)`."""
+    """For example, `"prices"` or `"" (everything)`."""
     if not topic:
         return '"" (everything)' if topic is not None else "an unknown topic"
     return f'"{shown(to_text(topic))}"'
 
 
 def of_topics(topics: Sequence[bytes]) -> str:
-    """Return, for example, `"prices", "news" and 3 topics more`."""
+    """For example, `"prices", "news" and 3 topics more`."""
     names = [topic_name(topic) for topic in topics[:MAX_TOPICS_NAMED]]
     more = len(topics) - len(names)
     if more:

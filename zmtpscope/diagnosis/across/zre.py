@@ -16,7 +16,7 @@ from zmtpscope.records import SECOND
 FAREWELL, CEASED = "ZRE-BEACON-04", "ZRE-BEACON-06"
 
 AROUND_NS = 5 * SECOND
-"""A node closes its connections within this time (ns) before or after its farewell."""
+"""A node closes its connections within this time before or after its farewell."""
 
 PORT = re.compile(r" port (\d+)$")
 NODE = re.compile(r": node (.*?)(?:, \S+ port \d+)?$")
@@ -48,7 +48,6 @@ def said_farewell(departure: Disconnect, knowledge: Knowledge) -> bool:
 
 
 def gone_nodes(knowledge: Knowledge) -> Iterator[Node]:
-    """Yield the nodes whose beacons ceased without a farewell."""
     for finding in knowledge.findings:
         name, port = NODE.search(finding.text), PORT.search(finding.text)
         if finding.id == CEASED and finding.client is not None and name and port:

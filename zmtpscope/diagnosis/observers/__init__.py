@@ -1,1 +1,1 @@
-"""Observers of one connection: requests, subscriptions, publishing, heartbeats."""
+"""Observers of one connection."""

@@ -1,4 +1,4 @@
-"""Calls and their replies: zerorpc and JSON-RPC 2.0 match replies by id, 7/MDP and 18/MDP by order."""
+"""Calls and their replies: zerorpc and JSON-RPC 2.0 match by id, 7/MDP and 18/MDP by order."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from zmtpscope.records import to_text
 CALLING = frozenset({"DEALER", "ROUTER", "REQ", "REP"})
 MESSAGEPACK, JSON = "messagepack", "json"
 ERROR = "ERR"
-"""The name of the event by which zerorpc reports an exception."""
+"""The event by which zerorpc reports an exception."""
 OF_ITS_OWN = "_zpc_"
-"""Prefix of the names of events that zerorpc itself sends, such as heartbeats."""
+"""Starts names of events that zerorpc itself sends, such as heartbeats."""
 MARK = b'"jsonrpc"'
 LONGEST_ID, LONGEST_NAME, LONGEST_ERROR = 80, 40, 80
 OCTETS = 500
-"""Octets of memory for an open call."""
+"""Memory of an open call."""
 MDP_CLIENT, MDP_WORKER = {b"MDPC01": False, b"MDPC02": True}, {b"MDPW01": False, b"MDPW02": True}
-"""Headers of clients and of workers, by version: True for 18/MDP, which has partial replies."""
+"""By version: True for 18/MDP, which has partial replies."""
 REQUEST, PARTIAL, FINAL = b"\2", b"\3", b"\4"
 WORK = "work"
-"""The name shown for work that a broker sends to a worker, because its messages do not contain the service."""
+"""Shown for work that a broker sends to a worker: its messages do not contain the service."""
 
 
 class Call(NamedTuple):
@@ -44,8 +44,6 @@ class Call(NamedTuple):
 
 
 class CallObserver(Observer):
-    """Observes the calls on one connection."""
-
     def rows(self, rows: Rows) -> None:
         if not CALLING.issuperset(self.observed.socket_types()):
             return
@@ -79,7 +77,7 @@ class CallObserver(Observer):
 
 
 def _calls(run: MessageTable) -> Iterator[tuple[int, Call]]:
-    """Yield the calls and replies in a run, with their rows."""
+    """Yield calls and replies, with their rows."""
     rows = range(len(run.first))
     if b"MDPC0" in run.data or b"MDPW0" in run.data:
         for row in rows:
@@ -98,9 +96,9 @@ def _calls(run: MessageTable) -> Iterator[tuple[int, Call]]:
 
 
 def _of_zerorpc(fields: Any) -> Call | None:
-    """Return the call or reply of a zerorpc event: a header with ids, a name, arguments.
+    """A zerorpc event: a header with ids, a name, arguments.
 
-    Any event of a call counts as a reply, since it shows that the server works on it.
+    Any event of a call counts as a reply: it shows that the server works on it.
     """
     if not (isinstance(fields, list) and len(fields) == 3 and isinstance(fields[0], dict)):
         return None
@@ -116,7 +114,7 @@ def _of_zerorpc(fields: Any) -> Call | None:
 
 
 def _of_json_rpc(fields: Any) -> Call | None:
-    """Return the call or reply of a JSON-RPC object; None for a notification, which has no id."""
+    """A JSON-RPC object; None for a notification, which has no id."""
     if not isinstance(fields, dict) or fields.get("jsonrpc") != "2.0":
         return None
     id_, method = fields.get("id"), fields.get("method")
@@ -130,7 +128,7 @@ def _of_json_rpc(fields: Any) -> Call | None:
 
 
 def _of_mdp(run: MessageTable, row: int) -> Call | None:
-    """Return a request or final reply of a broker's client or worker. A partial reply precedes the final one."""
+    """A request or final reply of a broker's client or worker. A partial reply precedes the final one."""
     frames = [run.head(frame) or b"" for frame in range(int(run.first[row]), int(run.last[row]) + 1)]
     header, *rest = frames[1:] if not frames[0] and len(frames) > 1 else frames
     is_from_broker = run.socket_type == "ROUTER"
@@ -159,7 +157,7 @@ def shown_name(text: str) -> str:
 
 
 def shown_error(texts: Iterable[Any]) -> str:
-    """Return the parts of an error, such as its type and message, escaped for a sentence."""
+    """Join the parts of an error, such as type and message, escaped for a sentence."""
     text = ": ".join(_text(each) for each in texts if isinstance(each, bytes | str) and each)
     return to_text(text[:LONGEST_ERROR].encode("utf-8", "backslashreplace"))
 

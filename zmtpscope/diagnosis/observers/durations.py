@@ -1,4 +1,4 @@
-"""Distributions of durations, which can be added up, and their trends, both in bounded memory."""
+"""Distributions of durations, which can be added up, and trends, in bounded memory."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from math import log2
 
 STEPS = 16
-"""Number of steps for each factor of two, so that a duration is exact to 2.2 %."""
+"""Steps for each factor of two: a duration is exact to 2.2 %."""
 
 
 @dataclass(slots=True)
 class Distribution:
-    """A distribution of durations (ns): count, exact minimum and maximum, and counts in steps of 4.4 %."""
+    """Durations (ns): count, exact minimum and maximum, and counts in steps of 4.4 %."""
 
     count: int = 0
     least: int | None = None
@@ -21,7 +21,6 @@ class Distribution:
     """Counts by step: a step begins at 2^(step / `STEPS`) ns."""
 
     def add(self, durations: Sequence[int]) -> None:
-        """Add durations."""
         if not durations:
             return
         self.count += len(durations)
@@ -32,7 +31,6 @@ class Distribution:
             steps[step] = steps.get(step, 0) + 1
 
     def merge(self, other: Distribution) -> None:
-        """Add the counts of another distribution."""
         if other.least is None or other.most is None:
             return
         self.count += other.count
@@ -41,7 +39,7 @@ class Distribution:
             self.steps[step] = self.steps.get(step, 0) + count
 
     def quantile(self, part: float) -> int | None:
-        """Return the duration that the fraction `part` (0 to 1) does not exceed; None if there are no durations."""
+        """Return the duration that the fraction `part` (0 to 1) does not exceed."""
         if self.least is None or self.most is None:
             return None
         left = part * self.count
@@ -52,13 +50,12 @@ class Distribution:
         return self.most
 
     def above(self, duration: int) -> int:
-        """Return how many durations are longer, to the exactness of a step."""
+        """Count longer durations, to the exactness of a step."""
         step = int(log2(duration) * STEPS) if duration > 1 else 0
         return sum(count for each, count in self.steps.items() if each > step)
 
     @property
     def median(self) -> int | None:
-        """The median duration."""
         return self.quantile(0.5)
 
     def _extend(self, least: int, most: int) -> None:
@@ -67,13 +64,13 @@ class Distribution:
 
 
 MAX_GROUPS = 32
-"""Maximum number of groups of equal size. Above it, groups are merged in pairs."""
+"""Of equal size. Above, groups are merged in pairs."""
 
 
 @dataclass(slots=True)
 class Trend:
-    """Durations (ns) in groups of `size` successive ones. Each group is a sum of logarithms (base 2), so that a few
-    long durations count little.
+    """Durations (ns) in groups of `size` successive ones, each a sum of logarithms (base 2), so that a few long
+    durations count little.
 
     `rest` is the sum of the last, incomplete group.
     """
@@ -85,11 +82,9 @@ class Trend:
 
     @property
     def count(self) -> int:
-        """The number of durations."""
         return self.size * len(self.groups) + self.rest_count
 
     def add(self, durations: Iterable[int]) -> None:
-        """Add the next durations."""
         rest, count = self.rest, self.rest_count
         for duration in durations:
             rest += log2(duration) if duration > 1 else 0.0
@@ -103,5 +98,5 @@ class Trend:
         self.rest, self.rest_count = rest, count
 
     def typical(self) -> list[int]:
-        """Return the geometric mean of each complete group (ns)."""
+        """Geometric mean of each complete group (ns)."""
         return [round(2 ** (total / self.size)) for total in self.groups]

@@ -5,8 +5,8 @@ PONG without PING is kept for a second. Nothing is reported of open PINGs if oct
 
 A PONG after the end of the asker (its first FIN or RST) answers nothing: a stopped process answers all PINGs when it
 continues, but its peer gave up long before. So a PING with a late PONG is decided by the next PING, which shows that
-the asker still existed, or by the end of the connection. A late PONG that is answered with RST also came after that
-end: if nothing gets through, FIN waits after the data sent before.
+the asker still existed, or by the end of the connection. A late PONG that is answered with RST also followed that end:
+if nothing gets through, FIN waits after the data sent before.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from zmtpscope.records import COMMON, MILLISECOND, SECOND, STREAM
 from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 
 MAX_OPEN = 64
-"""Maximum number of PINGs of a side to remember, and of PONGs that arrive before their PING. The oldest are dropped."""
+"""PINGs of a side, and PONGs that arrive before their PING. The oldest are dropped."""
 
 MAX_WAITING = 8
-"""Maximum number of open PINGs of a side to report."""
+"""Open PINGs of a side to report."""
 
 FROM_PING = [*(field.name for field in (*COMMON, *STREAM) if field.name != "record"), "ttl_ms"]
 
@@ -47,7 +47,7 @@ class Heartbeat(NamedTuple):
 
 
 class HeartbeatTable(DerivedTable):
-    """Heartbeats of a connection, in the order of decision."""
+    """In the order of decision."""
 
     type = "heartbeat"
 
@@ -58,7 +58,6 @@ class HeartbeatTable(DerivedTable):
         return len(self.heartbeats)
 
     def records(self) -> Iterable[Record]:
-        """Yield the records, in order."""
         for ping, pong, outcome, ordinal in self.heartbeats:
             own = {name: ping.values[name] for name in FROM_PING}
             if pong is not None:
@@ -72,7 +71,7 @@ class HeartbeatTable(DerivedTable):
 
 
 class Undecided(NamedTuple):
-    """A PING that is not decided yet, and what rules know of it."""
+    """A PING before its decision, with its facts for rules."""
 
     ping: Record
     observed: ObservedPing
@@ -86,26 +85,24 @@ class Spoken(NamedTuple):
 
 
 class Asker:
-    """The PINGs of one side, and the PONGs of the other side."""
+    """PINGs of one side, and PONGs of the other."""
 
     def __init__(self) -> None:
         self.open: list[Undecided] = []
         self.late: list[tuple[Undecided, Record]] = []
-        """PINGs with a late PONG, which may have arrived after the end of the asker."""
+        """PINGs with a late PONG, perhaps after the end of the asker."""
         self.early: list[Record] = []
         """PONGs without a PING so far."""
 
 
 class HeartbeatObserver(Observer):
-    """Observes the heartbeats of one connection."""
-
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
         self.askers = Asker(), Asker()
         self.taken: list[Record] = []
         """PINGs, PONGs and gaps of the current batch."""
         self.spoken: tuple[list[Spoken], list[Spoken]] = [], []
-        """Times of the commands and messages of each side in the current batch."""
+        """Commands and messages of each side in the current batch."""
         self.decided: list[Heartbeat] = []
 
     def record(self, record: Record) -> None:
@@ -122,7 +119,7 @@ class HeartbeatObserver(Observer):
 
     @property
     def _is_idle(self) -> bool:
-        """Whether there is nothing to decide: most connections have no heartbeats."""
+        """Nothing to decide: most connections have no heartbeats."""
         one, other = self.askers
         return not (self.taken or one.open or one.late or other.open or other.late)
 
@@ -273,7 +270,7 @@ def _rtt(ping: Record, pong: Record) -> int:
 
 
 def _hear(waiting: Sequence[Undecided], spoken: Sequence[Spoken]) -> None:
-    """Note data of the other side that came after open PINGs."""
+    """Note data of the other side that followed open PINGs."""
     if not waiting or not spoken:
         return
     begins, ends = (np.concatenate(times) for times in zip(*spoken, strict=True))
@@ -286,19 +283,18 @@ def _hear(waiting: Sequence[Undecided], spoken: Sequence[Spoken]) -> None:
 
 
 MANY_TIMES = 10
-"""A PONG counts as missing after this many times the longest latency so far."""
+"""A PONG is missing after this many times the longest latency so far."""
 SHORTEST_NS = 20 * MILLISECOND
-"""Minimum wait for a PONG (ns); a side that closes sooner has not waited for it."""
+"""A side that closes sooner (ns) has not waited for a PONG."""
 TTL_KEPT = 0.9, 1.5
-"""The parts of a TTL after which it can have expired, and before which (plus TIMER_NS) the side closes the
-connection."""
+"""Parts of a TTL: it can have expired after the first; before the second (plus TIMER_NS) the side closes."""
 TIMER_NS = SECOND // 5
 REPLY_NS = 20 * MILLISECOND
 """A system answers data to a closed socket with RST within this time (ns)."""
 
 
 def open_pings(connection: ObservedConnection, asker: int, end: int) -> list[ObservedPing]:
-    """Return the PINGs of a side without any data from the other side until `end`, oldest first."""
+    """Return the PINGs of a side without any later data from the other side until `end`, oldest first."""
     heartbeats = connection.sides[asker].heartbeats
     if heartbeats is None:
         return []
@@ -309,7 +305,7 @@ def open_pings(connection: ObservedConnection, asker: int, end: int) -> list[Obs
 
 
 def waits_in_vain(connection: ObservedConnection, asker: int, end: int) -> bool:
-    """Whether a side that gave up at `end` had waited for a PONG for `MANY_TIMES` the longest latency so far."""
+    """Whether a side that gave up at `end` had waited `MANY_TIMES` the longest latency for a PONG."""
     heartbeats, pings = connection.sides[asker].heartbeats, open_pings(connection, asker, end)
     if heartbeats is None or not pings:
         return False

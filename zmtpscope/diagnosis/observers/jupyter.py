@@ -1,4 +1,4 @@
-"""Requests of Jupyter clients, and the requests to which messages of kernels respond."""
+"""Requests of Jupyter clients, and the responses of kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 PROTOCOL = "jupyter"
 KERNEL_INFO = "kernel_info_request"
-"""This request is sent on several channels, so its record names none."""
+"""Sent on several channels, so its record names none."""
 SHUTDOWN = "shutdown_reply"
 LONGEST_ID = 80
 OCTETS = 400
@@ -21,8 +21,6 @@ OCTETS = 400
 
 
 class JupyterObserver(Observer):
-    """Observes the Jupyter messages on one connection."""
-
     def rows(self, rows: Rows) -> None:
         sides = self.observed.sides
         for side, other, runs in zip(sides, reversed(sides), rows.sides, strict=True):
@@ -52,7 +50,7 @@ class JupyterObserver(Observer):
             observed.busy_with = asked[:LONGEST_ID] if isinstance(asked, str) else None
 
     def _reply(self, asker: ObservedSide, fields: dict[str, Any], moment: Moment) -> None:
-        """Count a reply of a kernel to a request of `asker`, with its error."""
+        """Count a kernel's reply to a request of `asker`, with its error."""
         parent, content = fields.get("parent"), fields.get("content")
         name = parent.get("msg_type") if isinstance(parent, dict) else None
         if isinstance(name, str) and str(fields.get("msg_type")).endswith("_reply") and isinstance(content, dict):
@@ -60,7 +58,7 @@ class JupyterObserver(Observer):
             asker.replied(shown_name(name), shown_error(texts) if content.get("status") == "error" else None, moment)
 
     def _respond(self, observed: ObservedJupyter, id_: str, ns: int) -> None:
-        """Remember a response to a request, in place of the oldest one if there is no room."""
+        """Remember a response, in place of the oldest one if there is no room."""
         observed.response_count += 1
         is_known = observed.responses.pop(id_, None) is not None
         has_room = is_known or (len(observed.responses) < MAX_IDS and self.room.take(self.observed, OCTETS))

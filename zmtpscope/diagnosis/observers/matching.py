@@ -1,5 +1,3 @@
-"""Match replies with requests, one message after the other."""
-
 from __future__ import annotations
 
 from bisect import bisect_right
@@ -13,14 +11,14 @@ from zmtpscope.diagnosis.observers.request_rows import Envelope, MessageRow
 
 
 class Anew(NamedTuple):
-    """The time when an asker asked again before it had a reply, and the segment that shows this."""
+    """When an asker asked again before it had a reply, and the segment that shows this."""
 
     captured: int
     order: int
 
 
 class OpenRequests:
-    """The unanswered requests of one asker, by number, in order."""
+    """Unanswered requests of one asker, by number, in order."""
 
     def __init__(self) -> None:
         self.rows: OrderedDict[int, MessageRow] = OrderedDict()
@@ -29,19 +27,19 @@ class OpenRequests:
         self.anew: OrderedDict[int, Anew] = OrderedDict()
         """Requests whose asker has asked again meanwhile, in the order of these events."""
         self.count = 0
-        """Number of all requests so far. It is also the number of the next request."""
+        """Requests so far; also the number of the next one."""
         self.newest_captured = 0
-        """The time by which the newest request was captured."""
+        """When the newest request was captured."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def latest(self) -> int:
-        """Return the time by which the newest open request was captured; 0 if none is open."""
+        """When the newest open request was captured, or 0."""
         return self.rows[next(reversed(self.rows))].captured if self.rows else 0
 
     def oldest(self, count: int) -> list[MessageRow]:
-        """Return and forget the oldest requests, at most `count`."""
+        """Return and forget the oldest requests."""
         return [self._forget(number) for number in [*islice(self.rows, count)]]
 
     def given_up(self, time: int) -> tuple[list[MessageRow], list[Anew]]:
@@ -65,8 +63,7 @@ class OpenRequests:
         return self.rows[number].captured
 
     def last_before(self, same: deque[int], captured: int) -> int:
-        """Return the index of the newest request with the same envelope that was captured by this time; 0 if there is
-        none."""
+        """Return the index of the newest request captured by this time, or 0."""
         return max(0, bisect_right(same, captured, key=self._captured_of) - 1)
 
 
@@ -84,7 +81,7 @@ def pair(
 ) -> tuple[Paired, list[MessageRow]]:
     """Match messages of both sides, in order of capture, with `waiting`, by envelope.
 
-    If replies come `in_order`, a reply answers the oldest request. Otherwise it answers the newest one, once: an asker
+    If replies are `in_order`, a reply answers the oldest request. Otherwise it answers the newest one, once: an asker
     that asks again no longer waits for older ones. Also return the replies that answer no request.
     """
     paired, early = Paired([], [], []), list[MessageRow]()

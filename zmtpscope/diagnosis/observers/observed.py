@@ -1,7 +1,7 @@
 """Facts about each connection, for comparisons with others and for diagnoses.
 
-All facts are plain values that can be pickled: one worker may observe a connection of a busy system, and another one
-compare it with others. All memory is bounded; facts without room are counted.
+Plain values that can be pickled: one worker may observe a connection, and another one compare it with others. All
+memory is bounded; facts without room are counted.
 """
 
 from __future__ import annotations
@@ -37,16 +37,15 @@ from zmtpscope.zmtp.regime import Form
 Answer = TypeVar("Answer")
 
 Endpoint = tuple[str, int]
-"""Address and port of a listener."""
+"""Of a listener."""
 
 MAX_NAMES = 64
-"""Maximum number of names of calls to remember for a side."""
+"""Of calls, for a side."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedFinding:
-    """A finding on a side of a connection, with the number of its occurrences. `ref` and `moment` are of the first
-    one."""
+    """A finding on a side, with the number of occurrences. `ref` and `moment` are of the first."""
 
     id: str
     severity: Severity
@@ -61,9 +60,9 @@ class ObservedFinding:
 
 @dataclass(slots=True, eq=False)
 class ObservedStall:
-    """A time during which a side could not send because its peer accepted no data; or `count` such times.
+    """A side could not send because its peer accepted no data; or `count` such times, `duration_ns` in all.
 
-    `duration_ns` is their sum. `until` tells how the last one ended, at `end_ns`, or when it was last observed.
+    `until` is how the last one ended, at `end_ns`, or when it was last observed.
     """
 
     moment: Moment
@@ -76,7 +75,6 @@ class ObservedStall:
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> ObservedStall:
-        """Return the stall of a record."""
         moment, took = Moment.of(values), values["duration_ns"]
         end = moment.ns + took if values["until_ns"] is None else values["until_ns"]
         longest, count = values["longest_ns"] or took, values["count"] or 1
@@ -85,11 +83,10 @@ class ObservedStall:
 
 @dataclass(slots=True, eq=False)
 class ObservedOutage:
-    """A time during which a side sent the same octets, or keepalive probes, again and again without an acknowledgment;
-    or `count` such times.
+    """A side sent the same octets, or keepalive probes, without an acknowledgment; or `count` such times, `duration_ns`
+    in all.
 
-    `duration_ns` is their sum. `offset` is the first of these octets. `until` tells how the last one ended, at
-    `end_ns`, or when it was last observed.
+    `offset` is the first of these octets. `until` is how the last one ended, at `end_ns`, or when it was last observed.
     """
 
     moment: Moment
@@ -110,12 +107,11 @@ class ObservedOutage:
 
     @property
     def is_loss(self) -> bool:
-        """Whether these are single lost segments, sent again and acknowledged within a second."""
+        """Single lost segments, sent again and acknowledged within a second."""
         return self.longest_ns < SECOND
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> ObservedOutage:
-        """Return the outage of a record."""
         names = "offset", "duration_ns", "until", "until_ns", "acknowledged", "retransmissions", "keepalive_probes"
         counts = "smallest", "largest", "answers", "count", "longest_ns", "icmp"
         return cls(Moment.of(values), ref_of(values), *(values[name] for name in (*names, *counts)))
@@ -123,62 +119,57 @@ class ObservedOutage:
 
 @dataclass(slots=True, eq=False)
 class ObservedSide:
-    """One side of a connection. Values that were not captured are None."""
+    """One side of a connection; None: not captured."""
 
     ip: str
     port: int
     greeting: Moment | None = None
     ready: Moment | None = None
-    """Its READY, or the greeting of a version without READY."""
+    """READY, or the greeting of a version without READY."""
     version: str | None = None
-    """The announced version."""
+    """Announced."""
     mechanism: str | None = None
-    """The announced mechanism."""
+    """Announced."""
     socket_type: str | None = None
     identity: str | None = None
     is_fallback: bool = False
-    """Its greeting is the signature of a newer peer that continues with 1.0."""
+    """The greeting is the signature of a newer peer that continues with 1.0."""
     username: str | None = None
     error: tuple[Moment, str | None] | None = None
-    """Its ERROR, with the reason."""
+    """ERROR, with the reason."""
     last_command: tuple[Moment, str] | None = None
-    """Its last command, with the name."""
+    """With the name."""
     last_ns: int | None = None
-    """The time of its last greeting, command or message (ns)."""
+    """Last greeting, command or message."""
     heartbeats: ObservedHeartbeats | None = None
-    """Its PINGs, or None."""
     ended_stalls: list[ObservedStall] = field(default_factory=list)
     """Past times in which it could not send."""
     running_stall: ObservedStall | None = None
-    """The current time in which it cannot send, while the capture continues."""
+    """It cannot send now, while the capture continues."""
     is_sending: bool = False
-    """Whether it has sent a part of a message, while the capture continues."""
+    """It has sent a part of a message, while the capture continues."""
     ended_outages: list[ObservedOutage] = field(default_factory=list)
     """Past times in which its data was not acknowledged."""
     running_outage: ObservedOutage | None = None
-    """The current time in which its data is not acknowledged, while the capture continues."""
+    """Its data is not acknowledged now, while the capture continues."""
     losses: ObservedOutage | None = None
-    """Its lost segments that were soon sent again, as one outage."""
+    """Lost segments that were soon sent again, as one outage."""
     subscriptions: ObservedSubscriptions | None = None
-    """Its subscriptions, or None."""
     published: PublishedTopics | None = None
-    """Its published topics, or None."""
     sizes: ObservedSizes | None = None
-    """The sizes of its messages, or None."""
+    """Of its messages."""
     rhythm: ObservedRhythm | None = None
-    """The times of its messages, or None."""
+    """Of its messages."""
     rounds: dict[int, ObservedRound] = field(default_factory=dict)
     """Messages sent repeatedly from proxy to proxy, by checksum."""
     jupyter: ObservedJupyter | None = None
-    """Its Jupyter messages, or None."""
     calls: ObservedCalls | None = None
-    """Its calls, or None."""
     replies: dict[str, ObservedReplies] = field(default_factory=dict)
-    """The replies to its calls, by name of the call."""
+    """To its calls, by name of the call."""
     phantom: Moment | None = None
-    """Its first message, if that repeats its identity (a fault of libzmq 4.0.3)."""
+    """First message, if that repeats the identity (a fault of libzmq 4.0.3)."""
     last_messages: ObservedMessages | None = None
-    """Its last messages, until they are acknowledged."""
+    """Until they are acknowledged."""
 
     @property
     def stalls(self) -> list[ObservedStall]:
@@ -192,8 +183,7 @@ class ObservedSide:
 
     @property
     def last_outage(self) -> ObservedOutage | None:
-        """Return the last outage, if it contains retransmissions that were not acknowledged until now or until the
-        end."""
+        """The last outage, if it has retransmissions that were not acknowledged until now or until the end."""
         last = self.outages[-1] if self.ended_outages or self.running_outage else None
         return last if last is not None and last.is_acknowledged is False and last.retransmissions else None
 
@@ -205,18 +195,18 @@ class ObservedSide:
             self.replies[name].add(error, moment)
 
     def heard(self, ns: int) -> None:
-        """Note data of this side at a time (ns)."""
+        """Note data of this side."""
         if self.last_ns is None or ns > self.last_ns:
             self.last_ns = ns
 
 
 MAX_STALLS = 64
 MAX_FINDINGS = 64
-"""Maximum number of findings of one connection to remember. Later ones only add to the count of the last."""
+"""Of one connection. Later ones only add to the count of the last."""
 
 
 class Ends(NamedTuple):
-    """The two ends of the connections of a client: its address, and the endpoint of the server."""
+    """Address of a client, and endpoint of its server."""
 
     client: str
     endpoint: Endpoint
@@ -229,17 +219,17 @@ class Ends(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ObservedConnection:
-    """A ZMTP connection. `stream` is the stream of side 0; `values` are the fields of its record, once it has ended."""
+    """A ZMTP connection. `stream` is that of side 0; `values` are the fields of its record, once it has ended."""
 
     stream: Stream
     sides: tuple[ObservedSide, ObservedSide]
     listener: int
-    """The side that accepted the connection, as far as known."""
+    """The side that accepted it, as far as known."""
     start: Moment
-    """Its first known moment: its first packet if the connection has ended, until then its first record."""
+    """Its first packet once it has ended, until then its first record."""
     last_ns: int
     spoke_ns: int
-    """Time of the last octets of either side."""
+    """Last octets of either side."""
     values: Mapping[str, Any] | None = None
     half_closed: tuple[int, int] | None = None
     """The side that sent the only FIN, and when (ns), while the capture continues."""
@@ -247,15 +237,15 @@ class ObservedConnection:
     findings: dict[tuple[str, int | None], ObservedFinding] = field(default_factory=dict)
     """By id and side."""
     requests: ObservedRequests | None = None
-    """Requests, if socket types or envelopes distinguish them from replies."""
+    """If socket types or envelopes distinguish requests from replies."""
     remembered: int = 0
-    """Octets of memory that observers use for the connection (`Room`)."""
+    """Memory in octets that observers use for it (`Room`)."""
     answers: dict[str, Any] = field(default_factory=dict)
-    """Cached results of `found_once`, cleared by new records."""
+    """Results of `found_once`, cleared by new records."""
 
     @classmethod
     def of(cls, stream: Stream, moment: Moment) -> ObservedConnection:
-        """Return a connection of which only the first record is known."""
+        """Only the first record is known."""
         if stream.side:
             stream = _turned_round(stream)
         sides = ObservedSide(stream.src_ip, stream.src_port), ObservedSide(stream.dst_ip, stream.dst_port)
@@ -264,54 +254,52 @@ class ObservedConnection:
 
     @property
     def conn_id(self) -> str:
-        """The id of the connection, which is the same in every run and file."""
+        """The same in every run and file."""
         return self.stream.conn_id
 
     def stream_of(self, side: int) -> Stream:
-        """Return the common fields of the records of one side."""
+        """Common fields of one side's records."""
         return _turned_round(self.stream) if side else self.stream
 
     @property
     def client(self) -> ObservedSide:
-        """The side that opened the connection, as far as known."""
+        """Opened the connection, as far as known."""
         return self.sides[1 - self.listener]
 
     @property
     def server(self) -> ObservedSide:
-        """The side that accepted the connection, as far as known."""
+        """Accepted the connection, as far as known."""
         return self.sides[self.listener]
 
     @property
     def endpoint(self) -> Endpoint:
-        """Address and port of the server."""
+        """Of the server."""
         return self.server.ip, self.server.port
 
     @property
     def ends(self) -> Ends:
-        """The address of the client, and the endpoint."""
         return Ends(self.client.ip, self.endpoint)
 
     @property
     def is_open(self) -> bool:
-        """Whether it is open at the end of the capture."""
+        """At the end of the capture."""
         return self.values is None or self.values["close"] == "open"
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether only 1.0 frames, which other protocols can resemble, suggest that this is ZMTP."""
+        """Only 1.0 frames, which other protocols can resemble, suggest ZMTP."""
         return self.values is not None and self.values["version"] == "1.0" and self.values["confidence"] != "proven"
 
     @property
     def is_whole(self) -> bool:
-        """Whether it was captured from its start, in both directions, without gaps. Data that is missing was then not
-        sent."""
+        """Captured from its start, in both directions, without gaps: missing data was not sent."""
         if self.values is None:
             return self.is_unbroken and all(side.greeting is not None for side in self.sides)
         return self.values["opened_by"] is not None and self.is_unbroken
 
     @property
     def is_unbroken(self) -> bool:
-        """Whether it was captured without gaps in both directions, from some point on."""
+        """Captured without gaps in both directions, from some point on."""
         values = self.values
         if values is None:
             return not self.gaps
@@ -324,11 +312,11 @@ class ObservedConnection:
 
     @property
     def ref(self) -> str:
-        """The id of its record, as in the `refs` of findings."""
+        """Id of its record, as in `refs` of findings."""
         return f"{self.conn_id}///connection"
 
     def spoke(self, side: int, ns: int) -> None:
-        """Note that a message of a side was complete at a time (ns)."""
+        """A message of a side was complete."""
         self.sides[side].heard(ns)
         if ns > self.last_ns:
             self.last_ns = ns
@@ -336,16 +324,15 @@ class ObservedConnection:
             self.spoke_ns = ns
 
     def socket_types(self) -> tuple[str | None, str | None]:
-        """Return the socket types of both sides."""
         return self.sides[0].socket_type, self.sides[1].socket_type
 
     def side_of(self, *socket_types: str) -> int | None:
-        """Return the side with one of these socket types; None if neither or both have one."""
+        """Return the side with one of these types; None if neither or both have one."""
         found = [side for side in (0, 1) if self.sides[side].socket_type in socket_types]
         return found[0] if len(found) == 1 else None
 
     def finding(self, *ids: str) -> ObservedFinding | None:
-        """Return the first finding with one of these ids, or None."""
+        """Return the first finding with one of these ids."""
         found: ObservedFinding | None = None
         for (id_, _), each in self.findings.items():
             if id_ in ids and (found is None or each.moment.ns < found.moment.ns):
@@ -354,12 +341,12 @@ class ObservedConnection:
 
 
 def began(connection: ObservedConnection) -> int:
-    """Return the start of a connection (ns), as a sort key."""
+    """In ns, as a sort key."""
     return connection.start.ns
 
 
 def found_once(find: Callable[[ObservedConnection], Answer]) -> Callable[[ObservedConnection], Answer]:
-    """Cache the result of a function for each ended connection, since many rules use it."""
+    """Cache a result for each ended connection, because many rules use it."""
     name = find.__name__
 
     @wraps(find)
@@ -380,13 +367,13 @@ def _turned_round(stream: Stream) -> Stream:
 
 
 def ref_of(values: dict[str, Any]) -> str:
-    """Return the identity of a record: conn_id/side/source/offset/record; missing values are empty."""
+    """conn_id/side/source/offset/record; missing values are empty."""
     places = (values.get(name) for name in ("conn_id", "side", "source", "offset", "record"))
     return "/".join("" if place is None else str(place) for place in places)
 
 
 def observe_record(connection: ObservedConnection, record: Record) -> None:
-    """Update a connection from one of its records."""
+    """Update a connection."""
     connection.answers.clear()
     connection.last_ns = max(connection.last_ns, record.values["ts_ns"])
     if record.type in SPOKEN:
@@ -487,4 +474,4 @@ LEARN = {
 }
 
 SPOKEN = frozenset({"greeting", "command"})
-"""Types of records of sent octets, except messages, which `Derivation` handles."""
+"""Sent octets, except messages, which `Derivation` handles."""

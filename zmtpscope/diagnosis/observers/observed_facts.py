@@ -1,4 +1,4 @@
-"""Facts about one side of a connection: its requests, subscriptions, heartbeats, calls and messages."""
+"""Facts about one side of a connection."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from zmtpscope.records import RECORDS
 
 @dataclass(slots=True, eq=False)
 class ObservedRequest:
-    """A request. `content` is a checksum of its content, or 0 if not computed."""
+    """A request. `content` is a checksum, or 0 if not computed."""
 
     moment: Moment
     ref: str
     size: int
     content: int
     end: int
-    """Offset in the TCP stream after its last octet; -1 if encrypted."""
+    """Offset after its last octet in the TCP stream; -1 if encrypted."""
 
 
 class Answered(NamedTuple):
@@ -35,43 +35,41 @@ class Answered(NamedTuple):
 
 
 MAX_LONGEST = 4
-"""Maximum number of slow replies to remember for a connection."""
+"""Slow replies of a connection."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedRequests:
-    """The requests of one side of a connection, and their outcomes."""
+    """The requests of one side, and their outcomes."""
 
     asker: int
     is_lock_step: bool
-    """Whether the asker is a REQ, which waits for the reply before it asks again."""
+    """The asker is a REQ, which waits for the reply before it asks again."""
     is_guessed: bool = False
-    """Whether socket types are unknown, and the asker is inferred from alternating messages."""
+    """Socket types are unknown, and the asker is inferred from alternating messages."""
     counts: Counter[str] = field(default_factory=Counter)
-    """Number of requests by outcome."""
+    """By outcome."""
     latency: Distribution = field(default_factory=Distribution)
     trend: Trend = field(default_factory=Trend)
-    """How the latency of replies changes."""
+    """Of the latency of replies."""
     first: ObservedRequest | None = None
     last_reply: Moment | None = None
-    """The last reply to a request."""
     longest: list[Answered] = field(default_factory=list)
-    """The slowest replies, slowest first."""
+    """Slowest replies, slowest first."""
     late: ObservedRequest | None = None
-    """The first request with a reply that arrived after the asker had asked again."""
+    """First request with a reply after the asker had asked again."""
     takes_late: bool = False
-    """Whether the asker takes a late reply for the answer to its next request, because requests have no id
-    (ZMQ_REQ_CORRELATE)."""
+    """The asker takes a late reply for the answer to its next request: requests have no id (ZMQ_REQ_CORRELATE)."""
     unasked: ObservedRequest | None = None
-    """The first reply that belongs to no request."""
+    """First reply that belongs to no request."""
     without_id: ObservedRequest | None = None
-    """The first reply without an id, although each request of the REQ has an id before the empty frame."""
+    """First reply without an id, although each request of the REQ has an id before the empty frame."""
     abandoned: ObservedRequest | None = None
-    """The first request still unanswered when the asker asked again."""
+    """First request still unanswered when the asker asked again."""
     waiting: list[ObservedRequest] = field(default_factory=list)
-    """The oldest requests that have no reply, now or at the end of the connection or the capture."""
+    """Oldest requests without a reply, now or at the end of the connection or the capture."""
     waiting_count: int = 0
-    """Number of all waiting requests."""
+    """Of all waiting requests."""
 
     @property
     def are_displaced(self) -> bool:
@@ -86,15 +84,14 @@ class ObservedRequests:
 
 
 JOIN = "join"
-"""The form of a membership in a group, as opposed to a subscription."""
+"""A membership in a group, not a subscription."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedSubscription:
     """A subscription, or a group that a DISH joined (`form` is join), and its messages.
 
-    The side subscribed to the topic `times` times, first at `moment`. The subscription matched `messages` messages, the
-    first at `first_ns`.
+    The side subscribed `times` times, first at `moment`. It matched `messages` messages, the first at `first_ns`.
     """
 
     topic: bytes
@@ -110,14 +107,13 @@ class ObservedSubscription:
     first_ns: int | None = None
 
     left: int = 0
-    """Number of LEAVEs of a group. A RADIO counts JOINs and LEAVEs."""
+    """LEAVEs of a group. A RADIO counts JOINs and LEAVEs."""
 
     def matches(self, topic: bytes) -> bool:
-        """Whether it matches messages of a topic: a subscription by prefix, a group by equality."""
+        """A subscription matches by prefix, a group by equality."""
         return topic == self.topic if self.form == JOIN else topic.startswith(self.topic)
 
     def count(self, messages: int, first_ns: int) -> None:
-        """Count matching messages."""
         self.messages += messages
         if self.first_ns is None:
             self.first_ns = first_ns
@@ -125,7 +121,7 @@ class ObservedSubscription:
 
 @dataclass(slots=True, eq=False)
 class ObservedSubscriptions:
-    """The subscriptions of one side: the active ones by topic, and the last ended ones.
+    """The subscriptions of one side: active ones by topic, and the last ended ones.
 
     `left_out` were not followed because there were too many; `forgotten` are older ended ones.
     """
@@ -136,7 +132,7 @@ class ObservedSubscriptions:
     forgotten: int = 0
 
     def all(self) -> list[ObservedSubscription]:
-        """Return active and ended subscriptions, in order of their start."""
+        """In order of their start."""
         return sorted([*self.ended, *self.open.values()], key=lambda each: each.moment.ns)
 
 
@@ -156,44 +152,41 @@ class ObservedPing:
 
 @dataclass(slots=True, eq=False)
 class ObservedHeartbeats:
-    """The PINGs of a side and their outcomes."""
+    """The PINGs of a side."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    """Number of PINGs by outcome."""
+    """By outcome."""
     interval: Distribution = field(default_factory=Distribution)
-    """Times from one PING to the next."""
+    """From one PING to the next."""
     rtt: Distribution = field(default_factory=Distribution)
     last: Moment | None = None
-    """The last PING."""
     ttl_ms: int = 0
-    """TTL of the last PING."""
+    """Of the last PING."""
     waiting: list[ObservedPing] = field(default_factory=list)
-    """The oldest PINGs that have no PONG, now or at the end of the connection or the capture."""
+    """Oldest PINGs without a PONG, now or at the end of the connection or the capture."""
 
 
 MAX_CALLS = 64
-"""Maximum number of calls without reply to remember for a side; newer ones are dropped."""
+"""Unanswered calls of a side; newer ones are dropped."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedCalls:
-    """The calls of a side."""
-
     open: dict[str, tuple[Moment, str]] = field(default_factory=dict)
     """Calls without a reply, by id: moment and name."""
     answered: int = 0
     longest_ns: int = 0
-    """The longest latency of a reply."""
+    """Latency of a reply."""
     last_answered_ns: int = 0
-    """The time of the last call that has a reply."""
+    """Time of the last call with a reply."""
     last_reply_ns: int = 0
     trend: Trend = field(default_factory=Trend)
-    """How the latency of replies changes."""
+    """Of the latency of replies."""
     is_incomplete: bool = False
-    """Whether there were more calls than are remembered."""
+    """There were more calls than are remembered."""
 
     def reply(self, id_: str | None, ns: int) -> str | None:
-        """Remove the call that a reply belongs to (without an id, the oldest), and return its name if it was open."""
+        """Remove the call that a reply belongs to (without an id, the oldest); return its name if it was open."""
         called = self.open.pop(next(iter(self.open), "") if id_ is None else id_, None)
         if called is None:
             return None
@@ -207,7 +200,7 @@ class ObservedCalls:
 
 @dataclass(slots=True, eq=False)
 class ObservedReplies:
-    """The replies to all calls of one name. `error` is the text of the first reply with an error, at `moment`."""
+    """Replies to all calls of one name. `error` is the text of the first error, at `moment`."""
 
     count: int = 0
     errors: int = 0
@@ -216,7 +209,7 @@ class ObservedReplies:
     last_ns: int = 0
 
     def add(self, error: str | None, moment: Moment) -> None:
-        """Count a reply; `error` is None if the call succeeded."""
+        """`error` None: the call succeeded."""
         self.count += 1
         if error is not None:
             self.errors += 1
@@ -226,7 +219,7 @@ class ObservedReplies:
 
 
 MAX_IDS = 64
-"""Maximum number of ids of requests, and of responses, to remember for a side."""
+"""Of requests, and of responses, for a side."""
 
 
 @dataclass(slots=True, eq=False)
@@ -235,23 +228,22 @@ class ObservedJupyter:
 
     requests: int = 0
     asked: dict[str, Moment] = field(default_factory=dict)
-    """The first requests, by request id."""
+    """First requests, by id."""
     responses: dict[str, int] = field(default_factory=dict)
-    """The time of the last response to each request, by request id."""
+    """Last response to each request, by id."""
     response_count: int = 0
-    """Number of responses."""
     forgot_ns: int = 0
-    """The latest time of a response that was dropped from `responses`."""
+    """Latest response dropped from `responses`."""
     busy: Moment | None = None
-    """The moment of the last published status, if that was not idle."""
+    """Last published status, if not idle."""
     busy_with: str | None = None
-    """The id of the request in that status."""
+    """Id of the request in that status."""
     shuts_down: bool = False
     """A kernel agreed to shut down."""
 
 
 MIN_OPENINGS = 4
-"""Minimum number of turns after which it is known which side begins an exchange."""
+"""Turns that show which side begins an exchange."""
 
 
 @dataclass(slots=True, eq=False)
@@ -262,34 +254,34 @@ class ObservedRhythm:
     last: Moment
     longest_ns: int = 0
     second_ns: int = 0
-    """The second longest pause."""
+    """Second longest pause."""
     longest_from: Moment | None = None
     """The message before the longest pause."""
     asked: int = 0
-    """Number of messages that the other side sent in the longest pause, at most MAX_RECENT."""
+    """Messages of the other side in the longest pause, at most MAX_RECENT."""
     count: int = 0
     recent: tuple[int, ...] = ()
-    """Times of the last messages."""
+    """Of the last messages."""
     turns: int = 0
-    """Number of its turns that the other side answered. Only the first ones are counted."""
+    """Turns that the other side answered. Only the first ones are counted."""
     openings: int = 0
-    """Number of these turns that began long after the other side's last message, and were answered promptly."""
+    """Turns that began long after the other side's last message, and were answered promptly."""
 
     @property
     def lasted_ns(self) -> int:
-        """The time from the first message to the last."""
+        """From the first message to the last."""
         return self.last.ns - self.first_ns
 
     def opens(self, other: ObservedRhythm) -> bool:
-        """Whether this side begins the exchanges with the other side, which answers."""
+        """Whether this side begins the exchanges, and the other side answers."""
         return self.openings >= max(MIN_OPENINGS, self.turns / 4, 4 * other.openings)
 
     def since(self, time: int) -> int:
-        """Return the number of remembered messages after a time."""
+        """Remembered messages after a time."""
         return sum(each > time for each in self.recent)
 
     def has_message(self, start: int, stop: int) -> bool:
-        """Whether a message is known to have been sent between two times."""
+        """Whether a message is known between two times."""
         if any(start < each < stop for each in self.recent):
             return True
         known = max(start, self.first_ns - 1)
@@ -297,7 +289,7 @@ class ObservedRhythm:
 
 
 MAX_ARRIVALS = 8
-"""Maximum number of arrivals of a message to remember."""
+"""Of one message."""
 
 
 @dataclass(slots=True, eq=False)
@@ -308,10 +300,9 @@ class ObservedRound:
     last_ns: int
     count: int = 0
     times: list[int] = field(default_factory=list)
-    """The first times at which it arrived (ns)."""
+    """First arrivals (ns)."""
 
     def come(self, ns: int) -> None:
-        """Count another arrival."""
         self.count += 1
         self.last_ns = ns
         if len(self.times) < MAX_ARRIVALS:
@@ -320,9 +311,9 @@ class ObservedRound:
 
 @dataclass(slots=True, eq=False)
 class ObservedSizes:
-    """Octets of the largest frame in the last message of a side, and in all earlier messages (0 if there are none).
+    """Octets of the largest frame in the last message of a side, and in all earlier ones (0 if none).
 
-    The last message began at `began_ns` with its first octet, and ended at `last` with its last one.
+    The last message began at `began_ns` with its first octet, and ended at `last`.
     """
 
     last: Moment
@@ -332,15 +323,15 @@ class ObservedSizes:
 
     @property
     def largest(self) -> int:
-        """The largest frame of all messages."""
+        """Of all messages."""
         return max(self.of_last, self.before)
 
 
 @dataclass(slots=True, eq=False)
 class ObservedMessages:
-    """The last messages of a side, in the format of `RunSummary.last`.
+    """The last messages of a side, as `RunSummary.last`.
 
-    Packets refer to `files`. `are_all`: the side sent no other messages.
+    Packets refer to `files`. `are_all`: there were no others.
     """
 
     octets: bytes

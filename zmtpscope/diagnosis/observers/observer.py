@@ -1,5 +1,3 @@
-"""The interface of an observer, which follows one aspect of one connection and makes derived records."""
-
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -33,7 +31,7 @@ class DerivedTable(ABC):
 
 
 class Rows(NamedTuple):
-    """The messages of one connection in one batch, by side; their packets refer to `files`."""
+    """The messages of one connection in one batch, by side; packets refer to `files`."""
 
     sides: tuple[list[MessageTable], list[MessageTable]]
     summaries: tuple[list[RunSummary], list[RunSummary]]
@@ -41,7 +39,7 @@ class Rows(NamedTuple):
 
 
 def first_order(run: MessageTable) -> int:
-    """Return the order of the first message of a run, as a sort key for runs of one side."""
+    """As a sort key for runs of one side."""
     return int(run.orders[0])
 
 
@@ -54,20 +52,20 @@ class Observer:
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         self.observed = observed
         self.room = room
-        """Memory limit shared by all connections, for facts that may become many."""
+        """Memory limit of all connections, for facts that may become many."""
 
     def record(self, record: Record) -> None:
-        """Process a greeting, command or gap."""
+        """A greeting, command or gap."""
 
     def rows(self, rows: Rows) -> None:
-        """Process the messages of a batch."""
+        """The messages of a batch."""
 
     def derive(self) -> list[DerivedTable]:
         """Return the records decided since the last call."""
         return []
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
-        """Return the remaining records at the end of the connection or of the capture; `ordinal` is the last segment.
+        """Return the remaining records at the end of the connection or of the capture.
 
         If `observed.values` is set, the connection ended.
         """
@@ -75,9 +73,9 @@ class Observer:
 
 
 def derived(type_: str, ordinal: int, moment: Moment, stream: Stream | None = None, /, **own: object) -> Record:
-    """Return a derived record, decided by the segment `ordinal`.
+    """Return a derived record, decided by the segment `ordinal`, that begins at `moment`.
 
-    It begins at `moment`. `stream` are the fields of its connection, if it is about one; `own` are its other fields.
+    `stream` are the fields of its connection, if it is about one; `own` its other fields.
     """
     values = empty(type_)
     values.update(schema=SCHEMA, record=type_, ts_ns=moment.ns, file=moment.file, packet=moment.packet)
@@ -97,4 +95,4 @@ def derived(type_: str, ordinal: int, moment: Moment, stream: Stream | None = No
 
 
 ACROSS = 1 << 63
-"""Sort position of records across connections: after all connections and datagrams."""
+"""Sorts records across connections after all connections and datagrams."""

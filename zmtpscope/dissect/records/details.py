@@ -70,13 +70,12 @@ def details(item: Record | MessageTable | FrameTable, index: int) -> Iterator[De
 
 
 def _not_understood(values: dict[str, Any]) -> Detail:
-    """Return the first octets of a leftover."""
     offset, octets = values["offset"], values["data"]
     return Detail(offset, octets, FieldNode("not understood", offset, len(octets), octets), [])
 
 
 def put_inside(tree: FieldNode, nodes: list[FieldNode], start: int, body: bytes) -> None:
-    """Show the body of a frame, which begins at `start`, as the fields of its payload."""
+    """Show the body of a frame, at offset `start`, as the fields of its payload."""
     inside = tiled(nodes, start, body)
     leaf = next((leaf for leaf in tree.leaves() if leaf.start == start and leaf.length == len(body)), None)
     if inside and leaf is not None:

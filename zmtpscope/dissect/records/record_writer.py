@@ -63,7 +63,7 @@ class RecordWriter:
         own: dict[str, Any],
         unit: Unit | None = None,
     ) -> Record:
-        """Return a record about packet `at`, decided by the segment `ordinal` and sorted to `offset`."""
+        """Make a record about packet `at`, decided by the segment `ordinal` and sorted to `offset`."""
         side = NEITHER if stream.side is None else stream.side
         place = place_of(stream) if self.sink.decided_by is None else self.sink.decided_by
         order = ordinal, place, side, own.get("source") or 0, offset, RANKS[type_]
@@ -71,7 +71,7 @@ class RecordWriter:
         return Record(type_, order, stream, at.time, self.sink.file(packet), packet & PACKET_MASK, own, unit)
 
     def reference(self, side: int, source: int, start: int, record: str) -> str:
-        """Return the identity of a record of this connection, as in `refs`."""
+        """Identify a record of this connection, as in `refs`."""
         return reference(self.whole, side, source, start, record)
 
     def event(
@@ -84,14 +84,14 @@ class RecordWriter:
         ordinal: int,
         unit: Unit | None,
     ) -> None:
-        """Write a greeting or command whose first octet arrived with `first`, and of which `octets` were captured."""
+        """Write a greeting or command: its first octet arrived with `first`, and `octets` were captured."""
         count_event(self.sink.summary, event)
         if self.is_writing:
             own = fields_of(event, octets, whole=whole)
             self.sink.put(self._record(type_of(event), self.streams[side], first, ordinal, event.start, own, unit))
 
     def note(self, note: Note) -> None:
-        """Write a finding, or only count it from the eleventh of a kind on."""
+        """Write a finding; from the eleventh of a kind on, only count it."""
         self._count(note, 1)
         key = (note.side, note.finding.id)
         count = self._counts[key] = self._counts.get(key, 0) + 1
@@ -101,14 +101,14 @@ class RecordWriter:
             self._put_finding(note, note.unit, 1)
 
     def note_repeats(self, note: Note, count: int) -> None:
-        """Count `count` more findings of a kind that was written before; `note` is the last of them."""
+        """Count more findings of a kind written before; `note` is the last."""
         self._count(note, count)
         key = (note.side, note.finding.id)
         self._counts[key] = max(self._counts.get(key, 0), MAX_WRITTEN) + count
         self._keep_last(key, note)
 
     def _keep_last(self, key: tuple[int | None, str], note: Note) -> None:
-        """Keep the last finding that was only counted, by position: the order of calls depends on where blocks end."""
+        """By position: the order of calls depends on where blocks end."""
         known = self._last.get(key)
         if known is None or _place(note) >= _place(known):
             self._last[key] = note
@@ -120,11 +120,11 @@ class RecordWriter:
             self._put_finding(note, AT_THE_END, note.events)
 
     def left_to_write(self, side: int | None, id_: str) -> int:
-        """By position: the order of calls depends on where blocks end."""
+        """Return how many more findings of a kind will be written one by one."""
         return max(0, MAX_WRITTEN - self._counts.get((side, id_), 0))
 
     def _put_finding(self, note: Note, offset: int, count: int) -> None:
-        """Write a finding record, sorted to `offset` if the finding has no stream offset."""
+        """Sorted to `offset` if the finding has no stream offset."""
         finding, stream = note.finding, self.whole if note.side is None else self.streams[note.side]
         kind = FINDINGS[finding.id]
         located = finding.start is not None
@@ -148,13 +148,13 @@ class RecordWriter:
         count_finding(self.sink.summary, note.finding, count, self._endpoint, self._client, note.at)
 
     def counted_findings(self, ordinal: int) -> None:
-        """Write the last record of each finding that was only counted, at the end of the connection."""
+        """Write the last of each finding that was only counted."""
         for key, note in self._last.items() if self.is_writing else ():
             last = note._replace(decided=ordinal, refs=())
             self._put_finding(last, AT_THE_END, self._counts[key] - MAX_WRITTEN)
 
     def gap(self, side: int, gap: Gap) -> None:
-        """Write octets that the capture lost."""
+        """Octets that the capture lost."""
         self.sink.summary.gaps += 1
         if not self.is_writing:
             return
@@ -163,34 +163,31 @@ class RecordWriter:
         self.sink.put(self._record("gap", self.streams[side], gap.decided, gap.decided.ordinal, gap.start, own))
 
     def stall(self, side: int, stall: Stall, ordinal: int) -> None:
-        """Write one or more times during which `side` could not send; decided by the segment `ordinal`."""
+        """Times during which `side` could not send; decided by the segment `ordinal`."""
         self.sink.summary.stalls += stall.stretches
         self.sink.summary.stalled += stall.duration
         if self.is_writing:
             self.sink.put(self.stall_record(side, stall, ordinal))
 
     def stall_record(self, side: int, stall: Stall, ordinal: int) -> Record:
-        """Return the record of a stall."""
         own = empty_own("stall") | {"source": 0, "offset": stall.position, "length": 0}
         own.update(duration_ns=stall.duration, until=stall.until, until_ns=stall.end, window_probes=stall.probes)
         own.update(count=stall.stretches, longest_ns=stall.longest)
         return self._record("stall", self.streams[side], stall.begin, ordinal, stall.position, own)
 
     def outage(self, side: int, outage: Outage, ordinal: int) -> None:
-        """Write one or more times during which data of `side` was not acknowledged; decided by the segment
-        `ordinal`."""
+        """Times during which data was not acknowledged; decided by the segment `ordinal`."""
         self.sink.summary.outages += outage.stretches
         self.sink.summary.unacknowledged += outage.duration
         if self.is_writing:
             self.sink.put(self.outage_record(side, outage, ordinal))
 
     def losses(self, side: int, losses: Outage, ordinal: int) -> None:
-        """Write the lost segments of `side` that were soon sent again and acknowledged."""
+        """Lost segments that were soon sent again and acknowledged."""
         if self.is_writing:
             self.sink.put(self.outage_record(side, losses, ordinal))
 
     def outage_record(self, side: int, outage: Outage, ordinal: int) -> Record:
-        """Return the record of an outage."""
         own = empty_own("retransmission") | {"source": 0, "offset": outage.position, "length": 0}
         own.update(duration_ns=outage.duration, until=outage.until, until_ns=outage.end)
         own["acknowledged"] = None if outage.until == UNSEEN else outage.until == ACKNOWLEDGED
@@ -201,6 +198,7 @@ class RecordWriter:
         return self._record("retransmission", self.streams[side], outage.begin, ordinal, outage.position, own)
 
     def leftover(self, side: int, leftover: Leftover) -> None:
+        """Octets that belong to no unit."""
         if not self.is_writing:
             return
         own: dict[str, Any] = {"source": 0, "offset": leftover.start, "length": leftover.stop - leftover.start}
@@ -209,27 +207,26 @@ class RecordWriter:
         self.sink.put(self._record("leftover", self.streams[side], at, at.ordinal, leftover.start, own))
 
     def datagram(self, first: Arrival, ordinal: int, offset: int, own: dict[str, Any], unit: Unit | None) -> None:
-        """Write a datagram, decidable with the segment `ordinal`; `own` contains its own fields."""
+        """`own` contains its own fields."""
         own = empty_own("datagram") | {"source": 0, "offset": offset} | own
         self.sink.put(self._record("datagram", self.streams[0], first, ordinal, offset, own, unit))
 
     def pair(self, first: Stamp, ordinal: int, unit: int, own: dict[str, Any]) -> None:
-        """Write two ZRE nodes that this connection made a pair, decided by the message at offset `unit`."""
+        """Two ZRE nodes that the message at offset `unit` made a pair."""
         if self.is_writing:
             self.sink.put(self._record("zre_pair", self.whole, first, ordinal, unit, empty_own("zre_pair") | own))
 
     def connection(self, start: Arrival, own: dict[str, Any], ordinal: int) -> None:
-        """`own` contains its own fields."""
+        """Write an ended connection; `start` is its first segment."""
         self.sink.put(self._record("connection", self.whole, start, ordinal, AT_THE_END, own))
 
 
 def type_of(event: Greeting | Command) -> str:
-    """Two ZRE nodes that the message at offset `unit` made a pair."""
     return "greeting" if isinstance(event, Greeting) else "command"
 
 
 def fields_of(event: Greeting | Command, octets: int, *, whole: bool) -> dict[str, Any]:
-    """Write an ended connection; `start` is its first segment."""
+    """Return the own fields of a greeting or command, of which `octets` were captured."""
     own = empty_own(type_of(event))
     own.update(source=event.regime.source, offset=event.start, length=octets, complete=whole)
     own.update(event.fields)
@@ -247,9 +244,9 @@ def put_events(
     streams: Sequence[Stream],
     firsts: Iterable[Arrival],
 ) -> None:
-    """Write an event that equals an earlier one, once for each of several streams, with these own fields.
+    """Write events that equal an earlier one, once for each of several streams, with these own fields.
 
-    `firsts` are the packets of their first octets, with the ordinals of the segments that made the events decidable.
+    `firsts` are the packets of their first octets, with the ordinals of the deciding segments.
     """
     count_event(sink.summary, event, len(streams))
     if sink.options.records:
@@ -270,7 +267,7 @@ def put_events(
 
 
 def count_event(summary: Summary, event: Greeting | Command, count: int = 1) -> None:
-    """Count equal commands. Greetings are not counted."""
+    """Greetings are not counted."""
     if isinstance(event, Command):
         count_word(summary.commands, event.fields.get("name") or "", count)
 
@@ -278,7 +275,7 @@ def count_event(summary: Summary, event: Greeting | Command, count: int = 1) -> 
 def count_finding(
     summary: Summary, finding: Finding, count: int, endpoint: Endpoint, client: str, at: Arrival | Stamp
 ) -> None:
-    """Count `count` findings between `client` and `endpoint`, the first of them at packet `at`."""
+    """Count findings between `client` and `endpoint`, the first at packet `at`."""
     kind, hint = (_severity(finding), finding.id), _hint(finding)
     summary.count_finding(kind, count, hint)
     found = summary.finding_endpoints.get(kind)
@@ -296,7 +293,7 @@ def _hint(finding: Finding) -> str | None:
 
 
 def _place(note: Note) -> tuple[Stamp, int, int]:
-    """Return the sort key of a finding: its packet, source and stream offset."""
+    """Sort by packet, source and stream offset."""
     at = note.last or note.at
     start = -1 if note.finding.start is None else note.finding.start
     return stamp(at) if isinstance(at, Arrival) else at, note.source, start
