@@ -1,5 +1,3 @@
-"""Live diagnoses, while packets arrive."""
-
 from __future__ import annotations
 
 from operator import attrgetter
@@ -12,11 +10,11 @@ from zmtpscope.dissect.analyser import ENDED, Ongoing
 from zmtpscope.findings import SEVERITIES
 
 MAX_REPORTED = 65_536
-"""Maximum number of reported diagnoses to remember. Above it, no new ones are reported."""
+"""Above it, no new ones are reported."""
 
 
 MAX_ENDED = 4096
-"""Maximum number of ended connections to remember: fewer than for a file, since live capture does not end."""
+"""Fewer than for a file, because live capture does not end."""
 
 
 class Watch:
@@ -25,16 +23,15 @@ class Watch:
     def __init__(self) -> None:
         self._derivation = Derivation(MAX_ENDED)
         self._reported: dict[tuple[str, str], int] = {}
-        """The worst severity reported so far, as an index of `SEVERITIES`, by rule and subject."""
+        """Worst severity reported so far, as an index of `SEVERITIES`, by rule and subject."""
 
     def feed(self, batch: Batch) -> None:
-        """Process a batch."""
         self._derivation.feed(batch)
 
     def news(self, ongoing: Ongoing = ENDED) -> list[Diagnosis]:
         """Return the causes that are new or have become worse, in order of time.
 
-        Takes time for each known connection. `ongoing` comes from `Analyser` while packets arrive: a waiting request,
+        Takes time for each known connection. `ongoing` is given by `Analyser` while packets arrive: a waiting request,
         or a blocked sender, is reported while it lasts.
         """
         self._derivation.note_ongoing(ongoing)

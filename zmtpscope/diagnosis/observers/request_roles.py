@@ -1,9 +1,9 @@
 """Which side of a connection asks, and how its replies are matched (wire.md 10.1).
 
 Socket types show the asker: a REQ, or the peer of a REP. A REQ that works for a ROUTER sends that it is ready, and gets
-requests as replies, in an envelope of their own: there the ROUTER asks. Between ROUTER and DEALER, envelopes that one
-side sends and the other repeats show the asker. If socket types are unknown, messages that alternate as those of REQ
-and REP do show it. Otherwise nothing is matched.
+requests as replies, in an envelope of their own: there the ROUTER asks. Between ROUTER and DEALER, the side whose
+envelopes the other repeats asks. With unknown socket types, alternating messages show REQ and REP. Otherwise nothing is
+matched.
 """
 
 from __future__ import annotations
@@ -20,24 +20,21 @@ from zmtpscope.diagnosis.observers.request_rows import Envelope, MessageRow, by_
 ROUTING = frozenset({"ROUTER", "DEALER"})
 
 NEVER_ASK = frozenset({("PUB", "SUB"), ("SUB", "PUB"), ("PUSH", "PULL"), ("PULL", "PUSH")})
-"""Socket types of both sides that never exchange requests, for most connections."""
+"""Socket types of most connections, which never exchange requests."""
 
 READY_WORDS = frozenset({b"READY", b"\x01"})
 """First messages of workers of load balancing brokers (Guide, chapter 3)."""
 
 MIN_TURNS = 8
-"""Minimum number of alternating messages, with only the empty frame as envelope, after which the sides are known as REQ
-and REP."""
+"""Alternating messages, with only the empty frame as envelope, that show REQ and REP."""
 THINKS_LONGER = 2
 """An asker takes this many times as long before it asks as the replier before it replies, by the median."""
 
 MAX_HELD = 4096
-"""Maximum number of messages with envelopes to remember until one is repeated."""
+"""Messages with envelopes to remember until one is repeated."""
 
 
 class Role(NamedTuple):
-    """The side that asks, and how its replies are matched."""
-
     asker: int
     in_order: bool
     """A reply answers the oldest request. Otherwise the asker waits for its newest one only, as a REQ does."""
@@ -54,30 +51,27 @@ Assigned = tuple[Role, list[MessageRow]]
 
 
 class Roles(ABC):
-    """Assigns the messages of a connection to roles."""
-
     needs_address = False
-    """Whether only messages with an address before the empty frame are requests and replies."""
+    """Only messages with an address before the empty frame are requests and replies."""
     is_over = False
-    """Whether nothing shows which side asks."""
+    """Nothing shows which side asks."""
 
     def __init__(self, role: Role | None = None) -> None:
         self.role = role
-        """The current role; None until the asker is known."""
+        """None until the asker is known."""
         self.held: list[MessageRow] = []
         """Messages of both sides until then."""
 
     @abstractmethod
     def assign(self, events: list[MessageRow]) -> Iterator[Assigned]:
-        """Yield the next messages of both sides, in order, or none until the asker is known."""
+        """Yield the next messages of both sides, in order; none until the asker is known."""
 
     def forget(self) -> None:
-        """Forget the messages that are held."""
         self.held = []
 
 
 def roles_of(observed: ObservedConnection) -> Roles | None:
-    """Return the roles of a connection; None if its socket types do not ask, or are not known yet."""
+    """None if the socket types do not ask, or are not known yet."""
     types = observed.socket_types()
     if types in NEVER_ASK:
         return None
@@ -94,8 +88,6 @@ def roles_of(observed: ObservedConnection) -> Roles | None:
 
 
 class OfRep(Roles):
-    """A REP is asked."""
-
     def __init__(self, replier: int) -> None:
         self.known = Role(1 - replier, in_order=True)
         super().__init__(self.known)
@@ -109,8 +101,7 @@ class OfReq(Roles):
 
     has_asked = False
     nests_itself = False
-    """Whether the first request of the REQ contains another envelope. Its replies then do too, although it is no
-    worker."""
+    """The first request of the REQ contains another envelope. Its replies then do too, although it is no worker."""
 
     def __init__(self, requester: int) -> None:
         self.known = Role(requester, in_order=False)
@@ -124,7 +115,7 @@ class OfReq(Roles):
         yield self.known, events[work:]
 
     def _work_begins(self, events: list[MessageRow]) -> int | None:
-        """Return the index of the message which shows that the REQ is a worker, or None."""
+        """Return the message which shows that the REQ is a worker, or None."""
         first = next((message for message in events if message.side == self.known.asker), None)
         if first is not None and not self.has_asked:
             assert first.run is not None
@@ -137,7 +128,7 @@ class OfReq(Roles):
 
 
 class ByEnvelopes(Roles):
-    """A ROUTER and a DEALER: the side that first sent an envelope which the other one repeats asks."""
+    """A ROUTER and a DEALER: the first side whose envelope the other one repeats asks."""
 
     needs_address = True
 
@@ -159,7 +150,7 @@ class ByEnvelopes(Roles):
         yield self.role, events
 
     def _asker(self, events: Sequence[MessageRow]) -> int | None:
-        """Return the side whose envelope the other side repeats; None if no message repeats an earlier envelope."""
+        """Return the side whose envelope the other side repeats, or None."""
         for message in events:
             asker = self.first_of.setdefault(message.key, message.side)
             if asker != message.side:

@@ -1,5 +1,3 @@
-"""Messages with an envelope as rows, for matching requests with replies."""
-
 from __future__ import annotations
 
 from hashlib import blake2b
@@ -17,15 +15,15 @@ Envelope = tuple[bytes, ...]
 class MessageRow(NamedTuple):
     """A message with an envelope.
 
-    `order` is the segment that completed it; `packet` and `time` are of its first octet. `captured` is the time by
-    which everything before it on its side was captured.
+    `order` is the segment that completed it; `packet` and `time` are of its first octet. Everything before it on its
+    side was captured by `captured`.
     """
 
     order: int
     captured: int
     side: int
     key: Envelope | None
-    """The addresses in its envelope as a key for matching; None if they were not kept or are too large."""
+    """Its addresses, for matching; None if they were not kept or are too large."""
     time: int
     packet: int
     offset: int
@@ -33,14 +31,14 @@ class MessageRow(NamedTuple):
     size: int
     source: int
     envelope: Envelope
-    """The addresses in its envelope, as far as kept."""
+    """Its addresses, as far as kept."""
     is_nested: bool
-    """Whether another envelope follows the delimiter."""
+    """Another envelope follows the delimiter."""
     run: MessageTable | None
-    """The run that contains the message as row `row`, while its batch is processed."""
+    """The run with the message as row `row`, while its batch is processed."""
     row: int
     content: int = 0
-    """A checksum of the frames after the delimiter; 0 if not computed (`content_of`)."""
+    """Checksum of the frames after the delimiter; 0 if not computed (`content_of`)."""
 
 
 by_order = attrgetter("order")
@@ -50,10 +48,9 @@ by_time = attrgetter("time")
 
 @compiled.where_possible
 def enveloped(run: MessageTable, side: int, captured: int, addressed: bool) -> list[MessageRow]:
-    """Return the messages of a run that have an empty frame followed by further frames.
+    """Return the messages with an empty frame followed by further frames.
 
-    `addressed`: only messages with an address before the empty frame. Earlier messages of the side were captured by the
-    time `captured`.
+    `addressed`: only with an address before the empty frame. Earlier messages of the side were captured by `captured`.
     """
     sizes, bodies, flags = run.sizes.tolist(), run.bodies.tolist(), run.flags.tolist()
     there = [min(size, max(run.end - body, 0)) for size, body in zip(sizes, bodies, strict=True)]
@@ -91,7 +88,6 @@ def enveloped(run: MessageTable, side: int, captured: int, addressed: bool) -> l
 
 
 def _next_empty(sizes: list[int], first: int, last: int) -> int:
-    """Return the first empty frame from `first` on, or `last` if no frame before it is empty."""
     frame = first
     while frame < last and sizes[frame]:
         frame += 1
@@ -99,7 +95,7 @@ def _next_empty(sizes: list[int], first: int, last: int) -> int:
 
 
 def content_of(run: MessageTable, row: int, is_work: bool = False) -> int:
-    """Return a checksum of a message after its delimiter, as far as kept, and of the sizes; never 0.
+    """Return a checksum of the frames after the delimiter, as far as kept, and of the sizes; never 0.
 
     For work of a REQ, the client's envelope in it is skipped too.
     """
@@ -112,13 +108,13 @@ def content_of(run: MessageTable, row: int, is_work: bool = False) -> int:
 
 
 def only_frame(run: MessageTable, row: int) -> bytes | None:
-    """Return everything after the delimiter if it is a single kept frame, otherwise None."""
+    """Return the frame after the delimiter if it is the only one and was kept."""
     frame, sizes = _content(run, row)
     return run.head(frame) if len(sizes) == 1 else None
 
 
 def _content(run: MessageTable, row: int) -> tuple[int, list[int]]:
-    """Return the first frame after the delimiter of a message, and the sizes of all frames from there on."""
+    """Return the first frame after the delimiter, and the sizes from there on."""
     first, last = int(run.first[row]), int(run.last[row])
     sizes = run.sizes[first : last + 1].tolist()
     begin = _next_empty(sizes, 0, last - first) + 1

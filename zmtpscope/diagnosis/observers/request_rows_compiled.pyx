@@ -13,7 +13,6 @@ cdef object new = tuple.__new__
 
 
 cdef Py_ssize_t next_empty(const int64_t[:] sizes, Py_ssize_t first, Py_ssize_t last) except -1:
-    """Return the first empty frame from `first` on; `last` if no earlier one is empty."""
     while first < last and sizes[first]:
         first += 1
     return first

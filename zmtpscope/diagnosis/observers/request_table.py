@@ -15,14 +15,13 @@ from zmtpscope.records import to_text
 
 ANSWERED, LATE, OPEN, UNANSWERED, UNASKED, UNKNOWN = range(6)
 OUTCOMES = ("answered", "late", "open", "unanswered", "unasked", "unknown")
-"""Values of `outcome`."""
 
 
 class RequestTable(DerivedTable):
     """Requests of one asker with the same outcome, or replies without a request.
 
     `rows` are the requests (for `UNASKED` the replies), `replies` their replies; `decided` are the ordinals of the
-    deciding segments, `until` the times (ns) at which they were answered or given up.
+    deciding segments, `until` when they were answered or given up (ns).
     """
 
     type = "request"
@@ -40,9 +39,9 @@ class RequestTable(DerivedTable):
         lost_from: int | None = None,
     ) -> None:
         self.stream = stream
-        """The stream of the asker."""
+        """Of the asker."""
         self.socket_types = socket_types
-        """The socket types of the asker and of the other side."""
+        """Of the asker and of the other side."""
         self.files = files
         self.outcome = outcome
         self.rows = rows
@@ -50,21 +49,20 @@ class RequestTable(DerivedTable):
         self.until = until
         self.replies = replies
         self.lost_from = lost_from
-        """The offset in the asker's stream from which no octets were acknowledged."""
+        """Offset in the asker's stream from which no octets were acknowledged."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def waited(self) -> list[int] | None:
-        """Return how long each request waited (ns), for a reply or in vain."""
+        """Wait of each request (ns), for a reply or in vain."""
         until = self.until if self.replies is None else [reply.time for reply in self.replies]
         if until is None:
             return None
         return [end - row.time if end > row.time else 0 for row, end in zip(self.rows, until, strict=True)]
 
     def records(self) -> Iterator[Record]:
-        """Yield the records, in order."""
         waited = self.waited
         for place, row in enumerate(self.rows):
             own = self._message(row)

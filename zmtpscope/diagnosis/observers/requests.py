@@ -32,46 +32,44 @@ from zmtpscope.dissect import Record
 from zmtpscope.records import SECOND
 
 LONGEST_HELD = SECOND
-"""Maximum delay (ns) of one side's data after the other side's later data, while a hole before it may be filled."""
+"""One side's data may be this late (ns) after the other side's later data, while a hole before it may be filled."""
 
 AFTER_ALL = (1 << 63) - 1
 
 OCTETS = 1400
-"""Octets of memory for an open request."""
+"""Memory of an open request."""
 
 MAX_WAITING = 16
-"""Maximum number of open requests of a connection to remember individually."""
+"""Open requests of a connection, one by one."""
 
 MISSING = ("unseen_bytes", "unfinished_bytes", "undissected_bytes", "sealed_0", "sealed_1")
-"""Fields of a connection with unread data, which may contain a reply."""
+"""Fields of unread data, which may contain a reply."""
 
 UNFIT = ("reused", "evicted")
-"""Values of `close` for a connection whose end was not seen."""
+"""The end was not seen."""
 
 
 class RequestObserver(Observer):
-    """Observes the requests of one connection."""
-
     roles: Roles | None = None
     role: Role | None = None
-    """The current role; None until the asker is known."""
+    """None until the asker is known."""
     lost = False
-    """Whether octets are missing."""
+    """Octets are missing."""
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
         self.open = OpenRequests()
         self.early: list[MessageRow] = []
-        """Replies that were captured or read before their requests, perhaps."""
+        """Replies captured or read before their requests, perhaps."""
         self.captured = [0, 0]
-        """The times up to which each side was captured."""
+        """When each side was captured."""
         self.waiting: dict[int, ObservedRequest] = {}
-        """The oldest open requests, by number."""
+        """Oldest open requests, by number."""
         self.tables: list[RequestTable] = []
         self.gaps: list[int] = []
-        """Ordinals of gaps that were not processed yet."""
+        """Ordinals of gaps not processed yet."""
         self.remembered = 0
-        """Number of rows for which memory is reserved."""
+        """Rows with reserved memory."""
         self.files: Sequence[str | None] = ()
 
     def record(self, record: Record) -> None:
@@ -157,7 +155,7 @@ class RequestObserver(Observer):
 
     @property
     def is_sure(self) -> bool:
-        """Whether nothing is missing so far."""
+        """Nothing is missing so far."""
         return not self.lost and all(side.greeting is not None for side in self.observed.sides)
 
     def _match(self, role: Role, events: list[MessageRow]) -> None:
@@ -170,7 +168,7 @@ class RequestObserver(Observer):
         self._settle(latest - LONGEST_HELD)
 
     def _settle(self, time: int) -> None:
-        """Settle everything captured up to a time: messages that have not come by then were not sent."""
+        """Settle everything captured up to a time: messages that have not arrived by then were not sent."""
         if self.role is not None and self.early:
             settled = min(time, self.captured[self.role.asker])
             unasked = [reply for reply in self.early if reply.captured < settled]
@@ -182,7 +180,7 @@ class RequestObserver(Observer):
         self._emit(outcome, given_up, [each.order for each in anew], [each.captured for each in anew])
 
     def _emit_answered(self, role: Role, paired: Paired) -> None:
-        """Emit answered requests. Only a REQ accepts no reply but the one to its last request."""
+        """Only a REQ accepts no reply but the one to its last request."""
         requests, replies, late = paired
         if self.observed.sides[role.asker].socket_type != "REQ" or not any(late):
             self._emit_pairs(ANSWERED, requests, replies)
@@ -273,9 +271,9 @@ class RequestObserver(Observer):
             seen.first = None if first is None else self._observed(first)
 
     def _leave_octets(self, asked: int) -> None:
-        """Release the octets of this batch, and keep checksums of requests that are reported or compared.
+        """Release the octets of this batch, but keep checksums of requests that are reported or compared.
 
-        The requests from the number `asked` on belong to this batch.
+        Requests from the number `asked` on belong to this batch.
         """
         if self.roles is not None:
             self.roles.held = [self._without_octets(row, compared=True) for row in self.roles.held]

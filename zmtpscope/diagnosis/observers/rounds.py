@@ -1,4 +1,4 @@
-"""Messages that go round between proxies. For each of the last messages, a checksum is remembered."""
+"""Messages that go round between proxies, by checksums of the last ones."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.dissect.records.tables import MessageTable
 
 MAX_MESSAGES = 256
-"""Maximum number of messages of a side to remember until they come again."""
+"""Of a side, until they are repeated."""
 MAX_ROUNDS = 8
-"""Maximum number of repeated messages to remember until the end."""
+"""Repeated messages to remember until the end."""
 OCTETS = 250
-"""Octets of memory for a remembered message."""
+"""Memory of a message."""
 
 
 class RoundObserver(Observer):
@@ -26,9 +26,9 @@ class RoundObserver(Observer):
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
         self._recent: dict[int, ObservedRound] = {}
-        """The last messages, least recent first."""
+        """Least recent first."""
         self._taken = 0
-        """Number of messages with reserved memory."""
+        """Messages with reserved memory."""
 
     def rows(self, rows: Rows) -> None:
         sender = self.observed.side_of("XPUB")
@@ -52,7 +52,7 @@ class RoundObserver(Observer):
                 recent[content] = known
 
     def _has_room(self) -> bool:
-        """Whether one more message can be remembered, after evicting the least recent one if necessary."""
+        """Whether one more message can be remembered, perhaps in place of the least recent one."""
         if len(self._recent) < self._taken:
             return True
         if self._taken < MAX_MESSAGES and self.room.take(self.observed, OCTETS):
@@ -69,7 +69,7 @@ class RoundObserver(Observer):
 
 
 def _content(run: MessageTable, row: int) -> int:
-    """Return a checksum of a message, as far as kept, and of the sizes of its frames."""
+    """Return a checksum of a message, as far as kept, and of its frame sizes."""
     number = 0
     for frame in range(int(run.first[row]), int(run.last[row]) + 1):
         number = crc32(run.head(frame) or b"", number ^ int(run.sizes[frame]))

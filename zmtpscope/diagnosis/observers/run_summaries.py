@@ -1,4 +1,4 @@
-"""Summaries of runs: number, times and sizes of messages, and the last ones, in one pass."""
+"""Number, times and sizes of the messages of a run, and the last ones, in one pass."""
 
 from __future__ import annotations
 
@@ -10,45 +10,41 @@ from zmtpscope import compiled
 from zmtpscope.dissect.records.tables import MessageTable
 
 MAX_RECENT = 8
-"""Maximum number of recent times to remember."""
 
 MAX_LAST = 32
-"""Number of last messages to remember. A side rarely sends more segments than this before an acknowledgment."""
+"""A side rarely sends more segments than this before an acknowledgment."""
 
 
 class RunSummary(NamedTuple):
-    """Summary of the messages of a run. Times are in ns; packets are references."""
+    """Times are in ns; packets are references."""
 
     messages: int
     first_ns: int
-    """Start of the first message."""
     first_end_ns: int
-    """End of the first message."""
     last_ns: int
     last_end_ns: int
-    """Start and end of the last message."""
+    """`last_ns` and `last_end_ns`: start and end of the last message."""
     last_order: int
-    """The ordinal of the segment that made the last message decidable."""
+    """Ordinal of the segment that made the last message decidable."""
     first_packet: int
     last_packet: int
     """Packets in which the first and the last message began."""
     last_packet_end: int
-    """Packet in which the last message ended."""
+    """In which the last message ended."""
     longest_pause: int
     """Longest time between the ends of two messages; 0 if there is only one."""
     largest_last: int
-    """Octets of the largest frame of the last message."""
+    """Octets of the last message's largest frame."""
     largest_before: int
-    """Octets of the largest frame before; 0 if there is none."""
+    """Octets of the largest frame before, or 0."""
     recent: tuple[int, ...]
-    """Times at which the last `MAX_RECENT` messages were complete."""
+    """Ends of the last `MAX_RECENT` messages."""
     last: bytes
     """Time, packet and offset after the last octet of the last `MAX_LAST` messages, as signed 8-octet numbers."""
 
 
 @compiled.where_possible
 def summary_of(run: MessageTable) -> RunSummary:
-    """Return the summary of a run."""
     ends, begin = run.time_ends, int(run.first[-1])
     frames = run.last[-MAX_LAST:]
     columns = run.times[-MAX_LAST:], run.packets[-MAX_LAST:], run.bodies[frames] + run.sizes[frames]

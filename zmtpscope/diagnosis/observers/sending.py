@@ -1,7 +1,4 @@
-"""Facts about all messages of each side: frame sizes, rhythm, the first (perhaps its identity), and the last ones.
-
-Also which side begins an exchange of messages, and which one answers.
-"""
+"""Facts about all messages of each side: sizes, rhythm, the first (perhaps its identity), the last ones, and turns."""
 
 from __future__ import annotations
 
@@ -22,23 +19,23 @@ from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.records import from_text
 
 MAX_TURNS = 64
-"""Maximum number of turns of a side to count: the first ones of a connection show its habits."""
+"""Of a side: the first ones of a connection show its habits."""
 PROMPT = 8
 """A turn begins an exchange if its side waited more than this many times as long as the other side took to answer."""
 
 
 class Turns:
-    """Follows the turns of a connection: a side has its turn until the other side sends a message."""
+    """A side has its turn until the other side sends a message."""
 
     def __init__(self) -> None:
         self._side: int | None = None
-        """The side that sent the last message."""
+        """Sent the last message."""
         self._last_ns = 0
         self._delay: int | None = None
-        """Time from the last message of the other side to the turn of this side (ns). None for the first turn."""
+        """Time from the last message of the other side to this turn (ns). None for the first turn."""
 
     def follow(self, rows: Rows, rhythms: Sequence[ObservedRhythm | None]) -> None:
-        """Process the messages of a batch, and count turns in the rhythms of both sides."""
+        """Count turns in the rhythms of both sides."""
         if all(each is not None and each.turns >= MAX_TURNS for each in rhythms):
             return
         for side, first_ns, last_ns in _turns(rows):
@@ -53,7 +50,7 @@ class Turns:
 
 
 def _turns(rows: Rows) -> Iterator[tuple[int, int, int]]:
-    """Yield the turns of a batch in order: the side, and the times of the first and the last message."""
+    """Yield the turns of a batch: side, and times of the first and the last message."""
     for side in (0, 1):
         if not rows.sides[1 - side]:
             summaries = sorted(rows.summaries[side], key=attrgetter("last_order"))
@@ -74,7 +71,7 @@ def _turns(rows: Rows) -> Iterator[tuple[int, int, int]]:
 
 
 def _orders_and_ends(runs: Sequence[MessageTable]) -> tuple[list[int], list[int]]:
-    """Return the ordinals of the messages of a side in order, and the times of their last octets."""
+    """Return the ordinals of a side's messages in order, and the times of their last octets."""
     if len(runs) == 1:
         return runs[0].orders.tolist(), runs[0].time_ends.tolist()
     orders, ends = (np.concatenate([getattr(run, name) for run in runs]) for name in ("orders", "time_ends"))
@@ -83,24 +80,22 @@ def _orders_and_ends(runs: Sequence[MessageTable]) -> tuple[list[int], list[int]
 
 
 COLUMNS_COST = 24
-"""Octets of memory for a message in `RunSummary.last`."""
+"""Memory of a message in `RunSummary.last`."""
 
 
 class Came(NamedTuple):
-    """Times of messages of a side: the last times `before` the current block, and the `runs` of the block."""
+    """Times of a side's messages: the last ones `before` the current block, and its `runs`."""
 
     before: tuple[int, ...]
     runs: Sequence[MessageTable]
 
     def between(self, start: int, stop: int) -> int:
-        """Return the number of messages between two times."""
+        """Count messages between two times."""
         of_block = sum(int(((run.time_ends > start) & (run.time_ends < stop)).sum()) for run in self.runs)
         return sum(start < time < stop for time in self.before) + of_block
 
 
 class SendingObserver(Observer):
-    """Observes the messages of one connection."""
-
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
         self._turns = Turns()
@@ -168,7 +163,7 @@ def _note_pause(rhythm: ObservedRhythm, pause: int, since: Moment, other: Came) 
 
 
 def _is_identity(run: MessageTable, identity: str | None) -> bool:
-    """Whether the first message of a run is one frame that equals the identity."""
+    """Whether the first message is one frame that equals the identity."""
     octets = from_text(identity or "")
     is_one = run.last[0] == run.first[0] and run.sizes[0] == len(octets)
     return bool(is_one and run.complete[0] and run.head(0) == octets)

@@ -1,7 +1,7 @@
-"""Publish and subscribe on one connection: the subscriptions of each side, and the messages that match them.
+"""The subscriptions of each side of a connection, and the messages that match them.
 
-Subscriptions are counted as in libzmq: one CANCEL ends any number of equal ones (docs/protocol/wire.md 10.2), and each
-LEAVE one JOIN (10.4).
+They are counted as in libzmq: one CANCEL ends any number of equal ones (docs/protocol/wire.md 10.2), each LEAVE one
+JOIN (10.4).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, SUBSCRIBERS
 from zmtpscope.zmtp.trie import NODE_COST, Trie
 
 MAX_OPEN = 16_384
-"""Maximum number of active subscriptions of one side."""
+"""Active subscriptions of one side."""
 
 MAX_ENDED = 1024
-"""Maximum number of ended subscriptions to remember. Beyond it, the oldest are forgotten."""
+"""Ended subscriptions. Above, the oldest are forgotten."""
 
 SUBSCRIPTION_COST = 640 + 2 * NODE_COST
-"""Octets of memory of a subscription, without its topic."""
+"""Memory of a subscription without its topic."""
 
 
 class Change(NamedTuple):
@@ -51,7 +51,7 @@ class Change(NamedTuple):
 
 
 class Subscriptions:
-    """Follows the subscriptions of one side."""
+    """The subscriptions of one side."""
 
     def __init__(self, observed: ObservedConnection, side: int, room: Room) -> None:
         self.observed = observed
@@ -59,16 +59,16 @@ class Subscriptions:
         self.room = room
         self._known: ObservedSubscriptions | None = None
         self._changes: list[Change] = []
-        """Changes that were read but are not in force yet."""
+        """Read, but not in force yet."""
         self._topics = Trie()
-        """The topics of active subscriptions."""
+        """Of active subscriptions."""
         self._matching: dict[bytes, list[ObservedSubscription]] = {}
-        """Cached matches of topics since the last change."""
+        """Matches of topics since the last change."""
         self._ended: list[tuple[ObservedSubscription, int]] = []
-        """Subscriptions that ended since the last call of `derive`, each with the segment that ended it."""
+        """Subscriptions ended since the last `derive`, each with the segment that ended it."""
 
     def feed(self, record: Record) -> None:
-        """Process a SUBSCRIBE, CANCEL, JOIN or LEAVE."""
+        """A SUBSCRIBE, CANCEL, JOIN or LEAVE."""
         values = record.values
         is_group, is_new = values["name"] in GROUP_COMMANDS, values["name"] in ENTERING
         name = values["group" if is_group else "topic"]
@@ -78,7 +78,7 @@ class Subscriptions:
             self._changes.append(Change(*place, from_text(name)[:LONGEST_TOPIC], is_new, form, Moment.of(values)))
 
     def feed_rows(self, rows: Rows) -> None:
-        """Process messages that subscribe or cancel."""
+        """Messages that subscribe or cancel."""
         for run in rows.sides[self.side]:
             kinds = run.flags[run.first] & MARKED
             for row in np.flatnonzero(kinds).tolist():
@@ -90,7 +90,7 @@ class Subscriptions:
                     self._changes.append(Change(*place, topic[:LONGEST_TOPIC], is_new, "message", moment))
 
     def stretches(self, run: MessageTable) -> Iterator[MessageTable]:
-        """Yield parts of a run of the other side. Before each part, the subscriptions that precede it become active."""
+        """Yield parts of a run of the other side. Before each, the subscriptions that precede it become active."""
         self._changes.sort()
         orders = run.orders
         begin = 0
@@ -104,7 +104,7 @@ class Subscriptions:
 
     @property
     def has_begun(self) -> bool:
-        """Whether there has been any subscription so far."""
+        """There has been a subscription."""
         return self._known is not None
 
     def matching(self, topic: bytes) -> list[ObservedSubscription]:
@@ -127,7 +127,7 @@ class Subscriptions:
         return [SubscriptionTable(self.observed, self.side, ended)] if ended else []
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
-        """Return the subscriptions active at the end of the connection or the capture."""
+        """Return the subscriptions active at the end."""
         tables = self.derive()
         if self._known is not None:
             for subscription in self._known.open.values():
@@ -186,19 +186,19 @@ def _cost(topic: bytes) -> int:
 
 
 def delay_of(connection: ObservedConnection, subscription: ObservedSubscription) -> int | None:
-    """Return the time from the handshake to a subscription (ns); None if the handshake was not captured."""
+    """From the handshake to a subscription (ns); None if the handshake was not captured."""
     ready = [side.ready.ns for side in connection.sides if side.ready is not None]
     return max(0, subscription.moment.ns - max(ready)) if len(ready) == 2 else None
 
 
 def ref_of_subscription(connection: ObservedConnection, side: int, subscription: ObservedSubscription) -> str:
-    """Return the identity of the record that subscribed."""
+    """Of the record that subscribed."""
     record = "message" if subscription.form == "message" else "command"
     return f"{connection.conn_id}/{side}/{subscription.source}/{subscription.offset}/{record}"
 
 
 class SubscriptionTable(DerivedTable):
-    """Ended subscriptions of one side of a connection, each with the deciding segment."""
+    """Ended subscriptions of one side, each with the deciding segment."""
 
     type = "subscription"
 
@@ -211,7 +211,7 @@ class SubscriptionTable(DerivedTable):
         return len(self.ended)
 
     def records(self) -> Iterable[Record]:
-        """Yield the records, in the order of their ends."""
+        """In the order of their ends."""
         stream = self.observed.stream_of(self.side)
         for subscription, ordinal in self.ended:
             yield derived(
@@ -241,13 +241,11 @@ class PublishingObserver(Observer):
         self.subscriptions = Subscriptions(observed, 0, room), Subscriptions(observed, 1, room)
 
     def record(self, record: Record) -> None:
-        """Process a command."""
         values = record.values
         if record.type == "command" and values["name"] in COMMANDS | GROUP_COMMANDS and values["side"] is not None:
             self.subscriptions[values["side"]].feed(record)
 
     def rows(self, rows: Rows) -> None:
-        """Process the messages of a batch."""
         for own, runs in zip(self.subscriptions, rows.sides, strict=True):
             if runs and any(run.socket_type in SUBSCRIBERS for run in runs):
                 own.feed_rows(rows)
@@ -267,9 +265,7 @@ class PublishingObserver(Observer):
                 own.published.feed(stretch, rows.files, self.observed, matching, self.room)
 
     def derive(self) -> list[DerivedTable]:
-        """Return the subscriptions that have ended."""
         return [table for each in self.subscriptions for table in each.derive()]
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
-        """Return the subscriptions active at the end."""
         return [table for each in self.subscriptions for table in each.finish(ordinal)]

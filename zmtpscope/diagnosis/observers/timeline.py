@@ -1,4 +1,4 @@
-"""Times of messages in bounded memory, which give bounds for the number of messages before a time."""
+"""Times of messages in bounded memory, which bound the number of messages before a time."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from typing import NamedTuple
 from zmtpscope.dissect.records.columns import Int64
 
 EXACT = 32
-"""Number of events whose times are kept exactly, from the first on."""
+"""The times of so many first events are exact."""
 
 MAX_SAMPLES = 64
-"""Maximum number of samples of the later times, one for every n-th event."""
+"""Samples of the later times, one for every n-th event."""
 
 
 class Bounds(NamedTuple):
-    """A lower and an upper bound of a number."""
-
     least: int
     most: int
 
@@ -31,8 +29,8 @@ def _numbers() -> array[int]:
 class Timeline:
     """The ascending times (ns) of `count` events.
 
-    The times of the first events are exact. After them, the time of each event is kept whose number (from 1) is a
-    multiple of `stride`; `stride` doubles when there are too many.
+    The first are exact. Then the time of each event is kept whose number (from 1) is a multiple of `stride`, which
+    doubles when there are too many.
     """
 
     count: int = 0
@@ -59,7 +57,7 @@ class Timeline:
         self.last_ns = int(times[-1])
 
     def before(self, time: int) -> Bounds:
-        """Return bounds for the number of events before a time."""
+        """Bound the number of events before a time."""
         if time > self.last_ns:
             return Bounds(self.count, self.count)
         exact = bisect_left(self.first, time)
@@ -70,7 +68,7 @@ class Timeline:
         return Bounds(least, max(least, min(self.count - 1, (place + 1) * self.stride - 1)))
 
     def between(self, start: int, end: int) -> Bounds:
-        """Return bounds for the number of events from `start` and before `end`."""
+        """Bound the number of events from `start` and before `end`."""
         if self.count and start <= self.first[0] and end > self.last_ns:
             return Bounds(self.count, self.count)
         earlier, later = self.before(start), self.before(end)

@@ -16,9 +16,8 @@ from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 class TopicKey(NamedTuple):
     """A topic, up to `LONGEST_TOPIC` octets; None if unknown.
 
-    `is_frame`: the topic is the first of several frames, as the publisher sent it. Otherwise the message has one frame,
-    and the topic is the longest subscription that the frame begins with, so another subscriber may have the same
-    messages under another topic.
+    `is_frame`: the first of several frames. Otherwise the message has one frame, and the topic is the longest
+    subscription that it begins with, so another subscriber may have the same messages under another topic.
     """
 
     topic: bytes | None
@@ -34,17 +33,17 @@ class TopicRows(NamedTuple):
     key: TopicKey
     rows: Int64
     octets: int
-    """Captured octets in all frames, without headers."""
+    """Captured, in all frames, without headers."""
     complete: int
-    """Number of complete messages."""
+    """Complete messages."""
     times: Int64
     """Start times in order, each at least as late as all earlier ones in the run."""
 
 
 @compiled.where_possible
 def by_topic(run: MessageTable, latest_ns: int) -> list[TopicRows]:
-    """Return the messages of a publisher's run by topic, in order of appearance. `latest_ns` is the latest time of
-    earlier messages."""
+    """Group a publisher's messages by topic, in order of appearance. `latest_ns` is the latest time of earlier
+    messages."""
     rows_of: dict[TopicKey, list[int]] = {}
     for row in range(len(run.first)):
         topic = run.topic(row)

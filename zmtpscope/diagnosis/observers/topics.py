@@ -1,5 +1,3 @@
-"""Topics published by one side of a connection."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -16,26 +14,26 @@ from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.tables import MessageTable
 
 MAX_TOPICS = 4096
-"""Maximum number of topics of one side. Messages of further topics are only counted."""
+"""Topics of one side. Messages of further topics are only counted."""
 
 TOPIC_COST = 1536
-"""Octets of memory of a topic with a full timeline, without its name."""
+"""Memory of a topic with a full timeline, without its name."""
 
 BEGINNING = 48
-"""Maximum number of octets to keep of a message whose topic is no separate frame."""
+"""Octets kept of a message whose topic is no separate frame."""
 
 SEPARATORS = b" \t\r\n\0,;:|=/.([{<\"'"
-"""Octets that end a topic in a longer text."""
+"""End a topic in a longer text."""
 
 GOES_ON, ENDS, IS_BINARY = 0, 1, 2
-"""Kinds of the octet after a subscription: the name continues, the name ends, or the message is not text."""
+"""After a subscription, the name continues or ends, or the message is not text."""
 
 KINDS = np.full(256, IS_BINARY, np.uint8)
 KINDS[[octet for octet in range(128) if chr(octet).isalnum() or chr(octet) in "_-"]] = GOES_ON
 KINDS[list(SEPARATORS)] = ENDS
 
 Matching = Callable[[bytes], Sequence[ObservedSubscription]]
-"""A function that returns the active subscriptions that match a topic."""
+"""Returns the active subscriptions that match a topic."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,9 +43,9 @@ class PublishedTopic:
     key: TopicKey
     first: Moment
     beginning: bytes
-    """The first octets of the first message."""
+    """First octets of the first message."""
     octets: int = 0
-    """Octets in all frames, without headers."""
+    """In all frames, without headers."""
     unmatched: int = 0
     """Complete messages that no active subscription matched."""
     early: int = 0
@@ -57,13 +55,13 @@ class PublishedTopic:
     """
     timeline: Timeline = field(default_factory=Timeline)
     longer: int = 0
-    """Number of single-frame messages in which the topic is only the beginning of a longer name."""
+    """Single-frame messages in which the topic is only the beginning of a longer name."""
     longer_name: bytes = b""
-    """The longer name in the first of these messages."""
+    """That name in the first of these messages."""
     longer_first: Moment | None = None
-    """The time of the first of these messages."""
+    """The first of these messages."""
     is_text: bool = True
-    """Whether, in each single-frame message, a name or a separator follows the topic."""
+    """In each single-frame message, a name or a separator follows the topic."""
 
     def look_behind(self, run: MessageTable, rows: Int64, files: Sequence[str | None]) -> None:
         """Check the octet after the topic in messages of one frame."""
@@ -91,7 +89,7 @@ def _first_word(text: bytes, size: int) -> bytes:
 
 @dataclass(slots=True, eq=False)
 class PublishedTopics:
-    """The topics of one side. `left_out` is the number of messages of topics without room."""
+    """The topics of one side. `left_out` are messages of topics without room."""
 
     by_key: dict[TopicKey, PublishedTopic] = field(default_factory=dict)
     left_out: int = 0

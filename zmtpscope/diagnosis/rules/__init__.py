@@ -1,1 +1,0 @@
-"""Rules that diagnose problems with ZeroMQ, one module for each kind of problem."""

@@ -1,5 +1,3 @@
-"""Rules for octets that TCP retransmits without an acknowledgment."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -49,7 +47,7 @@ SIZE_HINT = (
 
 
 def _not_acknowledged(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield at most two diagnoses for each pair of hosts and direction: for outages that last, and for past ones."""
+    """At most two for each pair of hosts and direction: outages that last, and past ones."""
     found = grouped(((each.hosts, each.is_over, each.fails_by_size), each) for each in outages(knowledge))
     behind = behind_brokers(knowledge)
     for same in found.values():
@@ -128,7 +126,7 @@ def _evidence(each: Outage) -> Iterator[Evidence]:
 
 
 class Lossy(NamedTuple):
-    """A connection on whose path segments of side `sender` are lost, as one outage."""
+    """A connection that loses segments of side `sender`, as one outage."""
 
     connection: ObservedConnection
     sender: int
@@ -136,7 +134,7 @@ class Lossy(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The fraction of lost segments, by the number of messages and the largest one."""
+        """Fraction of lost segments, by the number of messages and the largest one."""
         side = self.connection.sides[self.sender]
         messages = 0 if side.rhythm is None else side.rhythm.count
         each = 1 if side.sizes is None else max(1, side.sizes.largest // FULL)
@@ -144,7 +142,7 @@ class Lossy(NamedTuple):
 
 
 def _packets_lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each pair of hosts and direction."""
+    """One for each pair of hosts and direction."""
     found = (
         Lossy(connection, number, side.losses)
         for connection in knowledge.connections

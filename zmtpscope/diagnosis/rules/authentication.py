@@ -1,4 +1,4 @@
-"""Rules for refused clients: rejected credentials, and keys that do not fit the server."""
+"""Refused clients: rejected credentials, and keys that do not fit the server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zmtpscope.diagnosis.rules.from_findings import OfFindings, closed_at_once, 
 from zmtpscope.diagnosis.rules.handshakes import unanswered_logins
 
 NOT_JUDGED = ("300", "500")
-"""ZAP statuses for credentials that were not evaluated at all (27/ZAP, Reply)."""
+"""ZAP statuses for credentials that were not evaluated (27/ZAP, Reply)."""
 
 ERRORS = ("PLAIN-06", "CURVE-26", "NULL-09", "GSSAPI-02")
 FOLLOWS = ("PLAIN-08", "ZMTP-CONN-08", "NULL-03")

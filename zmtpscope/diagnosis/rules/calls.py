@@ -1,4 +1,4 @@
-"""Rules for calls whose replies payload ids or counts (MDP) match: calls without a reply, and replies with an error."""
+"""Calls whose replies payload ids or counts (MDP) match: calls without a reply, and replies with an error."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ HINT = (
 )
 
 Called = tuple[Endpoint, str]
-"""The endpoint and the name of a program that is called."""
+"""Endpoint and name of a program that is called."""
 
 
 class Waiting:
-    """The unanswered calls of one side of a connection, up to `until` (ns)."""
+    """Unanswered calls of one side, up to `until` (ns)."""
 
     def __init__(self, connection: ObservedConnection, side: int, until: int) -> None:
         calls = connection.sides[side].calls
@@ -44,18 +44,17 @@ class Waiting:
 
     @property
     def called(self) -> Called:
-        """The called program."""
         return self.connection.endpoint, name_of(self.connection, 1 - self.side)
 
 
 class Work:
-    """The unanswered calls by caller: a broker that waits for its worker is a caller itself."""
+    """Unanswered calls by caller: a broker that waits for its worker is a caller itself."""
 
     def __init__(self, waiting: Iterable[Waiting]) -> None:
         self._at: dict[Endpoint, set[Called]] = {}
-        """The workers that the listener of an endpoint waits for."""
+        """Workers that the listener of an endpoint waits for."""
         self._passed_on: dict[tuple[str, str], dict[Called, int]] = {}
-        """The programs called with the same id, each with the latest time (ns), by address of the caller and id."""
+        """Programs called with the same id, each with the latest time (ns), by address of the caller and id."""
         for each in waiting:
             if each.side == each.connection.listener:
                 self._at.setdefault(each.connection.endpoint, set()).add(each.called)
@@ -64,9 +63,9 @@ class Work:
                 latest[each.called] = max(latest.get(each.called, 0), moment.ns)
 
     def handed_on(self, waiting: Waiting) -> set[Called]:
-        """Return the programs that the called program itself waits for, if it is a broker.
+        """Return the programs that the called one itself waits for, if it is a broker.
 
-        Either it requests work at the same endpoint, or it has passed the same call on later.
+        It requests work at the same endpoint, or has passed the same call on later.
         """
         connection, side = waiting.connection, waiting.side
         found = set(self._at.get(connection.endpoint, ())) if side != connection.listener else set()
@@ -78,7 +77,7 @@ class Work:
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each called program."""
+    """One for each called program."""
     waiting = [
         each
         for connection in knowledge.connections
@@ -113,7 +112,7 @@ def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) ->
 
 
 def _silent_beside(waiting: Waiting, knowledge: Knowledge) -> list[str]:
-    """Return the other connections of a called client's host that sent nothing since the call, by conn_id.
+    """Return the other connections of a called client's host that sent nothing since the call.
 
     Workers of one host stop for the same reason.
     """
@@ -128,10 +127,8 @@ def _silent_beside(waiting: Waiting, knowledge: Knowledge) -> list[str]:
 
 
 def _diagnosis(same: list[Waiting], callers: list[Waiting], silent: list[str]) -> Diagnosis:
-    """Return the diagnosis for equal calls.
-
-    `callers` are the calls of clients that wait for them at a broker, `silent` further connections that stopped.
-    """
+    """`callers` are the calls of clients that wait for equal calls at a broker, `silent` further connections that
+    stopped."""
     first = same[0]
     calls, connection = first.calls, first.connection
     caller, called = name_of(connection, first.side), name_of(connection, 1 - first.side)
@@ -173,22 +170,22 @@ class Failed(NamedTuple):
 
     @property
     def calls(self) -> int:
-        """The number of calls with a reply."""
+        """With a reply."""
         return sum(each.count for _, _, each in self.replies)
 
     @property
     def errors(self) -> int:
-        """The number of replies with an error."""
+        """Replies with an error."""
         return sum(each.errors for _, _, each in self.replies)
 
     @property
     def first(self) -> tuple[ObservedConnection, int, ObservedReplies]:
-        """The connection, the caller's side and the replies with the first error."""
+        """Connection, caller's side and replies with the first error."""
         return min((each for each in self.replies if each[2].moment), key=lambda each: _moment(each[2]).ns)
 
     @property
     def share(self) -> str:
-        """E.g. `3 of 9 calls of get_price with an error: "database is locked"`."""
+        """`3 of 9 calls of get_price with an error: "database is locked"`."""
         error = self.first[2].error
         return f"{self.errors} of {counted(self.calls, 'call')} of {self.name} with an error" + (
             f': "{error}"' if error else ""
@@ -196,7 +193,7 @@ class Failed(NamedTuple):
 
 
 def _failing(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each endpoint with replies that contain an error."""
+    """One for each endpoint with replies that contain an error."""
     found: dict[Endpoint, dict[str, Failed]] = {}
     for connection in knowledge.connections:
         for side in (0, 1):

@@ -1,4 +1,4 @@
-"""Rules for incomplete captures. Other rules stay silent for these, and this module reports the reason."""
+"""Incomplete captures: other rules stay silent, and this module reports the reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_NAMED = 3
 
 
 def _one_sided(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for all connections."""
+    """One for all connections."""
     met = [
         each
         for each in knowledge.connections
@@ -72,7 +72,7 @@ def _losses(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _clock(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for the run."""
+    """One for the run."""
     for finding in knowledge.findings:
         if finding.id == CLOCK:
             yield Diagnosis.of(
@@ -87,7 +87,7 @@ def _clock(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _gaps(met: list[Met], what: str, hint: str) -> Iterable[Diagnosis]:
-    """Yield one diagnosis for all connections; the connections did not cause the gap."""
+    """One for all connections, which did not cause the gap."""
     if not met:
         return
     connections = {each.connection for each in met}
@@ -108,7 +108,7 @@ def _gaps(met: list[Met], what: str, hint: str) -> Iterable[Diagnosis]:
 
 
 def _limits(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis if connections or facts were forgotten."""
+    """One if connections or facts were forgotten."""
     missing = [counted(knowledge.forgotten, "connection")] if knowledge.forgotten else []
     if knowledge.left_out:
         missing.append(f"{counted(knowledge.left_out, 'time')} a request, subscription or topic")

@@ -1,4 +1,4 @@
-"""The table of all rules. A new rule is a row in the table of its module; `check --explain RULE` prints the row."""
+"""All rules. A new rule is a row in the table of its module; `check --explain RULE` prints it."""
 
 from zmtpscope.diagnosis.diagnosis import Rule
 from zmtpscope.diagnosis.rules import (
@@ -84,4 +84,4 @@ TABLES = (
 )
 
 RULES: dict[str, Rule] = {rule.id: rule for table in TABLES for rule in table}
-"""Rules by id, in the order of evaluation."""
+"""By id, in the order of evaluation."""

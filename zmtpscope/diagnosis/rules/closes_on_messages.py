@@ -1,4 +1,4 @@
-"""Rules for connections that end because of a message: one that is too large, or on which a program exits."""
+"""Connections that end because of a message: one that is too large, or on which a program exits."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ AT_ONCE = SECOND // 10
 BACK_NS = 2 * SECOND
 """If the library ended the connection, and not the program, it is reconnected within this time (ns)."""
 AT_THE_HEADER = SECOND // 200
-"""libzmq closes when it has read the header of the frame, within this time (ns)."""
+"""libzmq closes when it has read the frame header, within this time (ns)."""
 MIN_TIMES = 3
 MIN_SIZE = 64
-"""In octets: a side that closes after smaller frames does not enforce a size limit."""
+"""A side that closes after smaller frames (octets) does not enforce a size limit."""
 TOO_LARGE_HINT = (
     "check ZMQ_MAXMSGSIZE of the side that closes: a larger frame ends the connection without notice; raise it "
     "there, or send smaller messages; otherwise check whether that program fails on such a message"
@@ -42,7 +42,7 @@ STAYS_AWAY = "; a libzmq socket that connected does not reconnect after it"
 
 
 class Sent(NamedTuple):
-    """The messages of the side `sender` on a connection, and how the connection ended."""
+    """Messages of the side `sender`, and how the connection ended."""
 
     connection: ObservedConnection
     sender: int
@@ -51,7 +51,7 @@ class Sent(NamedTuple):
 
     @property
     def receiver(self) -> tuple[Endpoint, str | None]:
-        """The endpoint, and the address of the receiver, or None if the receiver listens."""
+        """The endpoint, and the receiver's address, or None if it listens."""
         side = 1 - self.sender
         listens = side == self.connection.listener
         return self.connection.endpoint, None if listens else self.connection.sides[side].ip
@@ -74,7 +74,7 @@ class Sent(NamedTuple):
 
     @property
     def largest_taken(self) -> int:
-        """Size of the largest frame after which the connection continued."""
+        """Largest frame after which the connection continued."""
         return self.sizes.before if self.is_followed_by_end else max(self.sizes.before, self.sizes.of_last)
 
 
@@ -141,7 +141,7 @@ def _stays_away(
 ) -> bool:
     """Whether a client closed within the message and never tries again, as libzmq does above its limit.
 
-    Either it closed at the header of the frame, or another client took a frame as large.
+    Either it closed at the frame header, or another client took a frame as large.
     """
     connection, ending, departure = sent.connection, sent.ending, left.get(sent.connection.conn_id)
     if ending is None or departure is None or departure.by_listener or departure.is_missed:
@@ -193,7 +193,7 @@ def _too_large_diagnosis(ended: list[Sent], taken: int, *, stays_away: bool = Fa
 
 
 FASTER = 10
-"""The end follows the message this many times as fast as the next message would: it is no coincidence."""
+"""The end follows the message this many times as fast as the next message would: no coincidence."""
 
 FAILS_HINT = (
     "check the log of that program for the last message: the program fails on it, or treats it as a request to "
@@ -202,7 +202,7 @@ FAILS_HINT = (
 
 
 class Failure(NamedTuple):
-    """A connection that the listener ended immediately after the last message of the client."""
+    """A connection that the listener ended immediately after the client's last message."""
 
     departure: Disconnect
     rhythm: ObservedRhythm
@@ -220,7 +220,7 @@ class Failure(NamedTuple):
 
 
 def _fails(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client at an endpoint, if the listener ends all its connections so."""
+    """One for each client at an endpoint, if the listener ends all its connections so."""
     for departures in of_listeners(knowledge).values():
         failures = [failure for each in departures if (failure := _failure(each)) is not None]
         if MIN_TIMES <= len(failures) == len(departures):

@@ -1,4 +1,4 @@
-"""Rules for TCP connections that were never established."""
+"""TCP connections that were never established."""
 
 from __future__ import annotations
 
@@ -25,15 +25,14 @@ MIN_OUTAGE = 10 * SECOND
 
 
 class Words(NamedTuple):
-    """The text and the hint of a diagnosis for an endpoint that clients did not reach."""
+    """For an endpoint that clients did not reach."""
 
     text: str
     hint: str
 
 
 class InVain(NamedTuple):
-    """Sentences for failed attempts, with placeholders: one if no client is served, and one if other clients are served
-    meanwhile.
+    """Sentences for failed attempts: if no client is served, and if other clients are served meanwhile.
 
     `patience` is the longest time that an attempt may have waited for its answer (ns).
     """
@@ -45,7 +44,7 @@ class InVain(NamedTuple):
 
 
 def _severity(knowledge: Knowledge, tried: Tried) -> Severity:
-    """Return the severity. A peer that was connected before may just have ended, shortly before the capture did."""
+    """A peer that was connected before may just have ended, shortly before the capture did."""
     if not tried.before:
         return "error"
     if all(each.ends in passing(knowledge) for each in tried.findings):
@@ -61,7 +60,7 @@ def _where(tried: list[Tried]) -> str:
 
 
 def _attempts(tried: list[Tried]) -> str:
-    """Return, for example, `10.0.0.2 tried 14 times in 2.7 s to reach 10.0.0.1:5599, and 1 other client`."""
+    """For example, `10.0.0.2 tried 14 times in 2.7 s to reach 10.0.0.1:5599, and 1 other client`."""
     if len(tried) > 1:
         clients = dict.fromkeys(each.client for of_endpoint in tried for each in of_endpoint.findings)
         return f"{' and '.join(filter(None, clients))} tried {sum(each.attempts for each in tried)} times"
@@ -86,7 +85,7 @@ def _diagnosis(rule: str, severity: Severity, tried: list[Tried], text: str, hin
 
 
 def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for the endpoints of a host that clients tried at the same time, and had never reached."""
+    """One for the endpoints of a host that clients tried at the same time, and had never reached."""
     for id_ in (REFUSED, UNANSWERED, REJECTED, NO_ROUTE):
         late: list[Tried] = []
         for endpoint, clients in clients_of(knowledge, id_).items():
@@ -132,7 +131,7 @@ def in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnosi
 
 
 def _left(rule: str, words: Words, tried: list[Tried], knowledge: Knowledge) -> Diagnosis:
-    """Return the diagnosis for endpoints of one host that clients lost at the same time."""
+    """For endpoints of one host that clients lost at the same time."""
     is_ordered = any(was_told_to_exit(before) for each in tried for before in each.before)
     severity = "note" if is_ordered else min((_severity(knowledge, each) for each in tried), key=SEVERITIES.index)
     text = f"{words.text.format(where=_where(tried))} any more: {_attempts(tried)}"
@@ -193,14 +192,14 @@ ANSWER_LOST = InVain(
 
 
 def _answer_lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield endpoints whose answers clients do not receive: they repeat SYNs that were answered."""
+    """Clients do not receive the endpoint's answers: they repeat SYNs that were answered."""
     lost = [each for each in knowledge.findings if each.id == HALF_OPEN and each.severity == "warn"]
     subjects = {address(each.endpoint) for each in lost if each.endpoint}
     yield from (each for each in in_vain("answer-lost", ANSWER_LOST)(knowledge) if each.subject in subjects)
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield unanswered endpoints, each with the evidence that its host is up, if there is any."""
+    """Unanswered endpoints, each with the evidence that its host is up, if there is any."""
     first = {address(each.endpoint): each for each in knowledge.findings if each.id == UNANSWERED and each.endpoint}
     for diagnosis in in_vain("connection-unanswered", NOT_ANSWERED)(knowledge):
         finding = first.get(diagnosis.subject)

@@ -1,4 +1,4 @@
-"""Rules for datagrams: multicast groups that no host joins, and ZRE nodes whose beacons cease without a farewell."""
+"""Datagrams: multicast groups that no host joins, and ZRE nodes whose beacons cease without a farewell."""
 
 from __future__ import annotations
 

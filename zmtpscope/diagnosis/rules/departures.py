@@ -1,4 +1,4 @@
-"""Rules for connections that end: how, how often, and which peers suffer."""
+"""Connections that end: how, how often, and which peers suffer."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
 MIN_PERIOD = SECOND
-"""Connections with shorter lives are a storm, not periodic."""
+"""Shorter lives are a storm, not periodic."""
 MIN_TIMES = 3
 LARGEST_DEVIATION = 0.1
 """Lives that differ by a larger fraction are not periodic.
@@ -51,7 +51,7 @@ LARGEST_DEVIATION = 0.1
 Ends closer than this fraction of the period are one event: a server that stops ends all connections of a client.
 """
 STEADIER = 4
-"""Silences come from a timer if their spread is this many times smaller than the spread of the lifetimes."""
+"""Silences have a timer if they spread this many times less than the lifetimes."""
 
 
 IDLE_HINT = "a firewall, NAT or load balancer drops idle connections: send heartbeats more often (ZMQ_HEARTBEAT_IVL)"
@@ -67,7 +67,7 @@ TOGETHER_HINT = (
 
 
 class Period(NamedTuple):
-    """Connections of two peers that each end after `ns`, of life or of silence; `times` is how often."""
+    """Connections of two peers that each end after `ns`, of life or of silence."""
 
     ns: int
     is_idle: bool
@@ -91,7 +91,7 @@ def _period(departures: Sequence[Disconnect]) -> Period | None:
 
 
 def _spread(values: Sequence[int]) -> float:
-    """Return the difference between smallest and largest, as a fraction of the largest."""
+    """Difference between smallest and largest, as a fraction of the largest."""
     return (max(values) - min(values)) / max(*values, 1)
 
 
@@ -101,7 +101,7 @@ def _moments(times: Sequence[int], pause: float) -> list[int]:
 
 
 def _periodic_disconnect(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client at an endpoint, or for several whose connections end together."""
+    """One for each client at an endpoint, or for several whose connections end together."""
     found = ((departures, _period(departures)) for departures in of_listeners(knowledge).values())
     periodic = [(departures, period) for departures, period in found if period is not None]
     for same in grouped(
@@ -137,11 +137,11 @@ def _moments_of_end(departures: Sequence[Disconnect]) -> tuple[Endpoint, tuple[i
 
 RELAYED = SECOND // 20
 MAX_RELAYED = 16
-"""Maximum number of connections that count as the other half of a relayed connection."""
+"""Connections that count as the other half of a relayed one."""
 
 
 class End(NamedTuple):
-    """The time (ns) at which a host ended a connection to an endpoint."""
+    """When a host ended a connection to an endpoint (ns)."""
 
     ns: int
     endpoint: Endpoint
@@ -149,7 +149,7 @@ class End(NamedTuple):
 
 
 class EndsOfHost:
-    """The ends of the connections of one host, in order of time."""
+    """The ends of one host's connections, in order of time."""
 
     def __init__(self, ends: Iterable[End]) -> None:
         self._ends = sorted(ends)
@@ -181,7 +181,7 @@ def _ends_by_host(knowledge: Knowledge) -> dict[str, EndsOfHost]:
 
 
 def relayed_by(knowledge: Knowledge, departures: Sequence[Disconnect]) -> frozenset[str]:
-    """Return the other half of relayed connections: connections that the same host ended at the same time."""
+    """Return the other half of relayed connections: the same host ended both at the same time."""
     connection, ending = departures[0].connection, departures[0].ending
     ends = _ends_by_host(knowledge)[connection.sides[ending.side].ip]
     around = (ends.around(each.ending.moment.ns, connection.endpoint) for each in departures)
@@ -189,11 +189,11 @@ def relayed_by(knowledge: Knowledge, departures: Sequence[Disconnect]) -> frozen
 
 
 Leaver = tuple[Endpoint, str | None, str | None, bool]
-"""The endpoint, the address and identity of a client that left, and whether it had reconnected before."""
+"""Endpoint, address and identity of a client that left, and whether it had reconnected before."""
 
 
 def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each peer that left, for all connections it left."""
+    """One for each peer that left, for all connections it left."""
     periodic = {
         each.connection.conn_id
         for departures in of_listeners(knowledge).values()
@@ -259,7 +259,7 @@ def _is_worth_telling(departure: Disconnect, knowledge: Knowledge) -> bool:
 
 
 DONE_WHEN_THEY_LEAVE = frozenset({"SUB", "XSUB", "DISH", "PUSH", "REQ"})
-"""Socket types of clients that leave no work undone when they leave, because they take no share of others' work."""
+"""Clients of these types take no share of others' work, so they leave none undone."""
 
 
 def _is_done(departure: Disconnect) -> bool:
@@ -300,7 +300,7 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
 
 
 def _replaced(departures: Sequence[Disconnect]) -> Diagnosis:
-    """Return the diagnosis for a client that had reconnected before its old connections were reset."""
+    """For a client that had reconnected before its old connections were reset."""
     connection, ending = departures[0].connection, departures[0].ending
     client = connection.client
     silent = ending.moment.ns - (client.last_ns or connection.start.ns)
@@ -325,7 +325,7 @@ MAX_OTHERS = 2
 
 
 def _others(departures: Sequence[Disconnect]) -> str:
-    """Return, for example, `SUB 10.0.0.2` or `SUB 10.0.0.2, SUB 10.0.0.3 and 7 more`."""
+    """For example, `SUB 10.0.0.2` or `SUB 10.0.0.2, SUB 10.0.0.3 and 7 more`."""
     names = list(dict.fromkeys(name_of(each.connection, 1 - each.ending.side) for each in departures))
     return listed(names, MAX_OTHERS)
 
@@ -349,7 +349,7 @@ def ends_of(departures: Sequence[Disconnect]) -> tuple[Evidence, ...]:
 
 STORM = "ZMTP-CONN-10"
 MIN_FAILED = 6
-"""Minimum number of failed connections of a storm. Connections without data from the client are health checks."""
+"""Failed connections of a storm. Connections without data from the client are health checks."""
 
 
 class Storm(NamedTuple):
@@ -366,7 +366,7 @@ class Storm(NamedTuple):
 
 
 def _reconnect_storm(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address and endpoint, or for each server that ends the connections."""
+    """One for each client address and endpoint, or for each server that ends the connections."""
     ended: dict[Endpoint, list[Storm]] = {}
     for ends, own in knowledge.by_ends.items():
         findings = [each.finding(STORM) for each in own]
@@ -408,7 +408,7 @@ OTHER_CAUSES = frozenset((*authentication.ERRORS, *socket_types.TOLD, *handshake
 
 
 def _violating_frame(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each kind of violation of each client at an endpoint."""
+    """One for each kind of violation of each client at an endpoint."""
     found = grouped(
         ((connection.ends, error.id, error.side ^ connection.listener), (connection, closed, error))
         for connection, closed in with_finding(knowledge.connections, VIOLATION)

@@ -1,4 +1,4 @@
-"""Rules for broken connections: equal mechanism roles, programs that end too soon, commands that a side rejects."""
+"""Broken connections: equal mechanism roles, programs that end too soon, commands that a side rejects."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ ROLES = {
     ("PLAIN", "server"): "ZMQ_PLAIN_SERVER is set on both: set ZMQ_PLAIN_USERNAME and _PASSWORD instead on one",
     ("PLAIN", "client"): "ZMQ_PLAIN_USERNAME is set on both: set ZMQ_PLAIN_SERVER on one of the two",
 }
-"""Hints for two sides with the same role of a mechanism, by mechanism and role."""
+"""For two sides with the same role, by mechanism and role."""
 
 
 def _same_role(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address and endpoint."""
+    """One for each client address and endpoint."""
     for ends, connections in knowledge.by_ends.items():
         found = [(each, role) for each in connections if (role := _common_role(each, knowledge.last_ns))]
         if not found or any(map(is_agreed, connections)):
@@ -59,7 +59,7 @@ def _same_role(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _common_role(connection: ObservedConnection, now: int) -> str | None:
-    """Return the mechanism role of both sides, `server` or `client`. None if they differ, or if it is unknown."""
+    """Return the mechanism role of both sides; None if they differ, or if it is unknown."""
     sides, mechanism = connection.sides, connection.sides[0].mechanism
     if (mechanism, "server") not in ROLES or sides[1].mechanism != mechanism or any(side.error for side in sides):
         return None
@@ -78,7 +78,7 @@ MIN_LEFT = 2
 
 
 def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address and endpoint, if other connections of the two succeed."""
+    """One for each client address and endpoint, if other connections of the two succeed."""
     hung = {each.connection.conn_id for same in hung_handshakes(knowledge).values() for each in same}
     for ends, connections in knowledge.by_ends.items():
         left = [each for each in connections if each.conn_id not in hung and _leaves_early(each)]
@@ -103,7 +103,7 @@ def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 LEAVING = ("ZMTP-CONN-03", "NULL-08", "PLAIN-09", "ZMTP3X-GREETING-12")
-"""Findings about a side that closes before its handshake is complete."""
+"""A side closes before its handshake is complete."""
 
 
 def _leaves_early(connection: ObservedConnection) -> bool:
@@ -129,7 +129,7 @@ SHORT = 3 * SECOND
 
 
 def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address and endpoint to which publishers connect."""
+    """One for each client address and endpoint to which publishers connect."""
     for ends, connections in knowledge.by_ends.items():
         empty = [each for each in connections if _publishes_nothing(each)]
         subscribed = sum(each.server.subscriptions is not None for each in empty)
@@ -165,12 +165,12 @@ def _publishes_nothing(connection: ObservedConnection) -> bool:
 
 
 AT_ONCE = 5 * MILLISECOND
-"""A side that closes within this time plus the handshake time closes because of the command it received (ns)."""
+"""A side that closes within this time (ns) plus the handshake time closes because of the command it received."""
 MIN_REJECTED = 3
 
 
 class Rejected(NamedTuple):
-    """A connection that a side closes immediately after it receives a command, at `moment`."""
+    """A side closed immediately after it received a command, at `moment`."""
 
     connection: ObservedConnection
     ending: Ending
@@ -179,7 +179,7 @@ class Rejected(NamedTuple):
 
     @property
     def by_listener(self) -> bool:
-        """Whether the listener closes."""
+        """The listener closes."""
         return self.ending.side == self.connection.listener
 
     @property
@@ -189,7 +189,7 @@ class Rejected(NamedTuple):
 
 
 def _rejected(connection: ObservedConnection) -> Rejected | None:
-    """Return the command on which a side closes, if the other side sent nothing after it, otherwise None."""
+    """Return the command on which a side closes, if the other side sent nothing after it."""
     ending = ending_of(connection)
     if ending is None or ending.cause not in ("closed", "reset") or not connection.is_whole:
         return None
@@ -211,7 +211,7 @@ def _rejected(connection: ObservedConnection) -> Rejected | None:
 
 
 def _rejections(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address, endpoint and closing side, if the side always closes."""
+    """One for each client address, endpoint and closing side, if the side always closes."""
     for ends, connections in knowledge.by_ends.items():
         rejected = (each for each in map(_rejected, connections) if each is not None)
         found = grouped(((each.by_listener, each.command), each) for each in rejected)

@@ -1,4 +1,4 @@
-"""Diagnoses of ended processes: one diagnosis covers all endpoints at which a process listened."""
+"""Ended processes: one diagnosis covers all endpoints of a process."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from zmtpscope.words import counted
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
 
 TOGETHER_NS = SECOND // 2
-"""Endpoints lost within this time (ns) of each other belong to one process, or one service."""
+"""Endpoints lost within this time (ns) belong to one process, or one service."""
 
 MAX_NAMED, MAX_LISTED = 3, 32
 
 PRECISION = SECOND // 10
-"""The time of the last attempt to connect is known to this precision (ns)."""
+"""Of the last attempt to connect (ns)."""
 
 MIN_GONE = 3 * SECOND
-"""Minimum time (ns) after a publisher left until its subscribers count as gone for good."""
+"""Time after a publisher left until its subscribers count as gone for good (ns)."""
 
 
 SHARING, MIN_SENT = ("PUSH", "SCATTER"), 8
@@ -41,7 +41,7 @@ class Aftermath(NamedTuple):
 
 
 def aftermath(departures: Sequence[Disconnect], now: int) -> Aftermath:
-    """Return the text about reconnections after departures, which ascend; `now` is the end of the capture (ns)."""
+    """`departures` ascend; `now` is the end of the capture (ns)."""
     last = departures[-1]
     gone = last.is_missed and last.back_ns is None
     back = [each.back_ns - each.ending.moment.ns for each in departures if each.back_ns is not None]
@@ -87,7 +87,7 @@ def served_until(knowledge: Knowledge) -> dict[Endpoint, int]:
 
 
 def of_processes(left: Sequence[Sequence[Disconnect]]) -> Iterator[list[Sequence[Disconnect]]]:
-    """Yield groups of departures of one process; `left` contains the departures of each peer, in order of time."""
+    """Group departures by process; `left` are the departures of each peer, in order of time."""
     at_once = []
     for departures in left:
         is_once = ended(departures[-1]) - ended(departures[0]) < TOGETHER_NS
@@ -100,7 +100,7 @@ def of_processes(left: Sequence[Sequence[Disconnect]]) -> Iterator[list[Sequence
 
 
 def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
-    """Return the diagnosis for one process that left several endpoints."""
+    """For one process that left several endpoints."""
     departures = sorted((each for of_endpoint in left for each in of_endpoint), key=ended)
     first, last = departures[0], departures[-1]
     host = first.connection.endpoint[0]
@@ -131,7 +131,7 @@ def is_in_turn(departures: Sequence[Disconnect], knowledge: Knowledge) -> bool:
 
 
 def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each host and socket type that listened at one port after another."""
+    """One for each host and socket type that listened at one port after another."""
     hosts = grouped(
         ((each.connection.endpoint[0], each.connection.server.socket_type), each)
         for departures in found
@@ -159,7 +159,7 @@ def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) ->
 
 
 def _name(departure: Disconnect) -> str:
-    """Return, for example, `ROUTER :5555`."""
+    """For example, `ROUTER :5555`."""
     connection = departure.connection
     return " ".join(filter(None, (connection.server.socket_type, f":{connection.endpoint[1]}")))
 

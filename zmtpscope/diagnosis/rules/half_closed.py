@@ -1,4 +1,4 @@
-"""Rules for connections that one side closed and the other did not."""
+"""Connections that one side closed and the other did not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MIN_WAIT = 2 * SECOND
 MIN_WAITING, MIN_FORGOTTEN = SECOND, 3
 """A warning if this many connections have waited this long (ns) at a program that continues elsewhere."""
 MAX_QUEUED = 100
-"""With more messages than this, the program may still be reading, and has not seen the FIN yet."""
+"""With more messages, the program may still be reading, and has not seen the FIN yet."""
 
 HINT = (
     "make it read until the end of the stream and close its descriptor; otherwise it runs out of descriptors. If it "
@@ -32,7 +32,7 @@ HINT = (
 
 
 class HalfClosed(NamedTuple):
-    """A connection on which side `closer` sent FIN at `moment`; the other side acknowledged it and did nothing."""
+    """Side `closer` sent FIN at `moment`; the other side acknowledged it and did nothing."""
 
     connection: ObservedConnection
     closer: int
@@ -52,7 +52,7 @@ class HalfClosed(NamedTuple):
 
 
 def _half_closed(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each program that does not close."""
+    """One for each program that does not close."""
     found = (each for each in map(_of_connection, knowledge.connections) if each is not None)
     for same in grouped((each.program, each) for each in found).values():
         if knowledge.last_ns - same[0].moment.ns >= MIN_WAIT:
@@ -60,7 +60,7 @@ def _half_closed(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _of_connection(connection: ObservedConnection) -> HalfClosed | None:
-    """Return the half-closed connection; None if the network, a closed window or a large message delays the close."""
+    """None if the network, a closed window or a large message delays the close."""
     values, ending = connection.values, ending_of(connection)
     if ending is None or (values is not None and not values["fin_acknowledged"]):
         return None

@@ -1,4 +1,4 @@
-"""Rules for handshakes that never complete: different mechanisms, or a silent side."""
+"""Handshakes that never complete: different mechanisms, or a silent side."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from zmtpscope.words import counted
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE
 
 CLOSED_WITHIN = "ZMTP3X-GREETING-12"
-"""The finding that a side closed before it had sent its own mechanism, as libzmq does."""
+"""A side closed before it had sent its own mechanism, as libzmq does."""
 MISMATCH = ("ZMTP3X-GREETING-05", "ZMTP3X-GREETING-13", CLOSED_WITHIN)
 NO_MECHANISM = ("ZMTP3X-GREETING-03", "ZMTP3X-GREETING-10")
-"""Findings about an announced mechanism that is not a valid name."""
+"""The announced mechanism is not a valid name."""
 
 
 def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address and endpoint."""
+    """One for each client address and endpoint."""
     differing = (
         each
         for each in with_finding(knowledge.connections, *MISMATCH)
@@ -58,8 +58,8 @@ def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _read_more(connection: ObservedConnection, finding: ObservedFinding) -> bool:
-    """Whether a side that closed before its own greeting was complete had received more than the other greeting, so
-    that it may have closed because of that data."""
+    """Whether a side that closed before its own greeting was complete had received more than the other greeting:
+    that data may be the reason."""
     values = connection.values
     if finding.id != CLOSED_WITHIN or finding.side is None or values is None:
         return False
@@ -93,11 +93,11 @@ def _mismatch(connection: ObservedConnection, listening: str | None, connecting:
 
 
 ANSWERS = ("ZMTP-CONN-03", "NULL-08", "PLAIN-08", "PLAIN-09", "CURVE-24")
-"""Findings about answers that never came."""
+"""About answers that were never sent."""
 
 
 def _handshake_timeout(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address and endpoint."""
+    """One for each client address and endpoint."""
     for waiting, hung in hung_handshakes(knowledge).items():
         if not any(each.waits_for_zap for each in hung):
             others = _others(waiting, hung[0], knowledge)
@@ -115,7 +115,7 @@ def _handshake_timeout(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 class Other(NamedTuple):
-    """An earlier connection to a listener that is silent to a new one; `is_served`: it is not silent there."""
+    """An earlier connection to a listener that is silent to a new one; `is_served`: not silent there."""
 
     conn_id: str
     is_served: bool
@@ -145,7 +145,7 @@ FULL_HINT = (
 
 
 def unanswered_logins(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield the hung handshakes in which the server waited for its ZAP handler, one for each client and endpoint."""
+    """Hung handshakes in which the server waited for its ZAP handler, one for each client and endpoint."""
     for waiting, hung in hung_handshakes(knowledge).items():
         if any(each.waits_for_zap for each in hung):
             connection, silent, _, _ = hung[0]
@@ -177,7 +177,7 @@ def _hanging(
     hint: str,
     beside: Iterable[str] = (),
 ) -> Diagnosis:
-    """Return the diagnosis; `beside` are connections on which the silent side is silent, too."""
+    """`beside` are connections on which the silent side is silent, too."""
     connection, silent, _, _ = hung[0]
     return Diagnosis.of(
         rule,
@@ -196,7 +196,7 @@ def _hanging(
 
 
 def _patience(hung: list[Hung]) -> str:
-    """Return, for example, `gives up after 30 s, 3 times in 91 s, every 30.1 s` or `has been waiting for 12 s`."""
+    """For example, `gives up after 30 s, 3 times in 91 s, every 30.1 s` or `has been waiting for 12 s`."""
     over = [each.waited for each in hung if each.is_over]
     if not over:
         return f"has been waiting for {duration(max(each.waited for each in hung))}"

@@ -1,7 +1,4 @@
-"""Rules for heartbeats with a TTL that ends connections of healthy programs.
-
-A PING promises the next sign of life, which comes later if the TTL is shorter than the time to the next PING.
-"""
+"""Heartbeats with a TTL that ends connections of healthy programs: shorter than the time to the next PING."""
 
 from __future__ import annotations
 
@@ -19,18 +16,17 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
 
 WRAPS_MS = 1 << 16
-"""The value at which libzmq up to 4.3.6 wraps a received TTL: it has 16 bits of milliseconds."""
+"""libzmq up to 4.3.6 has 16 bits for the milliseconds of a received TTL."""
 
 ALIVE_NS = 2 * SECOND
 """A client that reconnects within this time (ns) was neither stopped nor cut off."""
 
 Pinger = tuple[Ends, str | None, bool]
-"""The ends, the identity of the client, and whether the listener sends the PINGs."""
+"""The ends, the client's identity, and whether the listener sends the PINGs."""
 
 
 class BrokenPromise(NamedTuple):
-    """A connection that closed at `closed_ns` because of the TTL in the PINGs of `asker`, which its own interval cannot
-    keep.
+    """A connection that closed because of the TTL in the PINGs of `asker`, which its own interval cannot keep.
 
     `every_ns` is the time between two PINGs, or None if the TTL wraps to `kept_ns`.
     """
@@ -79,7 +75,7 @@ def _broken(
 
 
 def _intervals(knowledge: Knowledge) -> dict[Pinger, int]:
-    """Return the usual time between two PINGs of each peer: the longest of its connections."""
+    """Usual time between two PINGs of each peer: the longest of its connections."""
     found: dict[Pinger, int] = {}
     for connection in knowledge.connections:
         for asker, side in enumerate(connection.sides):
@@ -91,7 +87,7 @@ def _intervals(knowledge: Knowledge) -> dict[Pinger, int]:
 
 
 def _until_first_ping(connection: ObservedConnection, asker: int) -> int | None:
-    """Return the time from the handshake to the only PING: libzmq sends the first one after an interval."""
+    """From the handshake to the only PING: libzmq sends the first one after an interval."""
     side = connection.sides[asker]
     if side.heartbeats is None or side.heartbeats.last is None or side.ready is None:
         return None
@@ -104,7 +100,7 @@ def _pinger(connection: ObservedConnection, asker: int) -> Pinger:
 
 
 def by_pinger(broken: Iterable[BrokenPromise]) -> Iterable[Sequence[BrokenPromise]]:
-    """Return the broken promises, grouped by peer."""
+    """Group by peer."""
     return grouped(((_pinger(each.connection, each.asker), each.every_ns is None), each) for each in broken).values()
 
 
@@ -113,7 +109,7 @@ WRAPS = "ZMTP31-PING-07"
 
 
 def _ttl(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each peer that sends such PINGs at an endpoint."""
+    """One for each peer that sends these PINGs at an endpoint."""
     for broken in by_pinger(broken_promises(knowledge).values()):
         yield _diagnosis(broken)
 

@@ -1,4 +1,4 @@
-"""Rules for unanswered heartbeats, after which one side gives the connection up."""
+"""Unanswered heartbeats, after which one side gives the connection up."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from zmtpscope.words import counted
 HEARTBEAT_TIMEOUT = "heartbeat-timeout"
 
 TOLD = (*CUT_OFF, "ZMTP31-PING-04", "ZMTP31-PING-09")
-"""Findings about unfinished exchanges of a side that gave up."""
+"""Unfinished exchanges of a side that gave up."""
 
 MAX_NAMED = 3
-"""Maximum number of clients to name."""
+"""Clients to name."""
 
 STOPPED = 2.5
 """A side that sends no PING for this many intervals has given up, even if its FIN was lost."""
 
 MIN_MISSED = 2
-"""Minimum number of PINGs without PONG while the connection is open."""
+"""PINGs without PONG while the connection is open."""
 MIN_SILENCE = SECOND
-"""Minimum duration of the silence (ns): a peer that collects garbage or compiles answers sooner."""
+"""Of the silence (ns): a peer that collects garbage or compiles answers sooner."""
 MIN_PINGS, MIN_CEASED = 3, 4
 """A side that sent PINGs at this many intervals has fallen silent after this many times the longest interval."""
 
@@ -41,7 +41,7 @@ A_WHOLE_INTERVAL = 0.9
 """A side that closes earlier than this part of its usual interval may have another reason."""
 
 MIN_AT_ONCE = 2
-"""Number of PINGs in one segment that shows that they waited at the sender: their time is not that of the segment."""
+"""PINGs in one segment that show that they waited at the sender: their time is not that of the segment."""
 
 STOPPED_PROCESS = (
     "its process is stopped, blocked in a call or a debugger, or its host or the path to it is down; if it is only "
@@ -67,7 +67,7 @@ WAY_HINT = (
 
 
 class TimeOut(NamedTuple):
-    """A time-out: side `silent` sent nothing, and the other side gave up at `ns`; `text` describes the evidence."""
+    """Side `silent` sent nothing, and the other side gave up at `ns`; `text` describes the evidence."""
 
     connection: ObservedConnection
     silent: int
@@ -77,16 +77,16 @@ class TimeOut(NamedTuple):
     proven: bool = True
     hint: str = HINT
     severity: Severity = "error"
-    """Severity if the time-out is proven; a likely one is a warning."""
+    """If the time-out is proven; a likely one is a warning."""
 
     @property
     def is_of_server(self) -> bool:
-        """Whether the server is silent."""
+        """The server is silent."""
         return self.silent == self.connection.listener
 
 
 def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each silent peer, for all its time-outs and all peers that noticed."""
+    """One for each silent peer, for all its time-outs and all peers that noticed."""
     found = grouped(
         ((connection.ends, time_out.is_of_server), time_out)
         for connection in knowledge.connections
@@ -98,7 +98,7 @@ def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _silent_at_once(found: Mapping[tuple[Ends, bool], Sequence[TimeOut]]) -> Iterator[list[Sequence[TimeOut]]]:
-    """Yield the time-outs that make one diagnosis each.
+    """Group the time-outs that make one diagnosis.
 
     A server that is silent to several clients at the same time is one group, as is a client that is silent to several
     servers.
@@ -123,7 +123,7 @@ def _silent_at_once(found: Mapping[tuple[Ends, bool], Sequence[TimeOut]]) -> Ite
 
 
 def _diagnosis(same: Sequence[Sequence[TimeOut]]) -> Diagnosis:
-    """Return the diagnosis for pairs of peers with time-outs at the same time. One peer is silent in all of them."""
+    """For pairs of peers with time-outs at the same time. One peer is silent in all of them."""
     each = [time_out for pair in same for time_out in pair]
     first, times = _worst(same[0]), [time_out.ns for time_out in same[0]]
     connection = first.connection
@@ -156,12 +156,12 @@ def _worst(each: Sequence[TimeOut]) -> TimeOut:
 
 
 def _silent_since(each: Sequence[TimeOut]) -> int:
-    """Return the time of the first unanswered PING (ns)."""
+    """First unanswered PING (ns)."""
     return min(evidence.moment.ns for evidence in _worst(each).evidence)
 
 
 def _other_of(time_out: TimeOut) -> str:
-    """Return the client or server that waited for a sign of life."""
+    """Name the peer that waited for a sign of life."""
     connection = time_out.connection
     return connection.client.ip if time_out.is_of_server else address(connection.endpoint)
 
@@ -241,7 +241,7 @@ def _closed_for(connection: ObservedConnection, asker: int, closed: int) -> Time
 
 
 def _handshake_answer(connection: ObservedConnection, asker: int) -> int:
-    """Return the time (ns) that the slowest answer to `asker` in the handshake took; 0 if the other side sent first."""
+    """Time of the slowest answer to `asker` in the handshake (ns); 0 if the other side sent first."""
     own, other = connection.sides[asker], connection.sides[1 - asker]
     moments = (own.greeting, other.greeting), (own.ready, other.ready)
     return max((0, *(answer.ns - asked.ns for asked, answer in moments if asked is not None and answer is not None)))
@@ -278,7 +278,7 @@ def _does_not_answer(connection: ObservedConnection, asker: int, knowledge: Know
 
 
 def _ceased(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[TimeOut]:
-    """Yield the time-out of a side that sent PINGs at intervals, then nothing for many intervals, as may its peer."""
+    """A side sent PINGs at intervals, then nothing for many intervals, as may its peer."""
     now = knowledge.last_ns
     silent = [side for side in (0, 1) if _has_ceased(connection.sides[side], now)]
     since = max((connection.sides[side].last_ns or 0 for side in silent), default=0)
@@ -309,13 +309,13 @@ def _has_ceased(side: ObservedSide, now: int) -> bool:
 
 
 def _pings(open_: Sequence[ObservedPing]) -> tuple[Evidence, ...]:
-    """Return the first open PINGs as evidence, one for each packet."""
+    """The first open PINGs as evidence, one for each packet."""
     moments = {ping.moment: Evidence(ping.moment, "a PING without PONG", ping.ref) for ping in reversed(open_[:3])}
     return tuple(reversed(moments.values()))
 
 
 def _before(heartbeats: ObservedHeartbeats) -> str:
-    """Return how often PINGs are sent, and how fast they were answered before."""
+    """Describe how often PINGs are sent, and how fast they were answered before."""
     answered, median, interval = heartbeats.counts["answered"], heartbeats.rtt.median, heartbeats.interval.median
     if interval is None:
         return ""
@@ -324,7 +324,7 @@ def _before(heartbeats: ObservedHeartbeats) -> str:
 
 
 def _cut_off(connection: ObservedConnection, closer: int, closed: int) -> TimeOut | None:
-    """Return the time-out of a side whose last PINGs and FIN arrived together, while a PING of its peer was open.
+    """The last PINGs and FIN of a side arrived together, while a PING of its peer was open.
 
     The side had sent them, and closed, long before.
     """

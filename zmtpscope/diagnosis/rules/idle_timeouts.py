@@ -1,4 +1,4 @@
-"""Rules for time-outs of middleboxes, which end idle connections."""
+"""Time-outs of middleboxes, which end idle connections."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 
 EQUAL_PART, EQUAL_NS = 0.02, SECOND // 20
-"""Silences that differ by less than this, as a fraction or as a time (ns), come from one timer."""
+"""Silences that differ by less, as a fraction or as a time (ns), have one timer."""
 MAX_SILENCES = 64
-"""Maximum number of groups of equal silences to compare at an endpoint."""
+"""Groups of equal silences to compare at an endpoint."""
 IDLE_TIME_OUT = "idle-time-out"
 IDLE_TIME_OUT_HINT = (
     "raise the timeout of the proxy, load balancer or firewall above the slowest reply (timeout client and timeout "
@@ -30,7 +30,7 @@ IDLE_TIME_OUT_HINT = (
 
 
 def _idle_time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each endpoint that ends idle and waiting connections after the same silence."""
+    """One for each endpoint that ends idle and waiting connections after the same silence."""
     departed = (each for same in of_listeners(knowledge).values() for each in same)
     for endpoint, departures in grouped((each.connection.endpoint, each) for each in departed).items():
         same = _equal_silences(departures)

@@ -1,4 +1,4 @@
-"""Rules for Jupyter kernels that do not answer a client, or do not answer yet."""
+"""Jupyter kernels that do not answer a client, or do not answer yet."""
 
 from __future__ import annotations
 
@@ -35,10 +35,7 @@ KERNEL = (
 
 
 class Asked(NamedTuple):
-    """The connections of a client to a kernel that answered none of its requests.
-
-    The first request came at `first`; the client waits until `until` (ns).
-    """
+    """Connections of a client to a kernel that answered none of its requests, from `first` until `until` (ns)."""
 
     connections: list[ObservedConnection]
     first: Moment
@@ -47,17 +44,17 @@ class Asked(NamedTuple):
 
     @property
     def host(self) -> str:
-        """The address of the kernel."""
+        """Address of the kernel."""
         return self.connections[0].endpoint[0]
 
     @property
     def client(self) -> str:
-        """The address of the client."""
+        """Address of the client."""
         return self.connections[0].client.ip
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client, by address and identity, and host."""
+    """One for each client, by address and identity, and host."""
     found = grouped(
         ((client.ip, client.identity, each.server.ip), each)
         for each in knowledge.connections
@@ -106,7 +103,7 @@ def _publishes_nothing(asked: Asked, knowledge: Knowledge) -> bool:
 
 
 def _heartbeats(asked: Asked, knowledge: Knowledge) -> int | None:
-    """Return how many heartbeats the host answered to the client; 0 if none after the first request.
+    """Return how many heartbeats the host answered; 0 if none after the first request.
 
     None if the capture contains no heartbeats.
     """
@@ -121,7 +118,7 @@ def _heartbeats(asked: Asked, knowledge: Knowledge) -> int | None:
 
 @once
 def _between(knowledge: Knowledge) -> dict[tuple[str, str, str | None], list[ObservedConnection]]:
-    """Return the connections by addresses of client and listener, and the client's socket type."""
+    """By addresses of client and listener, and the client's socket type."""
     return grouped(((each.client.ip, each.server.ip, each.client.socket_type), each) for each in knowledge.connections)
 
 
@@ -152,7 +149,7 @@ MIN_BUSY = 10 * SECOND
 
 
 def _busy(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each kernel that is busy, and for each connection on which requests wait."""
+    """One for each kernel that is busy, and for each connection on which requests wait."""
     for connection in knowledge.connections:
         client, kernel = connection.client, connection.server
         if client.jupyter is None or client.rhythm is None or not connection.is_whole or not connection.is_open:
@@ -177,7 +174,7 @@ def _is_held_up(published: ObservedJupyter, knowledge: Knowledge) -> bool:
 
 @once
 def _answered(knowledge: Knowledge) -> dict[str, int]:
-    """Return the time of the last reply to each Jupyter request, on any connection."""
+    """Time of the last reply to each Jupyter request, on any connection."""
     found: dict[str, int] = {}
     for side in (side for each in knowledge.connections for side in each.sides):
         if side.jupyter is not None and side.socket_type not in PUBLISHERS_AND_RADIO:
@@ -187,7 +184,7 @@ def _answered(knowledge: Knowledge) -> dict[str, int]:
 
 
 def _is_same_kernel(shell: ObservedConnection, published: ObservedJupyter) -> bool:
-    """Whether a shell connection and a publisher belong to one kernel: both responded to the same request."""
+    """Whether a shell connection and a publisher responded to the same request."""
     client, kernel = shell.client.jupyter, shell.server.jupyter
     asked = client is not None and published.busy_with in client.asked
     return asked or (kernel is not None and not published.responses.keys().isdisjoint(kernel.responses))

@@ -1,4 +1,4 @@
-"""Rules for subscriptions that are late, not repeated after a reconnect, or missing."""
+"""Subscriptions that are late, not repeated after a reconnect, or missing."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from zmtpscope.records import MILLISECOND, SECOND
 from zmtpscope.words import counted
 
 LATEST_NS = 10 * SECOND
-"""A subscriber that subscribes more than this after its sibling (ns) is not late, but joined later."""
+"""A subscriber that subscribes later than this after its sibling (ns) joined later."""
 
 LATER_NS = 2 * SECOND
 """A connection that begins this much later (ns) than a sibling from the same host may belong to the same program."""
 
 TOGETHER_NS = 200 * MILLISECOND
-"""Maximum delay (ns) of a subscriber after its sibling that counts as starting together, because one of two is always
-first."""
+"""Delay (ns) after a sibling that counts as starting together, because one of two is always first."""
 
 DELAYED_NS = 50 * MILLISECOND
 """A subscription this long (ns) after the handshake is delayed.
@@ -36,7 +35,7 @@ Either it was not made before connecting, or the program did not call its socket
 """
 
 MAX_COUNTED = 64
-"""Maximum number of lost topics whose messages are counted."""
+"""Lost topics whose messages are counted."""
 
 
 EXACTLY = "check --why TOPIC@PEER explains every message"
@@ -65,7 +64,7 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_late(delivery: Delivery, early: Missed) -> bool:
-    """Whether a subscriber was late: it subscribed soon after its sibling, or soon after its own departure.
+    """Whether a subscriber subscribed soon after its sibling, or soon after its own departure.
 
     A connection from the host of its sibling that began much later may be the same program, with a dead old connection.
     If they started together, one of them is always first.
@@ -78,15 +77,13 @@ def _is_late(delivery: Delivery, early: Missed) -> bool:
 
 
 def _since_sibling(delivery: Delivery, early: Missed) -> int:
-    """Return the time (ns) from the subscription of its sibling, or from its own earlier departure if that was later,
-    to its subscription."""
+    """Time (ns) to its subscription from its sibling's, or from its own earlier departure if that was later."""
     siblings = early.sibling.intervals(delivery.key)
     since = siblings[0][0] if siblings else early.sibling.connection.start.ns
     return _since(delivery) - max(since, delivery.left_ns or 0)
 
 
 def _since(delivery: Delivery) -> int:
-    """Return the time of the subscription (ns)."""
     return delivery.subscriber.intervals(delivery.key)[0][0]
 
 
@@ -101,7 +98,7 @@ def _is_delayed(delivery: Delivery) -> bool:
 
 
 def _late_severity(delivery: Delivery, early: Missed) -> Severity:
-    """Return the severity: a note if the subscriber may have been started later, or together, or be another program."""
+    """A note if the subscriber may have been started later, or together, or be another program."""
     is_back = delivery.left_ns is not None and _since_sibling(delivery, early) >= TOGETHER_NS
     return "warn" if _is_delayed(delivery) or (is_back and not delivery.may_be_other) else "note"
 
@@ -114,7 +111,7 @@ def _late_diagnosis(
     early: Missed,
     returns: int,
 ) -> Diagnosis:
-    """Return the diagnosis for the worst delivery of `late`; `returns` counts its other returns to the topic."""
+    """For the worst delivery of `late`; `returns` counts its other returns to the topic."""
     subscriber, sibling, key = delivery.subscriber, early.sibling, delivery.key
     subscription = subscriber.matching(key)[0]
     who, earlier = names_of(subscriber.end, sibling.end)
@@ -232,8 +229,7 @@ def _missed_since(
     time: tuple[int, int],
     knowledge: Knowledge,
 ) -> int:
-    """Return the largest number of messages that one sibling received in a time, of topics that `after` no longer
-    receives."""
+    """Return the most messages that one sibling received in a time, of topics that `after` no longer receives."""
     got_most_of, messages = got_most(knowledge)[publisher], Counter[Subscriber]()
     keys, topics = publisher.ascending
     asked_for = [UNKNOWN] if UNKNOWN in got_most_of and any(each.matches(b"") for each in lost) else []

@@ -1,4 +1,4 @@
-"""Rules for subscriptions that match more topics than the one they name."""
+"""Subscriptions that match more topics than the one they name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zmtpscope.words import counted
 LONGER_TOPIC = "longer-topic"
 
 MAX_REPORTED = 3
-"""Maximum number of longer topics that a sentence names."""
+"""Longer topics that a sentence names."""
 
 
 class Longer(NamedTuple):
@@ -30,7 +30,7 @@ class Longer(NamedTuple):
 
 
 class Overlap(NamedTuple):
-    """A subscriber that subscribed to a topic, gets it, and also gets longer topics."""
+    """A subscriber that gets its topic, and also longer ones."""
 
     subscriber: Subscriber
     topic: bytes
@@ -38,7 +38,7 @@ class Overlap(NamedTuple):
 
 
 def _longer_topics(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each publisher and subscription."""
+    """One for each publisher and subscription."""
     for publisher in publishers(knowledge):
         overlaps = (each for subscriber in publisher.subscribers for each in _overlaps(subscriber))
         for same in grouped((each.topic, each) for each in overlaps).values():

@@ -1,4 +1,4 @@
-"""Rules for proxies: those that do not forward everything, and messages that go round between two of them."""
+"""Proxies that do not forward everything, and messages that go round between two of them."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ LONGEST_ROUND_NS, LONGEST_ON_ONE_HOST_NS = 250_000_000, 5_000_000
 """Messages repeated later may have been published again on both sides or, on one host, forwarded twice."""
 
 MAX_LINKS = 64
-"""Maximum number of links from one host to another to compare with those back."""
+"""Links from one host to another to compare with the links back."""
 
 
 class Link(NamedTuple):
-    """A connection on which a proxy sends the same messages repeatedly to another proxy."""
+    """A connection on which a proxy repeatedly sends the same messages to another proxy."""
 
     connection: ObservedConnection
     sender: int
 
     @property
     def hosts(self) -> tuple[str, str]:
-        """Addresses of the sender and of the receiver."""
+        """Of sender and receiver."""
         sides = self.connection.sides
         return sides[self.sender].ip, sides[1 - self.sender].ip
 
     @property
     def rounds(self) -> dict[int, ObservedRound]:
-        """The repeated messages that it sends."""
+        """The repeated messages."""
         return self.connection.sides[self.sender].rounds
 
     @property
     def name(self) -> str:
-        """The name of the sender."""
+        """Of the sender."""
         return name_of(self.connection, self.sender)
 
 
 def _circling(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each pair of links that send each other's messages back."""
+    """One for each pair of links that send each other's messages back."""
     links = [
         Link(connection, side)
         for connection in knowledge.connections
@@ -101,13 +101,13 @@ def _circling_diagnosis(one: Link, other: Link, same: Sequence[int]) -> Diagnosi
 DROPS = "proxy-drops"
 
 MIN_SILENCE, MIN_MESSAGES = 3 * SECOND, 8
-"""A proxy has stopped if it forwards nothing for this long (ns) while it receives at least so many messages."""
+"""A proxy has stopped if it forwards nothing for this long (ns) while it receives so many messages."""
 
 PATIENCE_NS = SECOND
-"""A proxy forwards a subscription within this time (ns)."""
+"""A proxy forwards a subscription within this time."""
 
 MAX_COMPARED = 524_288
-"""Maximum number of comparisons of incoming and outgoing topics in a run. Proxies that need more are skipped."""
+"""Of incoming and outgoing topics in a run. Proxies that need more are skipped."""
 
 
 class Proxy(NamedTuple):
@@ -118,7 +118,7 @@ class Proxy(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """The minimum number of messages of a topic that went into a proxy and did not reach a subscriber."""
+    """Minimum messages of a topic that went into a proxy and did not reach a subscriber."""
 
     messages: int
     key: TopicKey
@@ -167,7 +167,7 @@ def _dropped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Iterator[D
 
 
 def _missing(incoming: Sequence[Timeline], latest_ns: int, subscriber: Subscriber, key: TopicKey, now: int) -> int:
-    """Return the minimum number of messages of a topic that went in and did not reach a subscriber of the proxy.
+    """Minimum messages of a topic that went in and did not reach a subscriber of the proxy.
 
     Counts only the time of its last subscription. `latest_ns` is the time of the last incoming message.
     """
@@ -187,7 +187,7 @@ def _missing(incoming: Sequence[Timeline], latest_ns: int, subscriber: Subscribe
 
 
 def _stopped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Diagnosis | None:
-    """Return the diagnosis for a proxy that forwarded messages, and then no more to any subscriber."""
+    """For a proxy that forwarded messages, and then no more to any subscriber."""
     waiting = [each for each in behind if each.is_open and each.latest_ns]
     last = max((each.latest_ns for each in proxy.outgoing.subscribers), default=0)
     if not waiting or now - last < MIN_SILENCE or any(map(_is_held_back, (*waiting, *proxy.incoming))):
@@ -264,7 +264,7 @@ NOT_FORWARDED = "subscriptions-not-forwarded"
 
 
 def _not_forwarding(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each proxy that has subscribers and subscribes to nothing itself."""
+    """One for each proxy that has subscribers and subscribes to nothing itself."""
     for proxy in _proxies(knowledge):
         asked = [each for each in proxy.outgoing.subscribers if each.is_filtered and each.subscriptions]
         is_mute = all(each.is_filtered and not each.subscriptions for each in proxy.incoming)

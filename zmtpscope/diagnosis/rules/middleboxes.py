@@ -1,4 +1,4 @@
-"""Rules for connections that a middlebox resets in the name of a peer."""
+"""Connections that a middlebox resets in the name of a peer."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Reset(NamedTuple):
 
     @property
     def waiting(self) -> int:
-        """The number of requests without a reply."""
+        """Requests without a reply."""
         return 0 if self.connection.requests is None else self.connection.requests.waiting_count
 
 
 def _reset_on_the_way(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client, endpoint and side in whose name connections were reset."""
+    """One for each client, endpoint and side in whose name connections were reset."""
     found = grouped(
         ((each.ends, ending.side == each.listener), Reset(each, ending))
         for each in knowledge.connections

@@ -1,4 +1,4 @@
-"""Rules for endpoints at which nothing listens."""
+"""Endpoints at which nothing listens."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 
 IN_TURN = ("DEALER", "REQ", "PUSH")
-"""Sockets that send their messages to all their peers in turn."""
+"""They send their messages to all their peers in turn."""
 AT_ONCE = SECOND
-"""A socket usually connects to all its endpoints within this time (ns)."""
+"""A socket usually connects to all its endpoints within this time."""
 
 NOT_LET_IN = InVain(
     REFUSED,
@@ -39,9 +39,9 @@ NOT_LET_IN = InVain(
 
 
 def _refused(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield refused endpoints, one diagnosis for two hosts that refuse each other.
+    """Refused endpoints, one for two hosts that refuse each other.
 
-    Name a served loopback address, or another endpoint of the same socket.
+    Names a served loopback address, or another endpoint of the same socket.
     """
     found = {each.subject: each for each in in_vain("connection-refused", NOT_LET_IN)(knowledge)}
     mutual, served, in_turn = _mutual(knowledge), _served_loopback(knowledge), _in_turn(knowledge)
@@ -77,7 +77,7 @@ def _refused(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _mutual(knowledge: Knowledge) -> dict[str, str]:
-    """Return pairs of endpoints, as subjects, whose hosts refused each other and never served a connection."""
+    """Endpoints, as subjects, whose hosts refused each other and never served a connection."""
     tried = {
         (each.client, each.endpoint[0]): each.endpoint
         for each in knowledge.findings
@@ -91,7 +91,7 @@ def _mutual(knowledge: Knowledge) -> dict[str, str]:
 
 
 def _served_loopback(knowledge: Knowledge) -> dict[str, str]:
-    """Return the refused loopback addresses, as subjects, each with the address that serves the same port."""
+    """Refused loopback addresses, as subjects, each with the address that serves the same port."""
     served = {
         port: (ip, port)
         for (ip, port), connections in knowledge.by_endpoint.items()
@@ -106,7 +106,7 @@ def _served_loopback(knowledge: Knowledge) -> dict[str, str]:
 
 
 def _in_turn(knowledge: Knowledge) -> dict[str, str]:
-    """Return the refused endpoints, as subjects, each with a connection that may belong to the same socket.
+    """Refused endpoints, as subjects, each with a connection that may belong to the same socket.
 
     The client connected to another endpoint at about the same time, and is still connected.
     """

@@ -1,4 +1,4 @@
-"""Rules for peers that are not ZeroMQ: scans, health checks, and clients or servers of other protocols."""
+"""Peers that are not ZeroMQ: scans, health checks, and clients or servers of other protocols."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REACHED = ATTEMPTS.keys() - {NO_ROUTE}
 MIN_PORTS = 5
 """A client that tries this many endpoints looks for open ports, unless it retries."""
 MAX_TRIES = 2
-"""Maximum attempts at each endpoint for a port scan; a client of ZeroMQ retries more often."""
+"""At each endpoint in a port scan; a client of ZeroMQ retries more often."""
 
 FOREIGN = "ZMTP-CONN-04"
 WEBSOCKET = "speaks WebSocket"
@@ -28,7 +28,7 @@ WEBSOCKET_HINT = "connect to tcp:// instead of ws://, or bind that socket to ws:
 
 @once
 def _scans(knowledge: Knowledge) -> dict[str, dict[Endpoint, RunFinding]]:
-    """Return the addresses that try many ports, with the first attempt at each endpoint."""
+    """Addresses that try many ports, with the first attempt at each endpoint."""
     tried: dict[str, dict[Endpoint, RunFinding]] = {}
     for finding in knowledge.findings:
         if finding.id in REACHED and finding.endpoint is not None and finding.client and finding.times <= MAX_TRIES:
@@ -37,7 +37,7 @@ def _scans(knowledge: Knowledge) -> dict[str, dict[Endpoint, RunFinding]]:
 
 
 def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each address that tries many ports."""
+    """One for each address that tries many ports."""
     scans = _scans(knowledge)
     came_to_look: dict[str, list[str]] = {client: [] for client in scans}
     for connection in knowledge.connections if scans else ():
@@ -63,7 +63,7 @@ def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address and endpoint with connections that send nothing and leave."""
+    """One for each client address and endpoint with connections that send nothing and leave."""
     silent = (each for each in knowledge.connections if said_nothing(each))
     for ends, visits in grouped((each.ends, each) for each in silent).items():
         speaks_zmtp = any(map(is_agreed, knowledge.by_ends[ends]))  # and checks the port before
@@ -105,7 +105,7 @@ PLAIN_WEBSOCKET = "ZMTP-CONN-22"
 
 
 def _plain_websockets(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address and endpoint that opens WebSockets without ZWS."""
+    """One for each client address and endpoint that opens WebSockets without ZWS."""
     for finding in knowledge.findings:
         if finding.id == PLAIN_WEBSOCKET and finding.ends is not None:
             yield Diagnosis.of(
@@ -124,7 +124,7 @@ MIN_IN_CLEAR = 2
 
 
 def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address that speaks ZMTP to a TLS endpoint."""
+    """One for each client address that speaks ZMTP to a TLS endpoint."""
     speaking = {each.endpoint: each for each in knowledge.findings if each.id == TLS and each.endpoint is not None}
     for ends, connections in knowledge.by_ends.items() if speaking else ():
         client, endpoint = ends
@@ -163,7 +163,7 @@ def _is_in_clear(connection: ObservedConnection, ending: Ending) -> bool:
 
 
 def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address, endpoint and side with another protocol."""
+    """One for each client address, endpoint and side with another protocol."""
     found = grouped(
         ((each.connection.ends, each.finding.side == each.connection.listener), each)
         for each in with_finding(knowledge.connections, FOREIGN)

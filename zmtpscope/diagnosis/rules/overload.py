@@ -1,4 +1,4 @@
-"""Rules for servers that get more requests than they reply to."""
+"""Servers that get more requests than they reply to."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from zmtpscope.words import counted
 OVERLOADED = "overloaded"
 
 MIN_REPLIES = 16
-"""Minimum number of replies of a connection to compare the first with the last ones."""
+"""Replies of a connection, to compare the first with the last ones."""
 PARTS = 4
 SLOWER = 4
-"""Replies of the last quarter take this many times as long as those of the first."""
+"""The last quarter of replies takes this many times as long as the first."""
 MIN_LATENCY = 100 * MILLISECOND
 """A server with a shorter latency (ns) keeps up."""
 MIN_WAITING = 4
-"""Minimum number of requests that wait at the end."""
+"""Requests that wait at the end."""
 MANY_TIMES = 3
 """A request that waits this many times as long as the last replies took does not wait in a queue."""
 MIN_PENDING = 2
-"""Minimum average number of requests that wait at a time."""
+"""Requests that wait at a time, on average."""
 LEAST_BUSY, MOST_BUSY = 0.6, 1.1
 """Fraction of the time that a server which takes one request at a time needs for all replies, by its quickest."""
 
@@ -62,7 +62,7 @@ class Queue(NamedTuple):
 
     @property
     def quarters(self) -> list[int]:
-        """The typical latency in each quarter of the replies (ns)."""
+        """Typical latency in each quarter of the replies (ns)."""
         typical = self.trend.typical()
         part = len(typical) // PARTS
         return [round(median(typical[place * part : (place + 1) * part])) for place in range(PARTS)]
@@ -79,7 +79,7 @@ class Queue(NamedTuple):
 
 
 def _overloaded(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each server."""
+    """One for each server."""
     told: set[str] = set()
     for find in (_giving_up, _growing, _waiting_in_turn):
         for diagnosis in find(knowledge):
@@ -98,7 +98,7 @@ def _gave_up_on_rep(waiting: Hanging) -> bool:
 
 
 def _giving_up(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield REPs if the clients wait for less time than the simultaneous requests need one after the other."""
+    """REPs whose clients wait for less time than the simultaneous requests need one after the other."""
     given_up = (each for each in hanging(knowledge) if _gave_up_on_rep(each))
     for endpoint, same in grouped((each.connection.endpoint, each) for each in given_up).items():
         quickest = latencies(knowledge)[endpoint].least
@@ -124,7 +124,7 @@ def _giving_up(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _most_at_once(same: Sequence[Hanging]) -> int:
-    """Return the largest number of requests that wait at one time."""
+    """Largest number of requests that wait at one time."""
     most = at_once = 0
     for _, step in sorted([(each.oldest.ns, 1) for each in same] + [(each.until, -1) for each in same]):
         at_once += step
@@ -136,7 +136,7 @@ def _most_at_once(same: Sequence[Hanging]) -> int:
 
 
 def _growing(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield servers with a client whose requests wait longer and longer, and still do."""
+    """Servers with a client whose requests wait longer and longer, and still do."""
     found = grouped(
         ((connection.endpoint, name_of(connection, 1 - queue.asker)), queue)
         for connection in knowledge.connections
@@ -149,7 +149,7 @@ def _growing(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _queues(connection: ObservedConnection) -> Iterator[Queue]:
-    """Yield the requests of each side that does not wait for each reply, by envelopes or by the ids of calls."""
+    """Requests of each side that does not wait for each reply, by envelopes or by the ids of calls."""
     requests = connection.requests
     if requests is not None and not requests.is_lock_step and requests.last_reply is not None:
         waiting, count = [each.moment for each in requests.waiting], requests.waiting_count
@@ -192,7 +192,7 @@ def _time(moment: Moment) -> int:
 
 
 def _waiting_in_turn(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield servers that reply to one REQ at a time, while several wait most of the time."""
+    """Servers that reply to one REQ at a time, while several wait most of the time."""
     found = grouped(
         (each.endpoint, (each, requests))
         for each in knowledge.connections

@@ -1,4 +1,4 @@
-"""Rules for subscribers that a publisher skips, although it sends matching messages to others."""
+"""Subscribers that a publisher skips, although it sends matching messages to others."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from zmtpscope.words import counted
 PASSED_OVER = "subscriber-passed-over"
 
 MIN_SILENCE = 3 * SECOND
-"""A shorter time without messages is a pause (ns)."""
+"""A shorter time without messages is a pause."""
 MANY_PAUSES = 4
 """A silence shorter than this many times the longest earlier one is a pause."""
 MIN_MESSAGES = 8
-"""Minimum number of messages that another subscriber gets meanwhile."""
+"""Messages that another subscriber gets meanwhile."""
 MAX_COMPARED = 64
-"""Maximum number of subscribers of a publisher to check, and of others to compare each with."""
+"""Subscribers of a publisher to check, and others to compare each with."""
 
 HINT = (
     "the publisher no longer has this connection, as after a crash of its host, and a subscriber that only receives "
@@ -30,7 +30,7 @@ HINT = (
 
 
 def _passed_over(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each publisher, about the subscribers that it skips."""
+    """One for each publisher, about the subscribers that it skips."""
     for publisher in publishers(knowledge):
         if publisher.socket_type != "PUB" or publisher.endpoint is None or not publisher.subscribers[1:]:
             continue
@@ -46,7 +46,7 @@ def _passed_over(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _last_messages(subscriber: Subscriber, now: int) -> ObservedRhythm | None:
-    """Return the rhythm of messages to a subscriber that ended, or None if they continue or are held back."""
+    """Rhythm of messages to a subscriber that ended; None if they continue or are held back."""
     connection, publisher = subscriber.connection, subscriber.connection.sides[1 - subscriber.side]
     rhythm = publisher.rhythm
     if rhythm is None or not connection.is_open or not subscriber.is_filtered or publisher.is_sending:

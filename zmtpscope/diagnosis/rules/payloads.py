@@ -1,4 +1,4 @@
-"""Rules based on findings about payloads: unsafe contents, and missing messages."""
+"""Findings about payloads: unsafe contents, and missing messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zmtpscope.diagnosis.rules.from_findings import OfFindings, diagnoses_of
 
 
 def _imports(_: ObservedConnection, finding: ObservedFinding) -> bool:
-    """Whether reading it runs code; a pickle of plain values is a note."""
+    """Reading it runs code; a pickle of plain values is a note."""
     return finding.severity != "note"
 
 
@@ -19,7 +19,7 @@ def _imports_from_network(connection: ObservedConnection, finding: ObservedFindi
 
 
 def _imports_from_own_host(connection: ObservedConnection, finding: ObservedFinding) -> bool:
-    """Whether both programs use the loopback interface, which only programs of this host can reach."""
+    """Both programs use the loopback interface, which only programs of this host can reach."""
     is_local = all(ip_address(side.ip).is_loopback for side in connection.sides)
     return is_local and finding.severity == "warn"
 

@@ -1,4 +1,4 @@
-"""Rules for replies that are late, or sent without a request."""
+"""Replies that are late, or sent without a request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNASKED_HINT = "make the server reply exactly once to each request: a REQ drops 
 
 
 def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each endpoint and client."""
+    """One for each endpoint and client."""
     for same in grouped(_late_replies(knowledge)).values():
         first = same[0]
         more = f" (and {len(same) - 1} times more)" if len(same) > 1 else ""
@@ -41,7 +41,7 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _late_replies(knowledge: Knowledge) -> Iterator[tuple[Ends, Diagnosis]]:
-    """Yield a diagnosis for each connection with late replies, after the ends of the asker."""
+    """One for each connection with late replies, after the ends of the asker."""
     for connection in knowledge.connections:
         requests = connection.requests
         is_late = requests is not None and (requests.late is not None or requests.are_displaced)
@@ -56,7 +56,7 @@ def _late_replies(knowledge: Knowledge) -> Iterator[tuple[Ends, Diagnosis]]:
 
 
 def _late_on(connection: ObservedConnection, requests: ObservedRequests) -> Diagnosis:
-    """Return the diagnosis for replies that came after a REQ had sent its next request on the same connection."""
+    """For replies after a REQ had sent its next request on the same connection."""
     late, takes_late = requests.late or requests.abandoned, requests.takes_late or requests.are_displaced
     assert late is not None
     asker, asked = name_of(connection, requests.asker), name_of(connection, 1 - requests.asker)
@@ -69,7 +69,7 @@ def _late_on(connection: ObservedConnection, requests: ObservedRequests) -> Diag
 
 
 def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:
-    """Return the diagnosis for a client that closed while waiting, and repeated the request on a new connection.
+    """For a client that closed while waiting, and repeated the request on a new connection.
 
     None if the repeated request, or its next hop, has no reply, or the client may have asked before it was connected.
     """

@@ -1,4 +1,4 @@
-"""Rules for ROUTERs that send to a wrong routing id: of a closed connection, or of no client at all."""
+"""ROUTERs that send to a wrong routing id: of a closed connection, or of no client at all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zmtpscope.words import counted
 OLD_ROUTING_ID = "old-routing-id"
 
 MIN_SENT, MIN_HEARD = 8, 3
-"""Minimum messages that the ROUTER sent unasked on the old connection, and that the client sends on the new one."""
+"""Messages that the ROUTER sent unasked on the old connection, and that the client sends on the new one."""
 PUSHES = 1.5
 """A ROUTER that sends this many messages for each received does not only answer."""
 MIN_SILENCE = 5 * SECOND
@@ -44,14 +44,14 @@ class Moved(NamedTuple):
 
     @property
     def pushed(self) -> ObservedRhythm:
-        """The rhythm of the ROUTER's messages on the old connection."""
+        """Rhythm of the ROUTER's messages on the old connection."""
         rhythm = self.old.sides[self.old.side_of("ROUTER") or 0].rhythm
         assert rhythm is not None
         return rhythm
 
 
 def _old_routing_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address and endpoint."""
+    """One for each client address and endpoint."""
     for ends, connections in knowledge.by_ends.items():
         for old, new in _replaced(connections):
             moved = _moved(old, new, knowledge.last_ns)
@@ -64,7 +64,7 @@ def _old_routing_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
 def _replaced(connections: Sequence[ObservedConnection]) -> Iterator[tuple[ObservedConnection, ObservedConnection]]:
     """Yield each ended connection with the next one of its address, in order of start.
 
-    Skips pairs if another connection ended in between, since the new one might replace either.
+    Skips pairs if another connection ended in between, because the new one might replace either.
     """
     starts = [each.start.ns for each in connections]
     ended = [(ending.moment.ns, each) for each in connections if (ending := ending_of(each)) is not None]
@@ -98,7 +98,7 @@ def _moved(old: ObservedConnection, new: ObservedConnection, now: int) -> Moved 
 
 @once
 def _last_sent(knowledge: Knowledge) -> dict[Endpoint, int]:
-    """Return the time of the last message of a ROUTER at each endpoint."""
+    """Last message of a ROUTER at each endpoint."""
     found: dict[Endpoint, int] = {}
     for connection in knowledge.connections:
         router = connection.side_of("ROUTER")
@@ -133,14 +133,14 @@ def _diagnosis(ends: Ends, moved: Moved, goes_on: bool) -> Diagnosis:
 CLIENT_UNANSWERED = "client-unanswered"
 
 MIN_ASKED = 3
-"""Minimum number of messages of a client, and of the client that it is compared with."""
+"""Messages of a client, and of the client that it is compared with."""
 MIN_WAIT, LONG_WAIT = 3 * SECOND, 10 * SECOND
 MAX_FEW = 8
 """A client that sends more messages without any answer sends a stream that needs none."""
 MIN_REGULAR, REGULAR = 4, 2
-"""Minimum number of regular messages, whose longest pause is at most this many times the average one."""
+"""Regular messages, whose longest pause is at most this many times the average one."""
 SAME_SIZE = 2
-"""The largest frames of both differ by at most this factor: they send messages of the same kind."""
+"""Frames that differ by at most this factor are messages of the same kind."""
 
 UNKNOWN_ID = (
     "a ROUTER silently drops messages to a routing id that no client has: compare the id in the program, octet by "
@@ -149,7 +149,7 @@ UNKNOWN_ID = (
 
 
 def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each endpoint."""
+    """One for each endpoint."""
     yield from _nobody_answered(knowledge)
     for endpoint, connections in knowledge.by_endpoint.items():
         asking = [each for each in connections if _asks(each)]
@@ -186,7 +186,7 @@ def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _nobody_answered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one note for each endpoint at which a ROUTER sent nothing to any client."""
+    """One note for each endpoint at which a ROUTER sent nothing to any client."""
     for endpoint, connections in knowledge.by_endpoint.items():
         if any(each.server.rhythm is not None or _expects_nothing(each.client.rhythm) for each in connections):
             continue
@@ -220,7 +220,7 @@ def _expects_nothing(rhythm: ObservedRhythm | None) -> bool:
 
 
 def _waits(connection: ObservedConnection, now: int) -> int:
-    """Return how long a DEALER has waited since its last message to a ROUTER (ns); 0 if it sends a stream of them."""
+    """Wait of a DEALER since its last message to a ROUTER (ns); 0 if it sends a stream of them."""
     server, client = connection.server, connection.client
     if (client.socket_type, server.socket_type) != ("DEALER", "ROUTER") or client.calls is not None:
         return 0
@@ -234,7 +234,7 @@ def _waits(connection: ObservedConnection, now: int) -> int:
 
 
 def _sizes(connection: ObservedConnection) -> tuple[int, int] | None:
-    """Return the sizes of the last message of a client, and of the largest one before."""
+    """Sizes of a client's last message, and of the largest one before."""
     sizes = connection.client.sizes
     return None if sizes is None else (sizes.of_last, sizes.before)
 

@@ -1,4 +1,4 @@
-"""Rules for peers that sent messages steadily and fall silent, for good or for a while."""
+"""Peers that sent messages steadily and fall silent, for good or for a while."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MISSING_HINT = (
 
 
 def _fell_silent(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each peer: a listener by endpoint, a client by address and identity."""
+    """One for each peer: a listener by endpoint, a client by address and identity."""
     workers: dict[str, list[Silence]] = {}
     for silence in silences(knowledge):
         of_host = workers.setdefault(silence.connection.endpoint[0], [])
@@ -98,7 +98,7 @@ def _left_at(broker: Silence, knowledge: Knowledge) -> ObservedConnection | None
 
 @once
 def _departures(knowledge: Knowledge) -> dict[str, list[ObservedConnection]]:
-    """Return the last connections of clients that answered messages of a host, then left, by host, in order of end."""
+    """Last connections of clients that answered messages of a host, then left, by host, in order of end."""
     left = (same[-1] for same in knowledge.by_client.values() if _left_work(same[-1]))
     return grouped((each.server.ip, each) for each in sorted(left, key=_ended_at))
 
@@ -135,7 +135,7 @@ def _diagnosis(same: list[Silence]) -> Diagnosis:
 
 
 def _missing(left: ObservedConnection, same: list[Silence]) -> Diagnosis:
-    """Return the diagnosis for a worker that left, since when its broker sends nothing to clients."""
+    """For a worker that left, since when its broker sends nothing to clients."""
     first = min(same, key=_gravity)
     connection, rhythm, number = first.connection, first.rhythm, 1 - left.listener
     worker, broker, client = name_of(left, number), name_of(connection, first.side), name_of(connection, 1 - first.side)
@@ -163,7 +163,7 @@ def _host_answers(silence: Silence) -> bool:
 
 
 def _gravity(silence: Silence) -> tuple[bool, int]:
-    """Return the sort key: warnings first, then by time."""
+    """Warnings first, then by time."""
     return silence.severity != "warn", silence.rhythm.last.ns
 
 
@@ -171,7 +171,7 @@ PAUSED = "paused"
 
 
 def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each listening peer that paused and then continued."""
+    """One for each listening peer that paused and then continued."""
     paused = (each for each in knowledge.connections if each.is_whole and is_agreed(each) and _has_paused(each))
     for same in grouped((each.endpoint, each) for each in paused).values():
         first = same[0]

@@ -1,4 +1,4 @@
-"""Rules for receivers that do not read their messages."""
+"""Receivers that do not read their messages."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
 SLOW_RECEIVER, PUSH_BLOCKED = "slow-receiver", "push-blocked"
 
 SHORTEST_NS = 100 * MILLISECOND
-"""A receiver that took nothing for less time (ns) is not reported."""
+"""A receiver that took nothing for less time is not reported."""
 
 LONG_NS = SECOND
 """A receiver that took nothing for this long (ns) at once gets a warning, regardless of the effect."""
 
 RUNNING = "running"
-"""Value of `until` for a stall that continues."""
+"""`until` of a stall that continues."""
 
 DISCONNECTED = "disconnected"
-"""Value of `until` for a stall that ended with the connection."""
+"""`until` of a stall that ended with the connection."""
 
 GAP = "SEQUENCE-01"
 
 UNFINISHED = ("ZMTP10-FRAME-05", "ZMTP10-FRAME-06", "ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06")
-"""Findings of a stream that ends inside a frame, as it must if the connection ends while one side cannot send."""
+"""A stream ends inside a frame, as it must if the connection ends while one side cannot send."""
 
 DROPPING = (
     "a publisher drops messages beyond its ZMQ_SNDHWM for a subscriber: make the subscriber read faster (in its own "
@@ -65,12 +65,12 @@ class Behind(NamedTuple):
 
 @once
 def _slow(knowledge: Knowledge) -> Sequence[Diagnosis]:
-    """Return one diagnosis for each receiver, about its worst connection."""
+    """One for each receiver, about its worst connection."""
     return [*map(_worst, grouped((each.subject, each) for each in _of_connections(knowledge)).values())]
 
 
 def _worst(found: Sequence[Diagnosis]) -> Diagnosis:
-    """Return the worst diagnosis of one receiver, with the counts of all."""
+    """The worst diagnosis of one receiver, with the counts of all."""
     worst = min(found, key=lambda diagnosis: (SEVERITIES.index(diagnosis.severity), -diagnosis.count))
     more = f" (and the same on {len(found) - 1} connections more)" if len(found) > 1 else ""
     return replace(
@@ -151,13 +151,13 @@ def _stalled(
 
 
 def _skipped(connection: ObservedConnection, sender: int, since: int) -> int:
-    """Return how many gaps the message numbers of a side have, or 0 if they began before the side could not send."""
+    """Return how many gaps a side's message numbers have, or 0 if they began before the side could not send."""
     gap = connection.findings.get((GAP, sender))
     return 0 if gap is None or gap.moment.ns < since else gap.count
 
 
 def _lasted(stall: ObservedStall, connection: ObservedConnection, knowledge: Knowledge) -> int:
-    """Return the duration of a stall (ns).
+    """Duration of a stall (ns).
 
     A stall that continues lasts to the end of the capture: a side announces when it opens its window, so this holds if
     the connection is complete.
@@ -184,7 +184,7 @@ def _behind(delivery: Delivery, since: int, knowledge: Knowledge) -> Behind:
 
 
 def _dropped(connection: ObservedConnection, sender: int, own: Sequence[Delivery]) -> Diagnosis | None:
-    """Return the diagnosis for a subscriber that got less than its siblings although its window was open, or None."""
+    """For a subscriber that got less than its siblings although its window was open."""
     missed = [(delivery.missed, delivery) for delivery in own if delivery.missed is not None]
     if not missed:
         return None

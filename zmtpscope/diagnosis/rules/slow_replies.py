@@ -1,4 +1,4 @@
-"""Rules for servers that become slower."""
+"""Servers that become slower."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from zmtpscope.records import MILLISECOND
 from zmtpscope.words import counted
 
 MIN_REPLIES = 24
-"""Minimum number of replies of a connection; fewer are not evaluated."""
+"""Of a connection; fewer are not evaluated."""
 
 PART = 8
 """The first and the last of this many parts are compared."""
 
 SLOWER = 8
-"""The last part must take this many times as long as the first."""
+"""The last part takes this many times as long as the first."""
 
 MIN_NS = 50 * MILLISECOND
-"""The last part must take at least this long (ns)."""
+"""The last part takes at least this long."""
 
 STAYS = 4
-"""The whole last quarter must take this many times as long as the first part, or it was slow only for a while."""
+"""The whole last quarter takes this many times as long as the first part, or it was slow only for a while."""
 
 
 class Slowing(NamedTuple):
-    """A connection on which replies took `first` (ns) at the start and `last` (ns) at the end."""
+    """Replies took `first` (ns) at the start and `last` (ns) at the end."""
 
     connection: ObservedConnection
     requests: ObservedRequests
@@ -57,7 +57,7 @@ def _slower(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _slowing(connection: ObservedConnection) -> Slowing | None:
-    """Return the slowing of a connection, or None. Only REQ is evaluated: others may have requests that queue."""
+    """Only REQ is evaluated: others may have requests that queue."""
     requests = connection.requests
     if requests is None or not requests.is_lock_step or requests.trend.count < MIN_REPLIES:
         return None
@@ -109,11 +109,11 @@ SLOW_HINTS: dict[tuple[str | None, str | None], str] = {
     ("REQ", "ROUTER"): "check what the program did with that request, or meanwhile: it was busy, blocked or stopped, "
     "or its worker was",
 }
-"""Hints by the socket types of client and server."""
+"""By socket types of client and server."""
 
 
 def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each REP or ROUTER that REQs ask, about its slowest reply."""
+    """One for each REP or ROUTER that REQs ask, about its slowest reply."""
     for endpoint, replies in slowest(knowledge).items():
         worst, usual = replies[0] if replies else None, latencies(knowledge)[endpoint]
         if worst is None or worst.connection.requests is None:
@@ -150,11 +150,11 @@ def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
 MAX_SHARE = 1 / 10
 """Slow replies of a server that pauses now and then, as a fraction of all."""
 FAR_SLOWER = 100
-"""These take this many times as long as half of the replies."""
+"""They take this many times as long as half of the replies."""
 
 
 def _are_few_slow(worst: SlowReply, usual: Distribution) -> bool:
-    """Whether a few replies, not only those of one time, took far longer than the others."""
+    """Whether a few replies, not all at one time, took far longer than the others."""
     few = usual.above(worst.took // MANY_TIMES) <= MAX_SHARE * usual.count
     return few and worst.took >= max(LONG_NS, FAR_SLOWER * (usual.median or 0))
 

@@ -1,4 +1,4 @@
-"""Rules for incompatible peers: socket types that do not fit, duplicate identities, an occupied PAIR."""
+"""Incompatible peers: socket types that do not fit, duplicate identities, an occupied PAIR."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from zmtpscope.records import MILLISECOND
 from zmtpscope.zmtp.socket_types import may_meet
 
 TOLD = ("ZMTP3X-META-08", "ZMTP20-GREETING-04")
-"""Findings if both sides announced their socket types."""
+"""Both sides announced their socket types."""
 ONLY_CLOSED = ("NULL-08", "PLAIN-09")
-"""Findings if one side closed without announcing its type."""
+"""One side closed without announcing its type."""
 HINT = (
     "connect compatible types: PUB with SUB, PUSH with PULL, REQ with REP or ROUTER, DEALER with ROUTER or REP, "
     "PAIR with PAIR; check that the port is the intended one"
@@ -30,7 +30,7 @@ HINT = (
 
 
 def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address and endpoint."""
+    """One for each client address and endpoint."""
     found = (
         Met(each, finding)
         for each in knowledge.connections
@@ -58,7 +58,7 @@ def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 AT_ONCE = 10 * MILLISECOND
-"""libzmq closes within this time plus the handshake time after an incompatible type (ns)."""
+"""libzmq closes within this time (ns) plus the handshake time after an incompatible type."""
 
 
 def _is_closed_by_types(knowledge: Knowledge, met: list[Met]) -> bool:
@@ -79,7 +79,7 @@ def _fit(types: list[str | None]) -> bool:
 def _type_of(knowledge: Knowledge, met: list[Met], listens: bool) -> str | None:
     """Return the socket type of the listener or the client, from these or other connections between the two.
 
-    The listener's type is the one at that time, since another program may take its port.
+    The listener's type is the one at that time, because another program may take its port.
     """
     own = _first_type(each.connection.server if listens else each.connection.client for each in met)
     if own is None and not listens and met[0].finding.id not in TOLD:  # other connections of the client may show it
@@ -92,7 +92,7 @@ def _type_of(knowledge: Knowledge, met: list[Met], listens: bool) -> str | None:
 
 
 class Listening(NamedTuple):
-    """A connection that began at `since_ns` and shows the socket type of the listener."""
+    """A connection that shows the socket type of the listener, since `since_ns`."""
 
     since_ns: int
     socket_type: str
@@ -100,7 +100,7 @@ class Listening(NamedTuple):
 
 @once
 def _listening(knowledge: Knowledge) -> dict[Endpoint, list[Listening]]:
-    """Return the socket types of the listener of each endpoint, in order of time."""
+    """By endpoint, in order of time."""
     return {
         endpoint: [
             Listening(each.start.ns, socket_type) for each in connections if (socket_type := each.server.socket_type)
@@ -110,7 +110,7 @@ def _listening(knowledge: Knowledge) -> dict[Endpoint, list[Listening]]:
 
 
 def _tenant_before(knowledge: Knowledge, connection: ObservedConnection, types: list[str | None]) -> str:
-    """Return the end of a sentence: the earlier listener at the port that fits the client, or ""."""
+    """Describe the earlier listener at the port that fits the client, or return ""."""
     listening, client = types
     before = next(
         (
@@ -150,7 +150,7 @@ IDENTITY = "ZMTP3X-META-15"
 
 
 def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each identity at an endpoint."""
+    """One for each identity at an endpoint."""
     found = grouped((_named_client(each.connection), each) for each in with_finding(knowledge.connections, IDENTITY))
     by_identity = grouped((_named_client(each), each) for each in (knowledge.connections if found else ()))
     for (endpoint, identity), met in found.items():
@@ -196,7 +196,7 @@ def _dead(same: list[ObservedConnection]) -> ObservedConnection | None:
 
 
 def _whose_end_was_missed(dead: ObservedConnection, ignored: list[ObservedConnection]) -> str:
-    """Return, e.g., `ROUTER 10.0.0.1:5555 still has the connection of "a" from 10.0.0.2:40000, which is dead ...`."""
+    """E.g. `ROUTER 10.0.0.1:5555 still has the connection of "a" from 10.0.0.2:40000, which is dead ...`."""
     outage = dead.server.last_outage
     assert outage is not None
     text = (
@@ -245,7 +245,7 @@ def _ignored(same: list[ObservedConnection]) -> list[ObservedConnection]:
 def _replaced(same: list[ObservedConnection]) -> ObservedConnection | None:
     """Return the first connection on which the ROUTER sent nothing after a newer one with its identity had begun.
 
-    Both got messages. None if there is no such connection.
+    Both got messages.
     """
     for before, after in pairwise(same):
         last = before.server.last_ns or 0
@@ -267,8 +267,7 @@ def _sent_and_got(connection: ObservedConnection) -> tuple[int, int]:
 
 
 def _who_gets_what(same: list[ObservedConnection], ignored: list[ObservedConnection]) -> str:
-    """Return, e.g., `it sends to one of them only: 10.0.0.3 sent 20 messages and got none, 10.0.0.2 sent 24 and got
-    24`."""
+    """E.g. `it sends to one of them only: 10.0.0.3 sent 20 messages and got none, 10.0.0.2 sent 24 and got 24`."""
     told = "it sends to only one of them"
     if not ignored:
         return told
@@ -282,7 +281,7 @@ def _who_gets_what(same: list[ObservedConnection], ignored: list[ObservedConnect
 
 
 def _host_and_port(connection: ObservedConnection) -> str:
-    """Return address and port of the client; two clients of one host differ by port."""
+    """Two clients of one host differ by port."""
     side = connection.client
     return address((side.ip, side.port))
 

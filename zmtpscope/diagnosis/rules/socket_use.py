@@ -1,5 +1,5 @@
-"""Rules for misused sockets: connected to themselves or twice to a peer, closed by a running timer, used for one
-request, or by a library that sends too much."""
+"""Misused sockets: connected to themselves or twice to a peer, closed by a running timer, used for one request, or
+by a library that sends too much."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TO_ITSELF = "ZMTP-CONN-11"
 
 
 def _self_connected(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each endpoint."""
+    """One for each endpoint."""
     for endpoint, connections in knowledge.by_endpoint.items():
         found = [(each, finding) for each in connections if (finding := each.finding(TO_ITSELF)) is not None]
         if not found:
@@ -46,7 +46,7 @@ LARGEST_DEVIATION = 0.02
 
 
 def _handshake_timer(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address and endpoint."""
+    """One for each client address and endpoint."""
     for ends, connections in knowledge.by_ends.items():
         ended = [(each, ending) for each in connections if (ending := _ended_by_newer(each)) is not None]
         lives = [lifetime(each, ending) for each, ending in ended]
@@ -70,7 +70,7 @@ def _handshake_timer(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _ended_by_newer(connection: ObservedConnection) -> Ending | None:
-    """Return the end of a complete ZMTP 2.0 connection, if the side that knows 3.x ended it, otherwise None."""
+    """Return the end of a complete ZMTP 2.0 connection, if the side that knows 3.x ended it."""
     values, ending = connection.values, ending_of(connection)
     if values is None or ending is None or values["version"] != "2.0" or not is_agreed(connection):
         return None
@@ -82,7 +82,7 @@ SHORT = SECOND
 
 
 def _connection_per_request(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address and endpoint."""
+    """One for each client address and endpoint."""
     for ends, connections in knowledge.by_ends.items():
         if len(connections) < MIN_ONCE:
             continue
@@ -132,7 +132,7 @@ AT_ONCE = MILLISECOND
 
 
 def _connected_twice(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address and publisher."""
+    """One for each client address and publisher."""
     for publisher in publishers(knowledge):
         found: dict[tuple[str, str | None], tuple[Subscriber, Subscriber]] = {}
         for one, other in pairwise(publisher.subscribers):
@@ -168,7 +168,7 @@ PHANTOM = "phantom-identity"
 
 
 def _phantoms(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address, endpoint and side."""
+    """One for each client address, endpoint and side."""
     for ends, connections in knowledge.by_ends.items():
         for listens in (True, False):
             found = [

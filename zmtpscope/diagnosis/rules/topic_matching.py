@@ -1,4 +1,4 @@
-"""Rules for topics and subscriptions that do not match."""
+"""Topics and subscriptions that do not match."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
 PATIENCE_NS = SECOND
-"""A subscription active for less time (ns) may have had no chance, unless it nearly equals a topic."""
+"""A subscription active for less time may have had no chance, unless it nearly equals a topic."""
 
 LONG_PATIENCE_NS = 3 * SECOND
-"""A publisher that sends nothing for less time (ns) may have nothing to publish."""
+"""A publisher that sends nothing for less time may have nothing to publish."""
 
 LONGEST_PATIENCE_NS = 10 * SECOND
-"""A publisher that sends nothing for this long (ns) is reported even if no other one publishes the topic."""
+"""A publisher that sends nothing for this long is reported even if no other one publishes the topic."""
 
 MAX_REPORTED = 32
-"""Maximum number of topics, and of subscriptions, to report for one publisher."""
+"""Topics, and subscriptions, of one publisher."""
 
 MAX_REPORTED_TOTAL = 128
-"""Maximum number of such subscriptions to report for all publishers together."""
+"""Such subscriptions of all publishers together."""
 
 
 CONFLATED, MIN_CONFLATED = "first-frames-lost", 3
@@ -85,9 +85,9 @@ def _without_messages(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _silent_publishers(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield the subscriptions at a publisher that sent nothing, if another one publishes the topic.
+    """Subscriptions at a publisher that sent nothing, if another one publishes the topic.
 
-    The client is not connected to the other publisher. Or yield one of them, if it has been there for long.
+    The client is not connected to the other publisher. Or one of them, if it has been there for long.
     """
     topics = sorted(
         (
@@ -120,7 +120,7 @@ def _silent_publishers(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _silent_diagnosis(publisher: Publisher, unanswered: Unanswered, lasted: int, other: Publisher | None) -> Diagnosis:
-    """Return the diagnosis for a subscription at a publisher that sent nothing; `other` publishes the topic."""
+    """`publisher` sent nothing; `other` publishes the topic."""
     subscriber, subscription = unanswered
     who, asked = name_of(subscriber.connection, subscriber.side), subscriber.asked_for(subscription.topic)
     text = f"{who} {asked} at {publisher_name(subscriber)}, which sent nothing for {duration(lasted)}"
@@ -153,7 +153,7 @@ def _in_force(subscription: ObservedSubscription, now: int) -> tuple[int, int]:
 
 
 def _unanswered(publisher: Publisher) -> Iterator[Unanswered]:
-    """Yield the subscriptions that match no known topic of a publisher that filters."""
+    """Subscriptions that match no known topic of a publisher that filters."""
     unknown = (
         topic.beginning for each in publisher.subscribers for topic in each.topics.values() if not topic.key.topic
     )
@@ -172,13 +172,13 @@ def _is_open(topic: PublishedTopic) -> bool:
 
 
 def _matches_any(subscription: ObservedSubscription, topics: list[bytes]) -> bool:
-    """Whether the subscription matches one of `topics`, which ascend."""
+    """`topics` ascend."""
     place = bisect_left(topics, subscription.topic)
     return place < len(topics) and subscription.matches(topics[place])
 
 
 def _published(publisher: Publisher) -> dict[bytes, PublishedTopic]:
-    """Return the known topics of a publisher, by their name or beginning."""
+    """Known topics of a publisher, by their name or beginning."""
     found: dict[bytes, PublishedTopic] = {}
     for subscriber in publisher.subscribers:
         for key, topic in subscriber.topics.items():
@@ -197,7 +197,7 @@ def _without_messages_diagnosis(
     lasted: int,
     other: Elsewhere | None,
 ) -> Diagnosis | None:
-    """Return the diagnosis, or None if the subscription was too short and resembles no topic.
+    """None if the subscription was too short and resembles no topic.
 
     `others` messages went to another subscriber while the subscription was active, for `lasted` ns; `are_some`: several
     subscribers got messages; `other`: another publisher has the topic.
@@ -269,7 +269,7 @@ def _without_subscriber(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _unmatched(publisher: Publisher) -> dict[bytes, list[tuple[Subscriber, PublishedTopic]]]:
-    """Return the topics of a publisher that no subscription on any connection matched, with their subscribers."""
+    """Topics that no subscription on any connection matched, with their subscribers."""
     found: dict[bytes, list[tuple[Subscriber, PublishedTopic]]] = {}
     matched: set[bytes] = set()
     for subscriber in publisher.subscribers:
@@ -285,8 +285,8 @@ def _unmatched(publisher: Publisher) -> dict[bytes, list[tuple[Subscriber, Publi
 
 
 def _is_unmatched(subscriber: Subscriber, topic: PublishedTopic) -> bool:
-    """Whether no subscription of a connection matched any message of a topic, including messages before the first
-    subscription. False for XSUB, which receives all messages."""
+    """Whether no subscription matched any message of a topic, including messages before the first subscription.
+    False for XSUB, which receives all messages."""
     if subscriber.socket_type == "XSUB":
         return False
     if topic.key.topic is None:
@@ -333,7 +333,7 @@ def _without_subscriber_diagnosis(
 
 
 def _conflated(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each publisher whose messages arrive with their last frames only."""
+    """One for each publisher whose messages arrive with their last frames only."""
     for publisher in publishers(knowledge):
         if publisher.socket_type != "PUB" or any(key.is_frame for each in publisher.subscribers for key in each.topics):
             continue

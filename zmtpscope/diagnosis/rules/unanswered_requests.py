@@ -1,4 +1,4 @@
-"""Rules for requests without a reply: pending, given up, or lost with their connection."""
+"""Requests without a reply: pending, given up, or lost with their connection."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from zmtpscope.words import counted
 UNANSWERED = "request-unanswered"
 
 LONG_OPEN_NS = 5 * SECOND
-"""A request that waits for less time (ns) may just take long: a warning instead of an error."""
+"""A request that waits for less time may just take long: a warning instead of an error."""
 
 MIN_CLIENTS, MIN_REPLIES, MIN_SILENT_NS, FAR_LONGER = 2, 8, SECOND // 30, 10
-"""A REP that leaves this many clients without a reply at the end, after this many replies, for this time (ns) and this
-many times as long as the slowest reply took, has a note: the rest of the wait was not captured."""
+"""A REP that leaves this many clients without a reply at the end, after this many replies, for this time (ns) and
+this many times as long as the slowest reply took, has a note: the rest of the wait was not captured."""
 
 MAX_NAMED = 3
 
@@ -55,7 +55,7 @@ GIVEN_UP_HINT = (
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each server with unanswered requests, except requests that a broker passed on."""
+    """One for each server with unanswered requests, except requests that a broker passed on."""
     behind = behind_brokers(knowledge)
     clients = {client.conn_id for same in behind.values() for client in same}
     hung = (each for each in hanging(knowledge) if each.conn_id not in clients and _hangs(each, knowledge))
@@ -125,7 +125,7 @@ def _line_of(waiting: Hanging, knowledge: Knowledge) -> list[Hanging]:
 
 
 def _last_reply(waiting: Hanging, knowledge: Knowledge) -> int:
-    """Return the time of the last reply at the endpoint of `waiting` (ns), or 0 if there was none."""
+    """Last reply at the endpoint of `waiting` (ns), or 0."""
     connections = knowledge.by_endpoint[waiting.connection.endpoint]
     replies = (each.requests.last_reply for each in connections if each.requests is not None)
     return max((reply.ns for reply in replies if reply is not None), default=0)
@@ -133,7 +133,7 @@ def _last_reply(waiting: Hanging, knowledge: Knowledge) -> int:
 
 @once
 def _at_reps(knowledge: Knowledge) -> dict[Endpoint, list[Hanging]]:
-    """Return the requests that wait at each listening REP."""
+    """Requests that wait at each listening REP."""
     return grouped(
         (each.connection.endpoint, each)
         for each in hanging(knowledge)
@@ -142,7 +142,7 @@ def _at_reps(knowledge: Knowledge) -> dict[Endpoint, list[Hanging]]:
 
 
 def _no_reply(line: Sequence[Hanging], clients: Sequence[Hanging], knowledge: Knowledge) -> Diagnosis:
-    """Return the diagnosis for waiting requests at one endpoint, the main one first.
+    """For waiting requests at one endpoint, the main one first.
 
     `clients` wait for the same replies at a broker.
     """
@@ -188,7 +188,7 @@ def _for_whom(clients: Sequence[Hanging]) -> str:
 
 
 def _waits(waiting: Hanging) -> str:
-    """Return how long a request waits or waited, and its end."""
+    """Describe a request's wait, and its end."""
     if waiting.ending is None:
         return f"waits for {duration(waiting.waited)}"
     who = f"{waiting.asked} left" if waiting.was_left else f"{waiting.asker} closed the connection"
@@ -196,7 +196,7 @@ def _waits(waiting: Hanging) -> str:
 
 
 def _more(line: Sequence[Hanging]) -> str:
-    """Return how many other requests have no reply, and their clients."""
+    """Describe the other requests without a reply, and their clients."""
     count = sum(each.requests.waiting_count for each in line) - 1
     if not count:
         return ""
@@ -210,7 +210,7 @@ def _more(line: Sequence[Hanging]) -> str:
 
 
 def _too_short(client: GivenUp) -> Diagnosis:
-    """Return the diagnosis for a client that gives up nearly all its requests."""
+    """For a client that gives up nearly all its requests."""
     same = client.requests
     first = same[0]
     is_certain = first.is_owed
@@ -246,12 +246,12 @@ LOST = "request-lost"
 OFTEN = 3
 """A server that leaves this often after the same request fails on it."""
 SOON_NS = 3 * SECOND
-"""A client that tries to reconnect for less time (ns), and then no more, ended with its server."""
+"""A client that tries to reconnect for less time, and then no more, ended with its server."""
 LOST_HINT = "a request is lost with its connection: " + STUCK
 
 
 def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Yield up to two diagnoses per endpoint: requests lost for good, and requests answered when repeated."""
+    """Up to two for each endpoint: requests lost for good, and requests answered when repeated."""
     behind = behind_brokers(knowledge)
     clients = {client.conn_id for same in behind.values() for client in same}
     lost = [
@@ -346,7 +346,7 @@ def _lost_for_a_while(same: Sequence[tuple[Hanging, Asked]], behind: Mapping[str
 
 
 def _left(waiting: Hanging, clients: Sequence[Hanging]) -> str:
-    """Return the text about the server that left; `clients` wait for the same reply at a broker."""
+    """`clients` wait for the same reply at a broker."""
     for_whom = f" (for {clients[0].asker}, which asked {clients[0].asked})" if clients else ""
     return (
         f"{waiting.asked} left {duration(waiting.waited)} after {waiting.asker} had asked it in packet "

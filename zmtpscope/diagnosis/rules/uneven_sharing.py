@@ -1,5 +1,3 @@
-"""Rules for unevenly shared work."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -15,24 +13,23 @@ from zmtpscope.records import SECOND
 UNBALANCED = "unbalanced-push"
 
 MIN_MESSAGES = 100
-"""Fewer messages are not evaluated."""
 SMALL_PART = 4
 """A PULL that got less than this part of an even share got too little."""
 TOGETHER_NS = 10 * SECOND
-"""A PULL that connects later (ns) did not start together with the others."""
+"""A PULL that connects later did not start together with the others."""
 LATER_NS = SECOND // 20
-"""A PULL that connects this much later (ns) has missed the messages sent before."""
+"""A PULL that connects this much later has missed the messages sent before."""
 
 
 class Share(NamedTuple):
-    """The number of messages that one PULL got."""
+    """Messages that one PULL got."""
 
     connection: ObservedConnection
     messages: int
 
     @property
     def since(self) -> int:
-        """The time from which it could receive messages (ns)."""
+        """When it could first receive messages."""
         ready = [side.ready.ns for side in self.connection.sides if side.ready is not None]
         return max(ready, default=self.connection.start.ns)
 
@@ -48,7 +45,7 @@ def _unbalanced(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _shares(connections: Sequence[ObservedConnection]) -> list[Share]:
-    """Return the shares of PULLs that connected to one PUSH at about the same time, and stayed to the last message."""
+    """PULLs that connected to one PUSH at about the same time, and stayed to the last message."""
     found, sent = [], 0
     for connection in connections:
         push = connection.listener

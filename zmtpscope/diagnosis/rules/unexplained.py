@@ -1,4 +1,4 @@
-"""Rules for the rest: protocol errors and warnings that no other rule explains, and handshakes that all fail."""
+"""The rest: protocol errors and warnings that no other rule explains, and handshakes that all fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zmtpscope.words import counted
 VIOLATION = "protocol-violation"
 NO_HANDSHAKE = "handshake-failing"
 MIN_TIMED, TIMER_SPREAD = 3, 20
-"""Minimum number of connections with equal durations, within a twentieth, that show a timer."""
+"""Connections with equal durations, within a twentieth, that show a timer."""
 MIN_WAIT = 10 * SECOND // 1000
 """A timer closes only after this long (ns) without data."""
 
@@ -47,7 +47,7 @@ TIMER = (
 )
 
 WEAK = ("peer-departed", "periodic-disconnect", "reconnect-storm", "clear-text")
-"""Rules that give no reason for a failing handshake."""
+"""They give no reason for a failing handshake."""
 
 
 def unexplained(knowledge: Knowledge, found: Iterable[Diagnosis], rules: Sequence[Rule]) -> list[Diagnosis]:
@@ -62,7 +62,7 @@ def unexplained(knowledge: Knowledge, found: Iterable[Diagnosis], rules: Sequenc
 
 
 def _violations(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each kind of finding that none of `found` explains: programs repeat their mistakes."""
+    """One for each kind of finding that none of `found` explains: programs repeat their mistakes."""
     explained = {each for diagnosis in found for each in diagnosis.explains}
     met = grouped(
         ((finding.severity, finding.id), Met(connection, finding))
@@ -101,8 +101,7 @@ class Failed(NamedTuple):
 
 
 def _failing_handshakes(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each client address and endpoint whose handshakes all fail, unless `found` has the
-    reason."""
+    """One for each client address and endpoint whose handshakes all fail, unless `found` has the reason."""
     explained = {conn_id for diagnosis in found if diagnosis.rule not in WEAK for conn_id in diagnosis.conn_ids}
     for ends, connections in knowledge.by_ends.items():
         if any(is_agreed(each) or each.conn_id in explained for each in connections):
@@ -127,7 +126,7 @@ def _failing_handshakes(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Ite
 
 
 def _failed(connection: ObservedConnection) -> Ending | None:
-    """Return the end of a ZMTP client's connection whose handshake never completed, or None."""
+    """The end of a ZMTP client's connection whose handshake never completed."""
     client, values = connection.client, connection.values
     if client.greeting is None or values is None or values["opened_by"] is None or values["only_side"] is not None:
         return None
@@ -167,7 +166,7 @@ def _other(failed: Failed) -> str:
 
 
 def _after(connection: ObservedConnection, ending: Ending) -> str:
-    """Return, e.g., `1.5 ms after the READY of PUSH 10.0.0.2`: the last octets that the closing side received."""
+    """E.g. `1.5 ms after the READY of PUSH 10.0.0.2`: the last octets that the closing side received."""
     number = 1 - ending.side
     side, other = connection.sides[number], name_of(connection, number)
     if side.last_command is not None:
