@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding
 from zmtpscope.diagnosis.moments import Moment
@@ -27,6 +27,7 @@ from zmtpscope.diagnosis.observers.subscriptions import PublishingObserver
 from zmtpscope.dissect import Batch, Record
 from zmtpscope.dissect.analyser import Ongoing
 from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.tables import MessageTable
 
 MAX_CONNECTIONS = 16_384
 """Ended connections (some 7 kB each), and open ones. Above, the oldest are forgotten and counted."""
@@ -77,6 +78,10 @@ class Derivation:
 
     def feed(self, batch: Batch) -> list[DerivedTable]:
         """Process a batch; return the new records of single connections."""
+        return [table for table in self.parts(batch) if table is not None]
+
+    def parts(self, batch: Batch) -> Iterator[DerivedTable | None]:
+        """Yield the tables of `feed`, and None after each record or run of messages, where callers may pause."""
         touched: dict[str, OpenConnection] = {}
         ends: list[Record] = []
         for record in batch.records:
@@ -93,16 +98,25 @@ class Derivation:
                 observe_record(connection.observed, record)
                 for observer in connection.observers:
                     observer.record(record)
-        for conn_id, rows in _by_connection(batch).items():
+            yield None
+        by_connection: dict[str, Rows] = {}
+        for run in batch.by_sender():
+            _add(by_connection, run, batch.files)
+            yield None
+        for conn_id, rows in by_connection.items():
             connection = touched[conn_id] = self._connection(conn_id, rows)
             for observer in connection.observers:
                 observer.rows(rows)
+            yield None
         if self._first_ns is not None and batch.until:
             self._see(batch.until)
-        tables = [table for each in touched.values() for observer in each.observers for table in observer.derive()]
+        for each in touched.values():
+            for observer in each.observers:
+                yield from filter(len, observer.derive())
+            yield None
         for record in ends:
-            tables += self._end(record)
-        return [table for table in tables if len(table)]
+            yield from filter(len, self._end(record))
+            yield None
 
     @property
     def end_ordinal(self) -> int:
@@ -238,15 +252,12 @@ def derived_records(tables: Iterable[DerivedTable]) -> list[Record]:
     return [record for table in tables for record in table.records()]
 
 
-def _by_connection(batch: Batch) -> dict[str, Rows]:
-    """Messages of TCP connections, by conn_id."""
-    found: dict[str, Rows] = {}
-    for run in batch.by_sender():
-        stream = run.stream
-        if stream.conn is not None and len(run.first):
-            rows = found.get(stream.conn_id)
-            if rows is None:
-                rows = found[stream.conn_id] = Rows(([], []), ([], []), batch.files)
-            rows.sides[stream.side or 0].append(run)
-            rows.summaries[stream.side or 0].append(summary_of(run))
-    return found
+def _add(found: dict[str, Rows], run: MessageTable, files: Sequence[str | None]) -> None:
+    """Add messages of a TCP connection to those of its conn_id."""
+    stream = run.stream
+    if stream.conn is not None and len(run.first):
+        rows = found.get(stream.conn_id)
+        if rows is None:
+            rows = found[stream.conn_id] = Rows(([], []), ([], []), files)
+        rows.sides[stream.side or 0].append(run)
+        rows.summaries[stream.side or 0].append(summary_of(run))

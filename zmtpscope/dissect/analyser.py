@@ -107,10 +107,7 @@ class Analyser:
             yield self._step(block, captures.follow)
 
     def _step(self, block: SegmentBlock, follow: Follow | None) -> Iterator[Batch]:
-        yield from self.feed(block)
-        if follow is not None:
-            is_idle = not block.latest
-            yield from self.tick(max(self.latest, follow.known_until) if is_idle else self.latest)
+        return (batch for batch in self.parts(block, follow) if batch is not None)
 
     def finish_captures(self, captures: Captures) -> Iterator[Batch]:
         """Yield the remaining batches, also if the caller stops early."""
@@ -131,6 +128,10 @@ class Analyser:
 
     def feed(self, block: SegmentBlock) -> Iterator[Batch]:
         """Yield the batch that a block decided, if any."""
+        return self._step(block, None)
+
+    def parts(self, block: SegmentBlock, follow: Follow | None) -> Iterator[Batch | None]:
+        """Yield the batches of a block as `steps` does, and None after each connection, where callers may pause."""
         before, self.latest = self.latest, max(self.latest, block.latest)
         self.now = max(self.now, self.latest)
         if block.datagrams:
@@ -139,8 +140,11 @@ class Analyser:
             self.options.keys.refresh()
         touched = self._take(block, before)
         if touched or self.sink.batch.records or self.sink.batch.facts or self.sink.batch.messages:
-            self._advance(touched, block if self.options.index else None)
+            yield from self._advancing(touched, block if self.options.index else None)
             yield from self._flush()
+        if follow is not None:
+            is_idle = not block.latest
+            yield from self.tick(max(self.latest, follow.known_until) if is_idle else self.latest)
 
     def _take(self, block: SegmentBlock, before: int) -> list[Connection]:
         """Read a block in the lane, and pass the rest to the flow table; return the connections that the rest touched.
@@ -258,12 +262,18 @@ class Analyser:
         self.summary.sums.captured += self.flows.late
         self.summary.sums.late += self.flows.late
 
-    def _advance(self, touched: list[Connection], captured: SegmentBlock | None = None) -> None:
-        """Let connections read the current block; `captured` is the block if records need its file positions."""
+    def _advance(self, touched: list[Connection]) -> None:
+        for _ in self._advancing(touched, None):
+            pass
+
+    def _advancing(self, touched: list[Connection], captured: SegmentBlock | None) -> Iterator[None]:
+        """Let the touched connections read the current block, and yield after each of them. `captured` is the block if
+        records need its file positions."""
         if touched:
             block = BlockView.of(self.flows.reassembler, captured)
             for tcp in touched:
                 self._read(tcp, block)
+                yield
         if self.comparison is not None:
             batch = self.sink.batch
             facts, batch.facts = batch.facts, []

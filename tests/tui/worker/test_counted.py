@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.readings import CAPTURES
@@ -25,13 +27,13 @@ DERIVED = ("problems", "peers", "requests", "subscriptions")
 def fed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many records each derivation step got."""
     counts: list[int] = []
-    whole = Derivation.feed
+    whole = Derivation.parts
 
-    def feed(self: Derivation, batch: Batch) -> list[DerivedTable]:
+    def parts(self: Derivation, batch: Batch) -> Iterator[DerivedTable | None]:
         counts.append(len(batch.records) + sum(len(run.first) for run in batch.messages))
         return whole(self, batch)
 
-    monkeypatch.setattr(Derivation, "feed", feed)
+    monkeypatch.setattr(Derivation, "parts", parts)
     return counts
 
 
@@ -76,6 +78,8 @@ def test_causes_are_looked_for_a_rule_at_a_time_and_nothing_is_derived_meanwhile
     views = CountedViews(store_of(LOST), lambda: True)
     derived = views.derived
     while derived.looked_at < len(store_of(LOST)):
+        derived.step()
+    while derived.counter.is_deriving:
         derived.step()
     steps, records = derived.steps, sum(fed)
     assert views.diagnoses is None

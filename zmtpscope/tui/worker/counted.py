@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -40,10 +41,12 @@ def view_titles() -> tuple[ViewTitle, ...]:
 class Counting(Generic[C]):
     """Feeds records that match a filter to a counter. `is_complete` returns whether the store is complete.
 
-    Raises `FilterError`.
+    `arrived`, if given, are all records as they arrive, to take instead of stored ones. Raises `FilterError`.
     """
 
-    def __init__(self, counter: C, filter: str, store: Store, is_complete: Callable[[], bool]) -> None:
+    def __init__(
+        self, counter: C, filter: str, store: Store, is_complete: Callable[[], bool], arrived: deque[Step] | None = None
+    ) -> None:
         self.counter = counter
         self.filter = Filter(filter) if filter.strip() else None
         self.looked_at = 0
@@ -51,21 +54,31 @@ class Counting(Generic[C]):
         """Steps taken. The result changes only with them."""
         self._store = store
         self._is_complete = is_complete
+        self._arrived = arrived
 
     @property
     def is_behind(self) -> bool:
         """Whether there is work to do."""
-        return self.looked_at < len(self._store) or self._has_work
+        return self._has_records or self._has_work
+
+    @property
+    def _has_records(self) -> bool:
+        return bool(self._arrived) or self.looked_at < len(self._store)
 
     @property
     def _has_work(self) -> bool:
-        return self.counter.has_work(is_last=self.looked_at == len(self._store) and self._is_complete())
+        return self.counter.has_work(is_last=not self._has_records and self._is_complete())
 
     def step(self) -> None:
         """Do one step of work."""
         self.steps += 1
         if self._has_work:
             self.counter.work()
+            return
+        if self._arrived is not None:
+            arrived = self._arrived.popleft()
+            self.looked_at += len(arrived.rows)
+            self.counter.feed(arrived)
             return
         end = min(len(self._store), self.looked_at + self.counter.step_rows)
         rows = range(self.looked_at, end)
@@ -110,14 +123,20 @@ def _wanted(request: TableOf) -> Wanted:
 
 
 class CountedViews:
-    """All views shown so far. `step` updates only the view shown last; the worker updates `derived` when it is idle.
+    """All views shown so far. `step` updates only the view shown last; the worker updates `derived`.
 
-    `is_complete` is called to learn whether the store is complete, and `ongoing` to get the state of the analyser.
+    `is_complete` is called to learn whether the store is complete, and `ongoing` to get the state of the analyser, or
+    None while that is changing. `arrived` are the records as they arrive, if they need not be read from the store.
     """
 
     def __init__(
-        self, store: Store, is_complete: Callable[[], bool], ongoing: Callable[[], Ongoing] = lambda: ENDED
+        self,
+        store: Store,
+        is_complete: Callable[[], bool],
+        ongoing: Callable[[], Ongoing | None] = lambda: ENDED,
+        arrived: deque[Step] | None = None,
     ) -> None:
+        self._arrived = arrived
         self._store = store
         self._is_complete = is_complete
         self._ongoing = ongoing
@@ -175,7 +194,8 @@ class CountedViews:
     def derived(self) -> Counting[Derived]:
         """Data derived from all records."""
         if self._derived is None:
-            self._derived = self._counting(new_derived(self._store, self._ongoing), "")
+            counter = new_derived(self._store, self._ongoing)
+            self._derived = Counting(counter, "", self._store, self._is_complete, self._arrived)
         return self._derived
 
     @property
@@ -206,7 +226,7 @@ class CountedViews:
         return next(shared, None) or self._counting(new_derived(self._store, self._ongoing), filter)
 
 
-def new_derived(store: Store, ongoing: Callable[[], Ongoing]) -> Derived:
+def new_derived(store: Store, ongoing: Callable[[], Ongoing | None]) -> Derived:
     """Return a new, empty `Derived`."""
     from zmtpscope.tui.worker.views.derived import Derived  # slow to import: rows are shown first
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -17,16 +18,24 @@ from zmtpscope.records import SECOND
 from zmtpscope.store import OctetsError, Store
 from zmtpscope.tui.requests import Progress
 from zmtpscope.tui.worker.sides import Sides
+from zmtpscope.tui.worker.views.view import Step
 from zmtpscope.words import counted
 
-STEP_SECONDS = 0.03
-"""Approximate CPU seconds of a step: the longest wait after a key press.
+STEP_SECONDS = 0.015
+"""Duration of a step: the longest wait after a key press, apart from parts that take longer."""
 
-Much shorter steps load far more slowly: each step has a cost per side of a connection, some 10 ms for 20.
-"""
+PART_SECONDS = 0.03
+"""Approximate CPU seconds of the longest part of a block, which no key interrupts."""
 
 FIRST_PACKETS, MIN_PACKETS, MAX_PACKETS = 256, 64, 1 << 16
-"""Packets of the first step (few, to show rows at once), then minimum and maximum."""
+"""Packets of the first block (few, to show rows at once), then minimum and maximum."""
+
+PACKETS_OF_CONNECTION = 16
+"""Minimum packets of a block for each open connection. Reading a block has a cost for each connection in it, some
+0.1 ms, so many small blocks would take several times longer."""
+
+MAX_ARRIVED, MAX_ARRIVED_LIVE = 1, 32
+"""Maximum batches from which no data are derived yet."""
 
 MAX_LAG = 1.0
 """Maximum lag of the analysis before other work waits, in seconds."""
@@ -41,7 +50,10 @@ class Opened(NamedTuple):
 
 
 class Loading:
-    """One reading of captures into a store."""
+    """One reading of captures into a store. A step reads a part of a block, so that keys need not wait for a block.
+
+    `arrived` are the stored records that the caller has not taken yet.
+    """
 
     def __init__(self, opened: Opened, options: Options) -> None:
         self.opened = opened
@@ -51,7 +63,11 @@ class Loading:
         self.analyser = Analyser(options)
         self.problems: list[str] = []
         self.is_done = False
-        self._steps = self._run()
+        self.arrived = deque[Step]()
+        self._is_within_block = False
+        self._longest = 0.0
+        """CPU seconds of the longest part of the block."""
+        self._parts = self._run()
 
     @property
     def octets(self) -> int | None:
@@ -64,8 +80,10 @@ class Loading:
             return None
 
     @property
-    def ongoing(self) -> Ongoing:
-        """Ongoing events; after the end, only the time of the last packet."""
+    def ongoing(self) -> Ongoing | None:
+        """Ongoing events; after the end, only the time of the last packet. None while a block is read or untaken."""
+        if self._is_within_block or self.arrived:
+            return None
         return Ongoing(self.analyser.latest) if self.is_done else self.analyser.ongoing()
 
     @property
@@ -75,6 +93,12 @@ class Loading:
         if self.is_done or follow is None or not (follow.unread and self.analyser.latest):
             return 0.0
         return max(0.0, time.time() - self.analyser.latest / SECOND)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether there is more to read, and the caller has taken most of what arrived."""
+        most = MAX_ARRIVED if self.opened.followed is None else MAX_ARRIVED_LIVE
+        return not self.is_done and len(self.arrived) <= most
 
     @property
     def leaves_time(self) -> bool:
@@ -125,9 +149,18 @@ class Loading:
 
     def step(self) -> bool:
         """Read for one step. Return False when all is read."""
-        before = time.process_time()
-        self.is_done = next(self._steps, None) is None
-        self.captures.most_packets = paced(self.captures.most_packets, time.process_time() - before)
+        until = time.monotonic() + STEP_SECONDS
+        while not self.is_done and self.has_room:
+            before = time.process_time()
+            self.is_done = next(self._parts, None) is None
+            self._longest = max(self._longest, time.process_time() - before)
+            if not self._is_within_block:
+                packets, connections = self.captures.most_packets, len(self.analyser.connections)
+                self.captures.most_packets = paced(packets, self._longest, connections)
+                self._longest = 0.0
+                return not self.is_done
+            if time.monotonic() > until:
+                break
         return not self.is_done
 
     def stop(self) -> None:
@@ -139,9 +172,14 @@ class Loading:
         captures = self.captures
         captures.most_packets = FIRST_PACKETS
         try:
-            for batches in self.analyser.steps(captures):
-                for batch in batches:
-                    self._append(batch)
+            self.analyser.begin(captures.files)
+            for block in captures:
+                self._is_within_block = True
+                for batch in self.analyser.parts(block, captures.follow):
+                    if batch is not None:
+                        self._append(batch)
+                    yield True
+                self._is_within_block = False
                 yield True
             for batch in self.analyser.finish_captures(captures):
                 self._append(batch)
@@ -153,13 +191,16 @@ class Loading:
     def _append(self, batch: Batch) -> None:
         self.store.first_time = self.captures.statistics.first_time
         self.sides.feed(batch)
-        self.store.append(batch)
+        begin = len(self.store)
+        rows = range(begin, self.store.append(batch))
+        self.arrived.append(Step(self.store, rows, batch))
 
 
-def paced(packets: int, seconds: float) -> int:
-    """Return the number of packets for the next step, from packets and CPU seconds of the last one.
+def paced(packets: int, seconds: float, connections: int) -> int:
+    """Return the number of packets for the next block, from those of the last one and CPU seconds of its longest part.
 
-    Wall-clock time includes other processes: steps would shrink until their fixed cost dominates.
+    Wall-clock time includes other processes: blocks would shrink until their fixed cost dominates.
     """
-    factor = min(2.0, max(0.5, STEP_SECONDS / max(seconds, 1e-6)))
-    return max(MIN_PACKETS, min(MAX_PACKETS, round(packets * factor)))
+    factor = min(2.0, max(0.5, PART_SECONDS / max(seconds, 1e-6)))
+    least = max(MIN_PACKETS, min(PACKETS_OF_CONNECTION * connections, 2 * packets))
+    return min(MAX_PACKETS, max(least, round(packets * factor)))

@@ -149,7 +149,7 @@ class Worker:
 
     def _steps(self) -> Iterator[Callable[[], object]]:
         """Yield one step of each task with work to do."""
-        if not self._loading.is_done:
+        if self._loading.has_room:
             yield self._loading.step
         for each in list(self._lists.values()):
             if each.is_behind:
@@ -160,7 +160,7 @@ class Worker:
             yield partial(self._search_on, *self._search)
         if self._views.is_behind:
             yield self._views.step
-        if self._has_time and self._views.derived.is_behind:
+        if self._loading.arrived or (self._has_time and self._views.derived.is_behind):
             yield self._views.derived.step
 
     @property
@@ -205,7 +205,7 @@ class Worker:
 
     def _new_views(self) -> CountedViews:
         loading = self._loading
-        return CountedViews(loading.store, lambda: loading.is_done, lambda: loading.ongoing)
+        return CountedViews(loading.store, lambda: loading.is_done, lambda: loading.ongoing, loading.arrived)
 
     # -- answers -------------------------------------------------------------------------------------------------------
 

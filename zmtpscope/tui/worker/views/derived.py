@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter as Counts
 from collections.abc import Callable, Iterator
@@ -21,6 +22,14 @@ from zmtpscope.tui.worker.views.view import Counter, Step, View
 INTERVAL, SHARE = 1.0, 20
 """Minimum pause between searches for diagnoses: in seconds, and in durations of the last search."""
 
+RETRY = 0.05
+"""Seconds until a search is tried again."""
+
+STEP_SECONDS = 0.015
+"""Duration of a step of deriving."""
+
+DONE = object()
+
 MAX_FOUND = 10_000
 """Maximum number of cached record numbers."""
 
@@ -31,9 +40,9 @@ class Derived(Counter):
     Derivation is incremental; `knowledge` is rebuilt on demand.
     """
 
-    step_rows = 2048  # deriving makes record objects, at some microseconds each
+    step_rows = 2048  # reading these from a store makes record objects, at some microseconds each
 
-    def __init__(self, store: Store, ongoing: Callable[[], Ongoing]) -> None:
+    def __init__(self, store: Store, ongoing: Callable[[], Ongoing | None]) -> None:
         self.store = store
         self._ongoing = ongoing
         self.requests = KeptRequests()
@@ -41,6 +50,8 @@ class Derived(Counter):
         self.diagnoses: list[Explained] | None = None
         """The last result; None before the first search."""
         self._derivation = Derivation()
+        self._deriving: Iterator[object] | None = None
+        """The step in progress."""
         self._knowledge: Knowledge | None = None
         self._near = 0
         self._found: dict[str, int] = {}
@@ -54,13 +65,35 @@ class Derived(Counter):
         """Time of the next search while the store grows."""
 
     def feed(self, step: Step) -> None:
-        """Derive data from the next records."""
-        tables = self._derivation.feed(self.store.batch(step.rows))
-        self._near = int(step.rows[-1]) if len(step.rows) else self._near
-        self.requests.take(tables, self._near)
-        self.findings.feed(step)
-        self._knowledge = None
+        """Begin to derive data from the next records; `work` goes on with it."""
+        self._go_on(math.inf)
+        self._deriving = self._derive(step)
+        self._go_on(STEP_SECONDS)
+
+    def _derive(self, step: Step) -> Iterator[object]:
         self._is_looked_through = False
+        near = int(step.rows[-1]) if len(step.rows) else self._near
+        for table in self._derivation.parts(step.batch):
+            self._knowledge = None
+            if table is not None:
+                self.requests.take(table, near)
+            yield table
+        self._near = near
+        self.findings.feed(step)
+
+    @property
+    def is_deriving(self) -> bool:
+        """Whether a step is in progress."""
+        return self._deriving is not None
+
+    def _go_on(self, seconds: float) -> None:
+        """Continue the step in progress."""
+        until = time.monotonic() + seconds
+        while self._deriving is not None:
+            if next(self._deriving, DONE) is DONE:
+                self._deriving = None
+            elif time.monotonic() > until:
+                return
 
     @property
     def knowledge(self) -> Knowledge:
@@ -78,16 +111,23 @@ class Derived(Counter):
         return severities_in_words({severity: counts[severity] for severity in SEVERITIES if counts[severity]})
 
     def has_work(self, *, is_last: bool) -> bool:
-        """Whether a search for diagnoses is due or in progress."""
-        if self._looking is not None:
+        """Whether a step or a search for diagnoses is in progress, or a search is due."""
+        if self.is_deriving or self._looking is not None:
             return True
         return not self._is_looked_through if is_last else time.monotonic() >= self.due
 
     def work(self) -> None:
-        """Run one more rule of the search."""
+        """Continue the step, or run one more rule of the search. A search begins between blocks only."""
+        if self.is_deriving:
+            self._go_on(STEP_SECONDS)
+            return
         began = time.monotonic()
         if self._looking is None:
-            self._derivation.note_ongoing(self._ongoing())
+            ongoing = self._ongoing()
+            if ongoing is None:
+                self.due = began + RETRY
+                return
+            self._derivation.note_ongoing(ongoing)
             self._knowledge = None
             self._looking, self._is_looked_through, self._seconds = diagnosing(self.knowledge), True, 0.0
         found = next(self._looking)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,13 +39,10 @@ class KeptRequests:
     def __contains__(self, conn_id: str) -> bool:
         return conn_id in self._kept
 
-    def take(self, tables: Iterable[DerivedTable], near: int) -> None:
-        """Select requests from tables derived from the records up to `near`."""
-        for table in tables:
-            if isinstance(table, RequestTable):
-                self._keep(table, near)
-
-    def _keep(self, table: RequestTable, near: int) -> None:
+    def take(self, table: DerivedTable, near: int) -> None:
+        """Select requests from a table derived from the records up to `near`."""
+        if not isinstance(table, RequestTable):
+            return
         conn_id = table.stream.conn_id
         before = self._kept.get(conn_id)
         if before is None and len(self._kept) == MAX_CONNECTIONS:

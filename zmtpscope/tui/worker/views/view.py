@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from zmtpscope.dissect import Record
+from zmtpscope.dissect import Batch, Record
 from zmtpscope.store import Store
 from zmtpscope.store.counting import CountedMessages
 from zmtpscope.store.packed import Int64
@@ -15,11 +15,17 @@ from zmtpscope.tui.requests import Sort, TableColumn, TableRow
 
 
 class Step:
-    """The next records to count. `rows` are ascending record numbers."""
+    """The next records to count. `rows` are ascending record numbers, and `batch` contains these records."""
 
-    def __init__(self, store: Store, rows: Int64 | range) -> None:
+    def __init__(self, store: Store, rows: Int64 | range, batch: Batch | None = None) -> None:
         self.store = store
         self.rows = rows
+        if batch is not None:
+            self.batch = batch
+
+    @cached_property
+    def batch(self) -> Batch:
+        return self.store.batch(self.rows)
 
     @cached_property
     def messages(self) -> list[CountedMessages]:
