@@ -192,7 +192,9 @@ def read_through(given: dict[str, Any], feed: Callable[[Run, Batch], None], writ
 
     The first Ctrl-C stops reading and writes the results so far; a second one exits at once.
     """
-    with reading(given) as run:
+    from zmtpscope.capture.captures import LARGE_BLOCK_SIZE
+
+    with reading(given, block_size=LARGE_BLOCK_SIZE) as run:
         from zmtpscope.cli.signals import stopped_by_interrupt
 
         stopped: list[bool] = []
