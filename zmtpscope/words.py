@@ -25,6 +25,17 @@ def either(words: Sequence[str]) -> str:
     return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
+def cut(text: str, limit: int) -> str:
+    """Return a text, or its beginning with `…` if it has more than `limit` characters."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return, for example, `SUB 10.0.0.2, SUB 10.0.0.3 and 7 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def duration(nanoseconds: int) -> str:
     """Format the absolute value of a duration: `3.0 s`, `0.2 ms` or `1.4 us`."""
     length = abs(nanoseconds)

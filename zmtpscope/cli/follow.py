@@ -18,6 +18,7 @@ from zmtpscope.cli.messages import notify
 from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
 from zmtpscope.cli.parameters import BODY, READ_FILES, SHOW_SECRETS
 from zmtpscope.option_texts import BODY_FORMS
+from zmtpscope.words import listed
 
 if TYPE_CHECKING:
     from zmtpscope.conversations.body_files import BodyFiles
@@ -147,9 +148,7 @@ def _nearest(name: str, known: set[str]) -> str:
     longer = sorted(each for each in known if name in each)
     if not longer and (meant := get_close_matches(name, known, 1)):
         return f"; did you mean {meant[0]}?"
-    there = longer or sorted(known)
-    more = len(there) - MAX_SHOWN
-    return f"; there are {', '.join(there[:MAX_SHOWN])}" + (f" and {more} more" if more > 0 else "")
+    return f"; there are {listed(longer or sorted(known), MAX_SHOWN)}"
 
 
 @contextmanager

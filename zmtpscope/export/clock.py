@@ -69,6 +69,12 @@ def _day(seconds: int, pattern: str, zone: tzinfo | None) -> str:
     return (_EPOCH + timedelta(seconds=seconds)).astimezone(zone).strftime(pattern)
 
 
+def span(first: int, last: int) -> str:
+    """Return, for example, `12.345 s from 2026-11-27 10:00:00 UTC`."""
+    began = datetime.fromtimestamp(first // SECOND, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{(last - first) / SECOND:.3f} s from {began}"
+
+
 def timestamp(time: int) -> str:
     """Format a time in nanoseconds since the epoch as RFC 3339 with nanoseconds."""
     seconds, nanoseconds = divmod(time, SECOND)

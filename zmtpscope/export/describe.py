@@ -11,7 +11,7 @@ from zmtpscope.export.preview import preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import LONGEST_TYPE, name_of_side, named
 from zmtpscope.records import MASK, MILLISECOND, SECOND
-from zmtpscope.words import counted, either, host_port
+from zmtpscope.words import counted, cut, either, host_port
 from zmtpscope.zmtp.mechanisms.null import STATUS
 
 Values = dict[str, Any]
@@ -198,9 +198,7 @@ def describe_finding(values: Values) -> str:
     more = f" ({count} times more, the last in packet {values['last_packet']})"
     if count == 1 or values["id"] in SUMS:
         more = ""
-    text = values["text"]
-    shown = text if len(text) <= LONGEST_SENTENCE else f"{text[: LONGEST_SENTENCE - 1]}…"
-    return f"{values['severity']} {values['id']} {safe_text(shown)}{more}"
+    return f"{values['severity']} {values['id']} {safe_text(cut(values['text'], LONGEST_SENTENCE))}{more}"
 
 
 def _duration(nanoseconds: int) -> str:

@@ -12,6 +12,7 @@ from zmtpscope.export.preview import preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.secrets import secret_spans
 from zmtpscope.records import MASK
+from zmtpscope.words import listed
 from zmtpscope.zmtp.reader import FieldNode
 
 INDENT = "    "
@@ -40,9 +41,8 @@ def _packets(slices: list[PacketSlice]) -> str:
     """Format packets: `packet 12`, or several packets with the octets of each."""
     if len(slices) == 1:
         return f"packet {slices[0].packet & PACKET_MASK}"
-    shown = [f"{part.packet & PACKET_MASK} {_place(part.start, part.stop)}" for part in slices[:SHOWN_PACKETS]]
-    more = f" and {len(slices) - SHOWN_PACKETS} more" if len(slices) > SHOWN_PACKETS else ""
-    return f"packets {', '.join(shown)}{more}" if slices else ""
+    names = [f"{part.packet & PACKET_MASK} {_place(part.start, part.stop)}" for part in slices]
+    return f"packets {listed(names, SHOWN_PACKETS)}" if slices else ""
 
 
 def _place(start: int, stop: int) -> str:

@@ -53,7 +53,7 @@ class Front:
 
     def packet(self, reference: int, files: Files) -> str:
         """Return the packet number of a reference, with the file if there are several."""
-        return packet_name(files[reference >> FILE_SHIFT], reference & PACKET_MASK, several=len(files) > 1)
+        return packet_name(files[reference >> FILE_SHIFT], reference & PACKET_MASK, files)
 
     def widen(self, packet: str) -> None:
         """Widen the packet column for this packet number and all later lines."""

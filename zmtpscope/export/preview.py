@@ -6,6 +6,7 @@ import re
 
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.payloads.values import NO_MORE
+from zmtpscope.words import cut
 
 READABLE = 0.65
 """Minimum share of readable octets to show a body as text with escapes; otherwise it is shown as hex digits."""
@@ -30,8 +31,7 @@ _CUT = re.compile(rb"[\xc0-\xff][\x80-\xbf]{0,2}$")
 
 def quoted(text: str, limit: int = 40) -> str:
     """Return a name (topic, identity, group, reason) in quotes, with at most about `limit` characters."""
-    safe = safe_text(text)
-    return f'"{safe}"' if len(safe) <= limit else f'"{safe[: limit - 1]}…"'
+    return f'"{cut(safe_text(text), limit)}"'
 
 
 def preview(octets: bytes | None, size: int, limit: int) -> str:

@@ -16,7 +16,7 @@ from zmtpscope.export.safe_text import safe_text
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.dissectors import TEXT
 from zmtpscope.records import to_text
-from zmtpscope.words import counted
+from zmtpscope.words import counted, cut
 from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.mechanisms.curve import SMALLEST_MESSAGE
@@ -213,14 +213,10 @@ def limit_of_bodies(options: Options, room: int) -> int:
 def inside(made: Dissected, room: int) -> str:
     """Return the payload summary of a message, truncated to this space."""
     summary = made.summary[: room + 1]  # the rest would be cut off
-    return f"  {_cut(f'{made.protocol} {safe_text(summary)}', room)}"
+    return f"  {cut(f'{made.protocol} {safe_text(summary)}', room)}"
 
 
 @lru_cache(maxsize=1024)
 def name_of(octets: bytes, limit: int) -> str:
     """Return a topic, group or address in quotes. Cached, because few names repeat often."""
     return quoted(to_text(octets), limit)
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 
 from zmtpscope.capture import CaptureProblem, CaptureStatistics
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
 from zmtpscope.dissect import Summary
 from zmtpscope.dissect.findings.drops import by_interface
 from zmtpscope.dissect.records.finding_endpoints import AtEndpoint, FindingEndpoints
+from zmtpscope.export.clock import span
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.styles import Paint, plain
 from zmtpscope.export.text import is_habitual
@@ -43,11 +43,8 @@ def summary_lines(
     counted.
     """
     first, last = statistics.first_time, statistics.last_time
-    span = ""
-    if first is not None and last is not None:
-        began = datetime.fromtimestamp(first // SECOND, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        span = f", {(last - first) / SECOND:.3f} s from {began}"
-    yield _line("packets", f"{statistics.packets} ({counted(statistics.octets, 'octet')}{span})")
+    when = "" if first is None or last is None else f", {span(first, last)}"
+    yield _line("packets", f"{statistics.packets} ({counted(statistics.octets, 'octet')}{when})")
     others = [f"{summary.other_tcp} other TCP"] if summary.other_tcp else []
     others += [f"{count} {outcome}" for outcome, count in summary.attempts.items()]
     kinds = {"ZRE beacon": summary.datagram_kinds["beacon"], "RADIO message": summary.datagram_kinds["radio"]}
@@ -146,7 +143,7 @@ def _from_whom(at: AtEndpoint) -> str:
 def _first_of(at: AtEndpoint, files: Sequence[str | None]) -> str:
     """Return `packet 12`, or `3 times, first in packet b.pcap:12`."""
     file, packet = at.first.packet >> FILE_SHIFT, at.first.packet & PACKET_MASK
-    name = packet_name(files[file] if file < len(files) else None, packet, several=len(files) > 1)
+    name = packet_name(files[file] if file < len(files) else None, packet, files)
     return f"packet {name}" if at.count == 1 else f"{at.count} times, first in packet {name}"
 
 

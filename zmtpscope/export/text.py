@@ -182,7 +182,7 @@ class TextLines:
         if kind == "connection":
             packet, time = "", record.own["end_ns"]
         else:
-            packet, time = _packet(record.file, record.packet, files), record.ts_ns
+            packet, time = packet_name(record.file, record.packet, files), record.ts_ns
         what = self.look.paint(record.own["severity"] if kind == "finding" else kind, words)
         if hint is not None and hint not in self.hints:
             self.hints.add(hint)
@@ -324,10 +324,6 @@ def detail_lines(item: Record | MessageTable | FrameTable, index: int, look: Loo
     if isinstance(item, Record) and not shown and look.tree:
         for name, value in _own(record_values(item, options)):
             yield f"    {name:<20} {value}\n"
-
-
-def _packet(file: str | None, packet: int | None, files: Files) -> str:
-    return "" if packet is None else packet_name(file, packet, several=len(files) > 1)
 
 
 def _place(record: Record) -> tuple[Stream | None, int | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from zmtpscope.export.safe_text import safe_text
@@ -24,9 +24,11 @@ def severities_in_words(counts: Mapping[str, int]) -> str:
     return ", ".join(counted(count, SEVERITIES_IN_WORDS[severity]) for severity, count in counts.items())
 
 
-def packet_name(file: str | None, packet: int, *, several: bool) -> str:
-    """Return a packet number, `12`, or with the file if there are `several`: `b.pcap:12`."""
-    return f"{safe_text(os.path.basename(file or '-'))}:{packet}" if several else f"{packet}"
+def packet_name(file: str | None, packet: int | None, files: Sequence[str | None]) -> str:
+    """Return a packet number, `12`, or with the file if there are several: `b.pcap:12`; "" for None."""
+    if packet is None:
+        return ""
+    return f"{safe_text(os.path.basename(file or '-'))}:{packet}" if len(files) > 1 else f"{packet}"
 
 
 def size(octets: float) -> str:

@@ -27,6 +27,7 @@ from zmtpscope.payloads.protobuf_wire import LENGTH, WIDTHS, WireField, WireFiel
 from zmtpscope.payloads.text import is_text
 from zmtpscope.payloads.values import LONGEST_SUMMARY, shown
 from zmtpscope.records import to_text
+from zmtpscope.words import listed
 
 LARGEST_CLAIMED = 1000
 """Field number of a claimed message. Higher ones are rare in messages, and common in other data."""
@@ -92,8 +93,7 @@ def _wanted(name: str, settings: Settings) -> Wanted | str:
     kind = schema.messages.get(name.removeprefix("."))
     if kind is None:
         names = sorted(each.name for each in schema.messages.values() if not each.is_map_entry)
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        return f"the descriptor set has no message {name}; it has {', '.join(names[:NAMED])}{more}"
+        return f"the descriptor set has no message {name}; it has {listed(names, NAMED)}"
     return Wanted(kind, schema)
 
 

@@ -95,10 +95,9 @@ def repeated(times: Sequence[int], count: int | None = None, last_ns: int = 0) -
     return f", {how_often(times, count, last_ns)}" if (len(times) if count is None else count) > 1 else ""
 
 
-def listed(names: Sequence[str], most: int) -> str:
-    """For example, `SUB 10.0.0.2, SUB 10.0.0.3 and 7 more`."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def same_on(others: int, noun: str = "other connection") -> str:
+    """For example, `; the same on 2 other connections`; "" without others."""
+    return f"; the same on {counted(others, noun)}" if others else ""
 
 
 LONGEST_NAME = 40

@@ -8,7 +8,7 @@ from zmtpscope.diagnosis.across.endings import ending_of
 from zmtpscope.diagnosis.across.hanging import behind_brokers
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.outages import Outage, outages
-from zmtpscope.diagnosis.across.words import duration, name_of
+from zmtpscope.diagnosis.across.words import duration, name_of, same_on
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedOutage
 from zmtpscope.dissect.tcp.connection import NO_ROUTE, REJECTED
@@ -114,7 +114,7 @@ def _lost(each: Outage) -> str:
 
 def _more(same: Sequence[Outage]) -> str:
     others = len({each.connection.conn_id for each in same}) - 1
-    return f"; the same on {counted(others, 'more connection')}" if others else ""
+    return same_on(others, "more connection")
 
 
 def _evidence(each: Outage) -> Iterator[Evidence]:
@@ -163,13 +163,13 @@ def _lossy(sender: str, receiver: str, same: Sequence[Lossy]) -> Diagnosis:
     first, last = min(each.losses.moment.ns for each in same), max(each.losses.end_ns for each in same)
     count = sum(map(_losses, same))
     who = name_of(worst.connection, worst.sender)
-    more = f"; the same on {counted(len(same) - 1, 'more connection')}" if same[1:] else ""
     return Diagnosis.of(
         "packets-lost",
         "warn" if any(each.share >= MIN_SHARE for each in same) else "note",
         f"{sender} to {receiver}",
         f"The path from {sender} to {receiver} loses packets: {who} had to send data again {counted(count, 'time')} in "
-        f"{duration(last - first)}{more}; messages arrive late, since each waits for the data before it",
+        f"{duration(last - first)}{same_on(len(same) - 1, 'more connection')}; messages arrive late, since each waits "
+        "for the data before it",
         LOSSY_HINT,
         evidence=(Evidence(each.losses.moment, "data is sent again", each.losses.ref) for each in same[:MAX_EVIDENCE]),
         about=(each.connection for each in same),

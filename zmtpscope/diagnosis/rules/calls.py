@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge
-from zmtpscope.diagnosis.across.words import duration, name_of
+from zmtpscope.diagnosis.across.words import duration, name_of, same_on
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
@@ -144,7 +144,7 @@ def _diagnosis(same: list[Waiting], callers: list[Waiting], silent: list[str]) -
     before = f"; the {calls.answered} before had one" if are_last else f"; {calls.answered} others had one"
     if not calls.answered:
         before = "; no call had one"
-    more = f"; the same on {counted(len(same) - 1, 'other connection')}" if len(same) > 1 else ""
+    more = same_on(len(same) - 1)
     if callers:
         more += f"; so {counted(len(callers), 'caller')} of {caller} {'waits' if len(callers) == 1 else 'wait'} too"
     return Diagnosis.of(

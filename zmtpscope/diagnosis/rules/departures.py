@@ -16,7 +16,6 @@ from zmtpscope.diagnosis.across.words import (
     client_name,
     duration,
     how_often,
-    listed,
     name_of,
     repeated,
     server_name,
@@ -40,7 +39,7 @@ from zmtpscope.diagnosis.rules.from_findings import with_finding
 from zmtpscope.diagnosis.rules.other_clients import said_nothing
 from zmtpscope.grouping import divided_at_pauses, grouped
 from zmtpscope.records import SECOND
-from zmtpscope.words import counted
+from zmtpscope.words import counted, listed
 
 MIN_PERIOD = SECOND
 """Shorter lives are a storm, not periodic."""

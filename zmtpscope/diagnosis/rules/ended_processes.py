@@ -8,13 +8,13 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.disconnects import CUT_OFF, FOR_EVER, Disconnect, ended, passing
 from zmtpscope.diagnosis.across.endings import was_told_to_exit
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
-from zmtpscope.diagnosis.across.words import client_name, duration, listed, steady
+from zmtpscope.diagnosis.across.words import client_name, duration, steady
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence
 from zmtpscope.diagnosis.observers.observed import Endpoint
 from zmtpscope.diagnosis.rules.connection_attempts import MIN_OUTAGE
 from zmtpscope.grouping import divided_at_pauses, grouped
 from zmtpscope.records import SECOND
-from zmtpscope.words import counted
+from zmtpscope.words import counted, listed
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
 
 TOGETHER_NS = SECOND // 2

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.hanging import Hanging, hanging, latencies
 from zmtpscope.diagnosis.across.knowledge import Knowledge
-from zmtpscope.diagnosis.across.words import duration, name_of
+from zmtpscope.diagnosis.across.words import duration, name_of, same_on
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.durations import Trend
@@ -16,7 +16,6 @@ from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRequests
 from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND
-from zmtpscope.words import counted
 
 OVERLOADED = "overloaded"
 
@@ -165,13 +164,12 @@ def _growing_at(server: str, same: Sequence[Queue]) -> Diagnosis:
     worst = max(same, key=_waiting_count)
     first, *_, last = worst.quarters
     client = name_of(worst.connection, worst.asker)
-    more = f"; the same on {counted(len(same) - 1, 'other client')}" if same[1:] else ""
     return Diagnosis.of(
         OVERLOADED,
         "warn",
         server,
         f"{server} does not keep up with the requests of {client}: it replied after {duration(first)} at first and "
-        f"after {duration(last)} at the end, and {worst.pending} requests wait{more}",
+        f"after {duration(last)} at the end, and {worst.pending} requests wait{same_on(len(same) - 1, 'other client')}",
         HINT,
         evidence=(Evidence(worst.waiting[0], "the oldest request that waits"),),
         about=same,

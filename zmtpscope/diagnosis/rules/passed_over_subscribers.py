@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
-from zmtpscope.diagnosis.across.words import duration, name_of, names_of
+from zmtpscope.diagnosis.across.words import duration, name_of, names_of, same_on
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
 from zmtpscope.records import SECOND
@@ -78,14 +78,13 @@ def _diagnosis(met: list[tuple[Subscriber, ObservedRhythm, int, Subscriber]], no
     connection = subscriber.connection
     who, favoured = names_of(subscriber.end, other.end)
     publisher = name_of(connection, 1 - subscriber.side)
-    more = f"; the same on {counted(len(met) - 1, 'other subscriber')}" if len(met) > 1 else ""
     return Diagnosis.of(
         PASSED_OVER,
         "warn",
         publisher,
         f"{publisher} sent nothing to {who} after packet {rhythm.last.packet}, for {duration(now - rhythm.last.ns)}, "
         f"while {favoured} got {counted(messages, 'message')} to which {who} is "
-        f"subscribed, too{more}",
+        f"subscribed, too{same_on(len(met) - 1, 'other subscriber')}",
         HINT,
         evidence=(Evidence(rhythm.last, f"the last message to {who}"),),
         about=(each for each, *_ in met),

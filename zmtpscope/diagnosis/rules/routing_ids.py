@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
-from zmtpscope.diagnosis.across.words import address, client_name, duration, name_of, server_name, zre_node
+from zmtpscope.diagnosis.across.words import address, client_name, duration, name_of, same_on, server_name, zre_node
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
@@ -170,14 +170,13 @@ def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
             what = f", although it answers each message of {client_name(served[0])}"
         else:
             what = ", as if it still had the earlier connection of that identity and had missed its end"
-        more = f"; the same on {counted(len(left_out) - 1, 'other connection')}" if left_out[1:] else ""
         yield Diagnosis.of(
             CLIENT_UNANSWERED,
             "warn"
             if earlier is not None or _sizes(first) in {(each.of_last, each.before) for each in sizes}
             else "note",
             f"{name} at {address(endpoint)}",
-            f"{name} sends nothing to {client}, from which {count} messages came{what}{more}",
+            f"{name} sends nothing to {client}, from which {count} messages came{what}{same_on(len(left_out) - 1)}",
             UNKNOWN_ID if earlier is None else TAKEN_ID,
             evidence=(Evidence(each.start, "the connection begins", each.ref) for each in left_out[:MAX_EVIDENCE]),
             about=left_out,
@@ -197,13 +196,12 @@ def _nobody_answered(knowledge: Knowledge) -> Iterator[Diagnosis]:
         name, client = server_name(first), client_name(first)
         rhythm = first.client.rhythm
         assert rhythm is not None
-        more = f"; the same on {counted(len(waited) - 1, 'other connection')}" if waited[1:] else ""
         yield Diagnosis.of(
             CLIENT_UNANSWERED,
             "note",
             f"{name} at {address(endpoint)}",
             f"{name} sent nothing to any client: {client} has been waiting for {duration(longest)} after "
-            f"{counted(rhythm.count, 'message')}{more}",
+            f"{counted(rhythm.count, 'message')}{same_on(len(waited) - 1)}",
             "no action if no answer is due; otherwise check whether that program and its workers run, and its log "
             "for rejected messages",
             evidence=(Evidence(rhythm.last, f"the last message of {client}"),),

@@ -7,12 +7,12 @@ from ipaddress import ip_address
 
 from zmtpscope.diagnosis.across.endings import is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge
-from zmtpscope.diagnosis.across.words import address, client_name, listed, name_of, server_name
+from zmtpscope.diagnosis.across.words import address, client_name, name_of, server_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.rules.from_findings import with_finding
 from zmtpscope.grouping import grouped
-from zmtpscope.words import counted
+from zmtpscope.words import counted, listed
 
 PASSWORD = "PLAIN-04"
 MAX_NAMED = 3

@@ -17,7 +17,7 @@ from zmtpscope.diagnosis.across.silent_sides import (
     Silence,
     silences,
 )
-from zmtpscope.diagnosis.across.words import client_name, duration, name_of, server_name
+from zmtpscope.diagnosis.across.words import client_name, duration, name_of, same_on, server_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
@@ -119,13 +119,12 @@ def _diagnosis(same: list[Silence]) -> Diagnosis:
     first = min(same, key=_gravity)
     connection, rhythm = first.connection, first.rhythm
     name = name_of(connection, first.side)
-    more = f"; the same on {counted(len(same) - 1, 'other connection')}" if len(same) > 1 else ""
     return Diagnosis.of(
         FELL_SILENT,
         first.severity,
         name,
         f"{name} sent nothing after packet {rhythm.last.packet}, for {duration(first.until - rhythm.last.ns)}, "
-        f"{first.text}; its longest pause before was {duration(rhythm.longest_ns)}{more}",
+        f"{first.text}; its longest pause before was {duration(rhythm.longest_ns)}{same_on(len(same) - 1)}",
         HINT + (HOST_ANSWERS if _host_answers(first) else HOST_UNKNOWN),
         evidence=(Evidence(rhythm.last, "its last message"),),
         about=same,
@@ -179,14 +178,13 @@ def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if rhythm is None or rhythm.longest_from is None:
             continue
         several = f"{rhythm.asked} messages" if rhythm.asked < MAX_RECENT else f"{rhythm.asked} messages and more"
-        more = f"; the same on {counted(len(same) - 1, 'other connection')}" if len(same) > 1 else ""
         yield Diagnosis.of(
             PAUSED,
             "note",
             name,
             f"{name} sent nothing for {duration(rhythm.longest_ns)} after packet {rhythm.longest_from.packet}, "
             f"though {client_name(first)} sent {several} meanwhile; its next longest pause was "
-            f"{duration(rhythm.second_ns)}{more}",
+            f"{duration(rhythm.second_ns)}{same_on(len(same) - 1)}",
             "check what that program did meanwhile: it was stopped, blocked in a call, or busy",
             evidence=(Evidence(rhythm.longest_from, "its last message before"),),
             about=same,

@@ -25,12 +25,12 @@ from zmtpscope.diagnosis.across.hanging import (
 )
 from zmtpscope.diagnosis.across.hops import Asked, answered_later, asked_again
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
-from zmtpscope.diagnosis.across.words import duration, listed, name_of
+from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import LIKELY, MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import Endpoint
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
-from zmtpscope.words import counted
+from zmtpscope.words import counted, listed
 
 UNANSWERED = "request-unanswered"
 

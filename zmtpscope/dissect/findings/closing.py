@@ -13,7 +13,7 @@ from zmtpscope.dissect.findings.timed_events import TimedEvent
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.records import SECOND
-from zmtpscope.words import duration
+from zmtpscope.words import duration, listed
 from zmtpscope.zmtp import z85
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE
 from zmtpscope.zmtp.reader import Finding
@@ -129,8 +129,7 @@ def _about_server_key(view: ConnectionView) -> tuple[str, str]:
     known = [z85.encode(server.public) for server in session.keys.server_keys if server.secret is not None]
     if not known:
         return "CURVE-21", ""
-    more = f" and {len(known) - SERVERS_NAMED} more" if len(known) > SERVERS_NAMED else ""
-    return "CURVE-22", f"; tried without success: {', '.join(known[:SERVERS_NAMED])}{more}"
+    return "CURVE-22", f"; tried without success: {listed(known, SERVERS_NAMED)}"
 
 
 def _agreed_mechanism(sides: Sides) -> str | None:

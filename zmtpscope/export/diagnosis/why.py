@@ -16,6 +16,7 @@ from zmtpscope.export.clock import Clock
 from zmtpscope.export.diagnosis.words import when
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.styles import Paint, plain
+from zmtpscope.words import listed
 
 MAX_LINES = 200
 """Maximum number of lines of an answer."""
@@ -69,8 +70,7 @@ def _line(stretch: Stretch, clock: Clock, paint: Paint) -> str:
 def nothing_found(topic: str, names: Iterable[str]) -> str:
     """Return the error for a peer that is not among the subscribers."""
     known = [safe_text(name) for name in names]
-    more = f" and {len(known) - MAX_NAMES} more" if len(known) > MAX_NAMES else ""
-    there = f"subscribers are {', '.join(known[:MAX_NAMES])}{more}" if known else "there are no subscribers"
+    there = f"subscribers are {listed(known, MAX_NAMES)}" if known else "there are no subscribers"
     return f"nobody of that name subscribed where {safe_text(topic)} might be published; {there}"
 
 

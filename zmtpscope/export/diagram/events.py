@@ -7,7 +7,6 @@ note between the two.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from os.path import basename
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +21,9 @@ from zmtpscope.export.rows import RowWords
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import name_of_side
 from zmtpscope.export.text import LOSS, is_habitual
+from zmtpscope.export.words import packet_name
 from zmtpscope.records import SECOND
-from zmtpscope.words import counted, duration
+from zmtpscope.words import counted, cut, duration
 
 Values = dict[str, Any]
 End = tuple[str, int]
@@ -101,7 +101,7 @@ def event_of_record(values: Values, files: Sequence[str | None], *, chat: bool) 
     ends = ends_of(values)
     if kind not in DRAWN or (kind == "finding" and not _is_drawn(values, chat)):
         return None
-    packet = "" if values["packet"] is None else _packet(values["file"], values["packet"], files)
+    packet = packet_name(values["file"], values["packet"], files)
     what = DESCRIBE[kind](values)
     name, content, severity = kind, "", ""
     if kind == "command":
@@ -119,7 +119,9 @@ def event_of_record(values: Values, files: Sequence[str | None], *, chat: bool) 
         name, kind = kind, NOTE
         severity = "" if name == "zre_pair" else "warn"
     side = 0 if kind in ("datagram", ATTEMPT) else values["side"]
-    return Event(values["ts_ns"], packet, ends, side, kind, name, _cut(what), _cut(content), severity)
+    return Event(
+        values["ts_ns"], packet, ends, side, kind, name, cut(what, MAX_WORDS), cut(content, MAX_WORDS), severity
+    )
 
 
 def _is_drawn(values: Values, chat: bool) -> bool:
@@ -158,7 +160,7 @@ class MessageEvents:
         """Return the event of a message."""
         words, columns, reference = self._words, self._columns, int(self._columns.packets[row])
         is_open = name.endswith("message") and name != "encrypted message"
-        packet = _packet(columns.files[reference >> FILE_SHIFT], reference & PACKET_MASK, columns.files)
+        packet = packet_name(columns.files[reference >> FILE_SHIFT], reference & PACKET_MASK, columns.files)
         return Event(
             int(self.times[row]),
             packet,
@@ -166,8 +168,8 @@ class MessageEvents:
             self.sender.stream.side,
             "message",
             name,
-            _cut(words.named(row)),
-            _cut(words.content(row)) if is_open else "",
+            cut(words.named(row), MAX_WORDS),
+            cut(words.content(row), MAX_WORDS) if is_open else "",
         )
 
 
@@ -212,11 +214,11 @@ def closings(values: Values) -> list[Event]:
     story = DESCRIBE["connection"](values)
     closed, by = values["closed_ns"], values["closed_by"]
     if closed is None:
-        return [Event(end, "", ends, None, NOTE, "end", _cut(story))]
+        return [Event(end, "", ends, None, NOTE, "end", cut(story, MAX_WORDS))]
     at_once = how == "rst" and values["reset_by"] == by and end == closed
     flag, verb = ("RST", "reset") if at_once else ("FIN", "closed")
     story = story.removeprefix(f"{verb} by {name_of_side(values, by)} ")  # the arrow shows this
-    events = [Event(closed, "", ends, by, CLOSING, flag, flag, _cut(story))]
+    events = [Event(closed, "", ends, by, CLOSING, flag, flag, cut(story, MAX_WORDS))]
     later = f"{duration(end - closed)} later"
     if how == "rst" and not at_once:
         events.append(Event(end, "", ends, values["reset_by"], CLOSING, "RST", "RST", later))
@@ -235,11 +237,3 @@ def ends_of(values: Values) -> Ends | None:
 
 def _of_connection(values: Values) -> Ends:
     return Ends(values["conn"], (values["ip_0"], values["port_0"]), (values["ip_1"], values["port_1"]))
-
-
-def _packet(file: str | None, packet: int, files: Sequence[str | None]) -> str:
-    return f"{packet}" if len(files) == 1 else f"{safe_text(basename(file or '-'))}:{packet}"
-
-
-def _cut(words: str) -> str:
-    return words if len(words) <= MAX_WORDS else f"{words[: MAX_WORDS - 1]}…"

@@ -13,7 +13,7 @@ from zmtpscope.export.preview import quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.wrap import wrap
 from zmtpscope.records import SECOND
-from zmtpscope.words import counted, host_port
+from zmtpscope.words import counted, host_port, listed
 
 WIDTH = 80
 """Width of the report, also in files, pipes and wider terminals."""
@@ -94,18 +94,13 @@ def _endpoint(values: dict[str, Any]) -> Iterator[str]:
         yield _below("; ".join(remarks))
     for key, who in (("identities", "is"), ("client_identities", "clients are")):
         if values[key]:
-            yield _below(f"{who} {_names(values[key])}")
+            yield _below(f"{who} {listed([quoted(name, 30) for name in values[key]], MAX_NAMES)}")
 
 
 def _versions(versions: list[str]) -> str:
     """Format versions: `3.1`, or from the oldest to the newest."""
     known = sorted(map(safe_text, versions)) or ["-"]
     return known[0] if len(known) == 1 else f"{known[0]}-{known[-1]}"
-
-
-def _names(names: list[str]) -> str:
-    shown = ", ".join(quoted(name, 30) for name in names[:MAX_NAMES])
-    return shown + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
 
 
 def _first(counts: Iterable[str]) -> str:

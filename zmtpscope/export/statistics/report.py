@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
 from zmtpscope.capture import CaptureProblem, CaptureStatistics
 from zmtpscope.dissect import Summary
+from zmtpscope.export.clock import span
 from zmtpscope.export.statistics.rows import Row, rows_of
 from zmtpscope.export.statistics.statistics import KINDS, Statistics
 from zmtpscope.export.summary import LABEL, damage_of
@@ -81,14 +81,12 @@ def overview(
     first, last = capture.first_time, capture.last_time
     if first is None or last is None:
         return
-    seconds = (last - first) / SECOND
-    began = datetime.fromtimestamp(first // SECOND, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    yield _line("captured", f"{counted(capture.packets, 'packet')}, {seconds:.3f} s from {began}")
+    yield _line("captured", f"{counted(capture.packets, 'packet')}, {span(first, last)}")
     rows = rows_of(statistics, "all", last)
     messages = rows[0].counts[CONNECTIONS] if rows else 0
     yield _line("connections", f"{summary.connections} ZMTP, {messages} of them with messages")
     for row in rows:
-        yield from _all(row, statistics, seconds, _damage(statistics, capture, summary, problems), look)
+        yield from _all(row, statistics, (last - first) / SECOND, _damage(statistics, capture, summary, problems), look)
     for kind in KINDS[1:]:
         if kind in statistics.groups and rows_of(statistics, kind, last):
             yield ""

@@ -10,6 +10,7 @@ from zmtpscope.payloads.text import is_text
 from zmtpscope.payloads.zre.commands import COMMANDS, SIGNATURE, VERSIONS, Command, PastTheFrame, hello_1
 from zmtpscope.payloads.zre.identity import UUID, uuid_of
 from zmtpscope.payloads.zre.node_state import NodeState
+from zmtpscope.words import listed
 
 HEADER, HEADER_1 = 6, 5
 """Octets; version 1 has no version octet."""
@@ -160,8 +161,7 @@ def _hello(sender_name: str, fields: dict[str, Any]) -> str:
     headers = fields.get("headers") or {}
     words = [f"{sender_name} says HELLO, at {fields.get('endpoint')}"]
     if groups:
-        more = f" and {len(groups) - 5} more" if len(groups) > 5 else ""
-        words.append(f"in {'groups' if len(groups) > 1 else 'group'} {', '.join(groups[:5])}{more}")
+        words.append(f"in {'groups' if len(groups) > 1 else 'group'} {listed(groups, 5)}")
     words += [f"{name}={value}" for name, value in list(headers.items())[:5]]
     return ", ".join(words)
 

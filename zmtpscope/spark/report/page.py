@@ -16,6 +16,7 @@ from zmtpscope.export.words import size
 from zmtpscope.spark.report import units
 from zmtpscope.spark.report.sections import SECTIONS, Row, Section, storm, version_and_mechanism
 from zmtpscope.version import __version__
+from zmtpscope.words import cut
 
 SERIOUS = ("error", "warn")
 MAX_ROWS = 20
@@ -271,5 +272,4 @@ def _format(name: str) -> Callable[[Any], str]:
 
 
 def _text(value: str) -> str:
-    shown = safe_text(value)
-    return shown if len(shown) <= LONGEST_CELL else f"{shown[: LONGEST_CELL - 1]}…"
+    return cut(safe_text(value), LONGEST_CELL)

@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from zmtpscope.spark.report import units
+from zmtpscope.words import cut
 
 SERIES = ("series-1", "series-2", "series-3", "series-4", "series-5", "series-6")
 NAMES = ("text", "muted", "grid", *SERIES, "error", "warn", "note", "chat")
@@ -249,8 +250,7 @@ def _label_rows(axes: Axes, labels: Sequence[str], inches: float) -> None:
     """Put left-aligned labels above their rows, so that long ones fit."""
     longest = LONGEST_LABEL[inches]
     for row, label in enumerate(labels):
-        shown = label if len(label) <= longest else f"{label[: longest - 1]}…"
-        axes.text(0, row - 0.28, shown, transform=axes.get_yaxis_transform(), va="bottom", fontsize=8.5)
+        axes.text(0, row - 0.28, cut(label, longest), transform=axes.get_yaxis_transform(), va="bottom", fontsize=8.5)
     axes.set_ylim(len(labels) - 0.6, -0.85)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
