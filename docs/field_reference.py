@@ -6,8 +6,7 @@ import pathlib
 from collections.abc import Iterable, Iterator
 
 from zmtpscope.filter.examples import example_of
-from zmtpscope.filter.fields import MADE, FilterField, other_names
-from zmtpscope.filter.wireshark import NAMES
+from zmtpscope.filter.fields import MADE, NAMES, FilterField, other_names
 from zmtpscope.records import COMMON, RECORDS, STREAM, Field
 
 PAGE = pathlib.Path(__file__).with_name("field-reference.md")
