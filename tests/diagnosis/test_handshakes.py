@@ -80,6 +80,18 @@ def test_a_listener_that_serves_others_has_reached_a_limit() -> None:
     assert "limit of open files" in diagnosis.hint
 
 
+@pytest.mark.parametrize(("waits", "severity"), [(1.5, "note"), (9, "error")])
+def test_a_listener_that_is_silent_for_a_moment_may_be_a_proxy_whose_server_restarts(
+    waits: float, severity: str
+) -> None:
+    """It accepts new connections afterwards, so it has reached no limit."""
+    silent = Talk(0).greet(CLIENT).wait(waits).close(CLIENT)
+    later = Talk(1, at=waits + 0.5).handshake("REQ", "REP").wait(3)
+    diagnosis = told_of(silent, later)["handshake-timeout"]
+    assert diagnosis.severity == severity
+    assert ("restart" in diagnosis.hint) is (severity == "note")
+
+
 def test_a_listener_that_hangs_hangs_everywhere() -> None:
     talks = Talk(0).greet(CLIENT), served(until=-1), Talk(1, at=12, port=5556).handshake("REQ", "REP")
     assert "it hangs, is stopped" in told_of(*talks)["handshake-timeout"].hint

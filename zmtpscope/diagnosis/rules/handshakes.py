@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
@@ -20,6 +21,7 @@ from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rul
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.diagnosis.rules.from_findings import Met, with_finding
 from zmtpscope.grouping import grouped
+from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE
 
@@ -100,18 +102,27 @@ def _handshake_timeout(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """One for each client address and endpoint."""
     for waiting, hung in hung_handshakes(knowledge).items():
         if not any(each.waits_for_zap for each in hung):
-            others = _others(waiting, hung[0], knowledge)
+            others, is_over = _others(waiting, hung[0], knowledge), _is_over(waiting, hung, knowledge)
             served = sum(each.is_served for each in others)
-            yield _hanging(
+            diagnosis = _hanging(
                 "handshake-timeout",
                 knowledge,
                 waiting,
                 hung,
                 _silence(hung[0], listens=waiting.listener_is_silent)
                 + (f", although it serves {counted(served, 'other connection')} meanwhile" if served else ""),
-                FULL_HINT if served else HANGS_HINT,
+                MOMENT_HINT if is_over else FULL_HINT if served else HANGS_HINT,
                 [] if served else [each.conn_id for each in others],
             )
+            yield replace(diagnosis, severity="note") if is_over else diagnosis
+
+
+def _is_over(waiting: Waiting, hung: Sequence[Hung], knowledge: Knowledge) -> bool:
+    """Whether a listener was silent for a moment only, and served connections that began later."""
+    last = hung[-1].connection.start.ns
+    later = (each for each in knowledge.by_endpoint[waiting.ends.endpoint] if each.start.ns > last)
+    is_short = waiting.listener_is_silent and max(each.waited for each in hung) < MIN_OUTAGE
+    return is_short and all(each.is_over for each in hung) and any(map(is_agreed, later))
 
 
 class Other(NamedTuple):
@@ -138,6 +149,12 @@ HANGS_HINT = (
     "its kernel accepts connections, but the program sends nothing: check whether it hangs, is stopped, or is not "
     "ZeroMQ; ZMQ_HANDSHAKE_IVL sets how long the other side waits"
 )
+MOMENT_HINT = (
+    "no action if its program, or the server behind a TCP proxy, restarted then; otherwise check whether that program "
+    "was busy"
+)
+MIN_OUTAGE = 3 * SECOND
+"""A listener that is silent for less time (ns) and then serves new connections may have been restarted."""
 FULL_HINT = (
     "the program does not hang, but accepts no more connections: check the limit of open files (ulimit -n) and "
     "ZMQ_MAX_SOCKETS, and which unused connections stay open"
@@ -233,7 +250,7 @@ TABLE = (
         "One side sent data, the other side sent nothing or stopped, and the waiting side closed after its "
         "ZMQ_HANDSHAKE_IVL (30 s by default), or still waits at the end of the capture. Only completely captured "
         "connections count. The kernel accepts connections even for a program that hangs; a capture does not show "
-        "what the program does.",
+        "what the program does. A note if it waited for less than 3 s and later connections succeeded.",
         "Octets of the connection are missing from the capture, or the silent side answers. A program that serves "
         "other connections meanwhile does not hang: it has reached a limit.",
         _handshake_timeout,
