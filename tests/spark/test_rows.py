@@ -14,7 +14,7 @@ from tests.spark.local import local_rows
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser
 from zmtpscope.spark import rows
-from zmtpscope.spark.arrow_types import arrow_schema
+from zmtpscope.spark.rows import arrow_schema
 from zmtpscope.spark.schemas import column_names
 from zmtpscope.spark.settings import ReadSettings
 

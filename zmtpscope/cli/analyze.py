@@ -53,16 +53,17 @@ def analyze(**given: Any) -> int:
     This command runs on Spark and needs the extra `report`: pip install 'zmtpscope[report]'."""
     paths, directory = named_captures(given), given["directory"]
     try:
+        from zmtpscope.export.files import check_replaceable
         from zmtpscope.spark.report.answers import TABLES, answers, interval_for, periods_of
         from zmtpscope.spark.report.page import About
-        from zmtpscope.spark.report.writing import check_directory, workspace, write_report
+        from zmtpscope.spark.report.writing import FILES, workspace, write_report
     except ImportError as error:
         missing = (error.name or "a library").partition(".")[0]
         raise click.ClickException(
             f"analyze needs {missing}, of the extra report: pip install 'zmtpscope[report]'"
         ) from None
     try:
-        check_directory(directory, force=given["force"])
+        check_replaceable(directory, (directory / name for name in FILES), force=given["force"])
     except FileExistsError as error:
         raise click.UsageError(f"{error.filename} exists; use --force to overwrite it") from None
     with workspace(directory) as work:

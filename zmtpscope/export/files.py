@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -102,6 +103,18 @@ def write_file(path: Path, octets: bytes) -> None:
     """Write a whole file. Raises an `OSError` that names it."""
     with OutputFile(path) as file:
         file.write(octets)
+
+
+def check_replaceable(directory: Path, files: Iterable[Path], *, force: bool) -> None:
+    """Raise `FileExistsError` if one of these files of a directory exists, unless `force` is set, and
+    `NotADirectoryError` or `IsADirectoryError` for a path that no directory or file can replace."""
+    if directory.exists() and not directory.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory))
+    for path in files:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if os.path.lexists(path) and not force:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
 
 
 def _umask() -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -12,7 +10,7 @@ from types import TracebackType
 from typing import NamedTuple, Protocol
 
 from zmtpscope.dissect import Batch, Options, Record
-from zmtpscope.export.files import OutputFile
+from zmtpscope.export.files import OutputFile, check_replaceable
 from zmtpscope.export.line_tables import CsvTable, JsonLinesTable
 from zmtpscope.records import PLURALS
 
@@ -71,21 +69,11 @@ class Tables:
         self._made = False
         self._files: dict[str, OutputFile] = {}
         self._tables: dict[str, Table] = {}
-        self._refuse_to_overwrite()
+        check_replaceable(self.directory, map(self.path, self._selection), force=self._force)
 
     def path(self, record: str) -> Path:
         """Return the path of the table of a record type: `messages.parquet`."""
         return self.directory / f"{PLURALS[record]}.{self._format}"
-
-    def _refuse_to_overwrite(self) -> None:
-        if self.directory.exists() and not self.directory.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(self.directory))
-        for record in self._selection:
-            path = self.path(record)
-            if path.is_dir():  # which no file can take the place of
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-            if os.path.lexists(path) and not self._force:
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
 
     def __enter__(self) -> Tables:
         self._made = not self.directory.exists()
@@ -111,7 +99,7 @@ class Tables:
         for record, table in self._tables.items():
             table.close()
             self._files[record].finish()
-        self._refuse_to_overwrite()
+        check_replaceable(self.directory, map(self.path, self._selection), force=self._force)
         for file in self._files.values():
             file.commit()
         return [Written(file.target, self._tables[record].rows, file.octets) for record, file in self._files.items()]

@@ -35,5 +35,16 @@ def timestamp(nanoseconds: Column) -> Column:
     return F.timestamp_micros(F.call_function("div", nanoseconds, F.lit(1000)))
 
 
-def span(first: str, last: str) -> tuple[Column, Column]:
-    return timestamp(F.col(first)).alias("first"), timestamp(F.col(last)).alias("last")
+def sums(*names: str) -> list[Column]:
+    """Return the sums of columns, under the same names."""
+    return [F.sum(name).alias(name) for name in names]
+
+
+def ends(first: str, last: str | None = None) -> tuple[Column, Column]:
+    """Return the least and the greatest time as `first_ns` and `last_ns`, of one column or of two."""
+    return F.min(first).alias("first_ns"), F.max(last or first).alias("last_ns")
+
+
+def span() -> tuple[Column, Column]:
+    """Return `first_ns` and `last_ns` as timestamps `first` and `last`."""
+    return timestamp(F.col("first_ns")).alias("first"), timestamp(F.col("last_ns")).alias("last")

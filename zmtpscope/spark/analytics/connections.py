@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from zmtpscope.spark.analytics.columns import listening_side, of_side, quantiles, span
+from zmtpscope.spark.analytics.columns import ends, listening_side, of_side, quantiles, span, sums
 
 
 def top_talkers(connections: DataFrame) -> DataFrame:
@@ -37,12 +37,11 @@ def top_talkers(connections: DataFrame) -> DataFrame:
         .groupBy(*keys)
         .agg(
             F.count("*").alias("connections"),
-            *(F.sum(count).alias(count) for count in counts),
-            F.min("start_ns").alias("first_ns"),
-            F.max("end_ns").alias("last_ns"),
+            *sums(*counts),
+            *ends("start_ns", "end_ns"),
         )
     )
-    return peers.select(*keys, "connections", *counts, *span("first_ns", "last_ns")).orderBy(
+    return peers.select(*keys, "connections", *counts, *span()).orderBy(
         F.desc(F.col("octets_sent") + F.col("octets_received")), *keys
     )
 
@@ -153,7 +152,7 @@ def version_inventory(connections: DataFrame, greetings: DataFrame) -> DataFrame
     )
     return (
         each.groupBy(*keys)
-        .agg(F.count("*").alias("connections"), F.min("ts_ns").alias("first_ns"), F.max("ts_ns").alias("last_ns"))
-        .select(*keys, "connections", *span("first_ns", "last_ns"))
+        .agg(F.count("*").alias("connections"), *ends("ts_ns"))
+        .select(*keys, "connections", *span())
         .orderBy("version", "announced", "address", "port", *keys[2:])
     )

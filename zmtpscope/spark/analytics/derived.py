@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from zmtpscope.spark.analytics.columns import quantiles, span
+from zmtpscope.spark.analytics.columns import ends, quantiles, span, sums
 
 ASKED = ["address", "port"]
 """Columns of the socket that receives requests."""
@@ -60,10 +60,9 @@ def heartbeat_rtt(heartbeats: DataFrame) -> DataFrame:
             F.count("*").alias("pings"),
             *_outcomes("answered", "open", "unanswered", "unknown"),
             *quantiles("rtt_ns"),
-            F.min("ts_ns").alias("first_ns"),
-            F.max("ts_ns").alias("last_ns"),
+            *ends("ts_ns"),
         )
-        .withColumns(dict(zip(("first", "last"), span("first_ns", "last_ns"), strict=True)))
+        .withColumns(dict(zip(("first", "last"), span(), strict=True)))
         .drop("first_ns", "last_ns")
         .orderBy(F.desc("unanswered"), F.desc("open"), *keys)
     )
@@ -117,7 +116,7 @@ def topic_fanout(topics: DataFrame, deliveries: DataFrame) -> DataFrame:
         "subscribers",
         "sent",
         F.col("bytes").alias("octets"),
-        *span("first_ns", "last_ns"),
+        *span(),
     ]
     return topics.join(sent, keys, "left").select(*columns).orderBy(F.desc("sent"), *keys)
 
@@ -139,7 +138,7 @@ def delivery_gaps(deliveries: DataFrame) -> DataFrame:
         "missed",
         "siblings",
         "conn_id",
-        *span("first_ns", "last_ns"),
+        *span(),
     ]
     missed = F.coalesce("missed_early", F.lit(0)) + F.coalesce("missed", F.lit(0))
     return less.orderBy(F.desc(missed), *keys).select(*columns)
@@ -161,14 +160,9 @@ def slow_consumers(stalls: DataFrame, deliveries: DataFrame) -> DataFrame:
             F.sum("duration_ns").alias("stalled_ns"),
             F.max("longest_ns").alias("longest_ns"),
             F.sum("window_probes").alias("window_probes"),
-            F.min("ts_ns").alias("first_ns"),
-            F.max("ts_ns").alias("last_ns"),
+            *ends("ts_ns"),
         )
     )
-    got = deliveries.groupBy("conn_id").agg(F.sum("messages").alias("messages"), F.sum("missed").alias("missed"))
+    got = deliveries.groupBy("conn_id").agg(*sums("messages", "missed"))
     counts = ["stalls", "stalled_ns", "longest_ns", "window_probes", "messages", "missed"]
-    return (
-        closed.join(got, "conn_id", "left")
-        .select(*keys, *counts, *span("first_ns", "last_ns"))
-        .orderBy(F.desc("stalled_ns"), *keys)
-    )
+    return closed.join(got, "conn_id", "left").select(*keys, *counts, *span()).orderBy(F.desc("stalled_ns"), *keys)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from zmtpscope.dissect.findings.endpoints import GROWTH, MINUTE, RECONNECTS
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.findings.capturing import ATTEMPTS
-from zmtpscope.spark.analytics.columns import listening_side, of_side, timestamp
+from zmtpscope.spark.analytics.columns import listening_side, of_side, sums, timestamp
 
 MEASURED_WAITS = 3
 """Number of waits that are compared at the start and at the end of a storm (ZMTP-CONN-10)."""
@@ -33,8 +33,7 @@ def findings_by_rule(findings: DataFrame) -> DataFrame:
         first,
     )
     rules = each.groupBy(*keys).agg(
-        F.sum("findings").alias("findings"),
-        F.sum("count").alias("count"),
+        *sums("findings", "count"),
         F.count("conn_id").alias("connections"),
         F.max("last_ns").alias("last_ns"),
         F.min("shown").alias("shown"),

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from zmtpscope.records import SECOND
-from zmtpscope.spark.analytics.columns import PERCENTILES, span, timestamp
+from zmtpscope.spark.analytics.columns import PERCENTILES, ends, span, sums, timestamp
 
 LONGEST_SILENCE = 100_000
 """Maximum number of consecutive rows for intervals without messages. A longer silence has only its first and last
@@ -83,27 +83,22 @@ def topic_rates(messages: DataFrame, interval: float = 1.0) -> DataFrame:
     each = (
         _data(messages)
         .groupBy(*keys, "conn_id", "side", _bucket(width).alias("bucket"))
-        .agg(*_sums(), F.min("ended_ns").alias("first_ns"), F.max("ended_ns").alias("last_ns"))
+        .agg(*_sums(), *ends("ended_ns"))
     )
     place = F.row_number().over(Window.partitionBy(*keys, "conn_id", "side").orderBy("bucket"))
     in_intervals = (
         each.withColumn("is_first", (place == 1).cast("bigint"))
         .groupBy(*keys, "bucket")
         .agg(
-            F.sum("messages").alias("messages"),
-            F.sum("octets").alias("octets"),
+            *sums("messages", "octets"),
             F.sum("is_first").alias("connections"),
-            F.min("first_ns").alias("first_ns"),
-            F.max("last_ns").alias("last_ns"),
+            *ends("first_ns", "last_ns"),
         )
     )
     busiest = F.max(F.struct("messages", (-F.col("bucket")).alias("before")))  # the first of equal ones
     rates = in_intervals.groupBy(*keys).agg(
-        F.sum("messages").alias("messages"),
-        F.sum("octets").alias("octets"),
-        F.sum("connections").alias("connections"),
-        F.min("first_ns").alias("first_ns"),
-        F.max("last_ns").alias("last_ns"),
+        *sums("messages", "octets", "connections"),
+        *ends("first_ns", "last_ns"),
         busiest.alias("busiest"),
     )
     took = (F.col("last_ns") - F.col("first_ns")) / SECOND
@@ -112,7 +107,7 @@ def topic_rates(messages: DataFrame, interval: float = 1.0) -> DataFrame:
         "messages",
         "octets",
         "connections",
-        *span("first_ns", "last_ns"),
+        *span(),
         F.when(took > 0, (F.col("messages") - 1) / took).alias("messages_per_second"),
         timestamp(-F.col("busiest.before") * width).alias("busiest_start"),
         F.col("busiest.messages").alias("busiest_messages"),
@@ -129,18 +124,14 @@ def payload_types(messages: DataFrame) -> DataFrame:
     each = (
         _data(messages, "kind", F.col("payload.protocol").alias("protocol"))
         .groupBy(*keys, "conn_id")
-        .agg(*_sums(), F.min("ended_ns").alias("first_ns"), F.max("ended_ns").alias("last_ns"))
+        .agg(*_sums(), *ends("ended_ns"))
     )
     types = each.groupBy(*keys).agg(
-        F.sum("messages").alias("messages"),
-        F.sum("octets").alias("octets"),
+        *sums("messages", "octets"),
         F.count("*").alias("connections"),
-        F.min("first_ns").alias("first_ns"),
-        F.max("last_ns").alias("last_ns"),
+        *ends("first_ns", "last_ns"),
     )
-    return types.select(*keys, "messages", "octets", "connections", *span("first_ns", "last_ns")).orderBy(
-        F.desc("messages"), *keys
-    )
+    return types.select(*keys, "messages", "octets", "connections", *span()).orderBy(F.desc("messages"), *keys)
 
 
 def _data(messages: DataFrame, *more: Column | str) -> DataFrame:
@@ -190,8 +181,7 @@ def _with_sizes(sizes: DataFrame, keys: Sequence[str], *, histogram: bool) -> Da
     return (
         buckets.groupBy(*keys)
         .agg(
-            F.sum("messages").alias("messages"),
-            F.sum("octets").alias("octets"),
+            *sums("messages", "octets"),
             F.min("smallest").alias("smallest"),
             *(F.min(name).alias(name) for name in PERCENTILES),
             F.max("largest").alias("largest"),

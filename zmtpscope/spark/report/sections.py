@@ -27,7 +27,7 @@ class Section(NamedTuple):
     title: str
     lead: str
     nothing: str
-    draw: Callable[[Sequence[Row]], Plot | None]
+    draw: Draw
     columns: tuple[str, ...] = ()
     """Columns of the page's table; empty: all."""
     order: str | None = None
@@ -58,13 +58,46 @@ def _topic(row: Row) -> str:
     return f"{topic}  {row['socket_type'] or 'socket type unknown'}"
 
 
-def _range(row: Row, names: Sequence[str]) -> Range:
-    return Range(*(row[name] for name in names))
-
-
 SIZES = ("smallest", "p50", "p90", "p99", "largest")
 DURATIONS = ("shortest_ns", "p50_ns", "p90_ns", "p99_ns", "longest_ns")
 HOW_TO_READ = "thick up to the 90th of 100, the dot is the median, the mark the 99th"
+
+
+Draw = Callable[[Sequence[Row]], Plot | None]
+Label = Callable[[Row], str]
+Unit = Callable[[float], str]
+
+
+def _bars(title: str, label: Label, unit: Unit, *parts: tuple[str | None, str, str], where: str | None = None) -> Draw:
+    """Return a function that draws bars. Each part has a word for the legend, a column and a colour. Rows without a
+    value in `where` are left out."""
+
+    def draw(rows: Sequence[Row]) -> Plot | None:
+        shown = [row for row in rows if where is None or row[where]][:MAX_DRAWN]
+        made = [Part(word, [row[name] or 0 for row in shown], [colour]) for word, name, colour in parts]
+        return plots.bars(title, _safe(map(label, shown)), made, unit)
+
+    return draw
+
+
+def _ranges(title: str, label: Label, unit: Unit = units.duration, names: Sequence[str] = DURATIONS) -> Draw:
+    """Return a function that draws ranges from the smallest to the largest of the columns `names`, the second of which
+    is the median. Rows without values are left out."""
+
+    def draw(rows: Sequence[Row]) -> Plot | None:
+        shown = [row for row in rows if row[names[1]] is not None][:MAX_DRAWN]
+        ranges = [Range(*(row[name] for name in names)) for row in shown]
+        return plots.ranges(title, _safe(map(label, shown)), ranges, unit) if shown else None
+
+    return draw
+
+
+def _at(row: Row) -> str:
+    return _endpoint(row["address"], row["port"])
+
+
+def _payload(row: Row) -> str:
+    return row["protocol"] or ("sealed" if row["kind"] == "encrypted" else "nothing known")
 
 
 def _findings(rows: Sequence[Row]) -> Plot | None:
@@ -125,51 +158,6 @@ def _size_histogram(rows: Sequence[Row]) -> Plot | None:
     return plots.columns("Messages by size", labels, parts, units.short_count)
 
 
-def _talkers(rows: Sequence[Row]) -> Plot | None:
-    shown = rows[:MAX_DRAWN]
-    parts = [
-        Part(word, [row[f"octets_{word}"] for row in shown], [colour])
-        for word, colour in (("sent", "series-1"), ("received", "series-2"))
-    ]
-    return plots.bars("Octets sent and received by peer", _safe(map(_peer, shown)), parts, units.short_size)
-
-
-def _topic_rates(rows: Sequence[Row]) -> Plot | None:
-    shown = rows[:MAX_DRAWN]
-    part = Part(None, [row["messages"] for row in shown], ["series-1"])
-    return plots.bars("Messages by topic", _safe(map(_topic, shown)), [part], units.short_count)
-
-
-def _topic_sizes(rows: Sequence[Row]) -> Plot | None:
-    shown = rows[:MAX_DRAWN]
-    sizes = [_range(row, SIZES) for row in shown]
-    return plots.ranges("Sizes of messages by topic", _safe(map(_topic, shown)), sizes, units.short_size)
-
-
-def _payloads(rows: Sequence[Row]) -> Plot | None:
-    shown = rows[:MAX_DRAWN]
-    labels = [row["protocol"] or ("sealed" if row["kind"] == "encrypted" else "nothing known") for row in shown]
-    part = Part(None, [row["messages"] for row in shown], ["series-1"])
-    return plots.bars("Messages by payload", _safe(labels), [part], units.short_count)
-
-
-def _lifetimes(rows: Sequence[Row]) -> Plot | None:
-    shown = rows[:MAX_DRAWN]
-    labels = [f"{_endpoint(row['address'], row['port'])}  {row['connections']:,} {row['close']}" for row in shown]
-    lives = [_range(row, DURATIONS) for row in shown]
-    return plots.ranges("How long connections lasted", _safe(labels), lives, units.duration)
-
-
-def _handshakes(rows: Sequence[Row]) -> Plot | None:
-    shown = [row for row in rows if row["timed"]][:MAX_DRAWN]
-    if not shown:
-        return None
-    labels = [f"{version_and_mechanism(row)}  {row['timed']:,} timed" for row in shown]
-    return plots.ranges(
-        "How long handshakes took", _safe(labels), [_range(row, DURATIONS) for row in shown], units.duration
-    )
-
-
 def version_and_mechanism(row: Row) -> str:
     """Format version and mechanism: `3.1 CURVE`, `2.0`."""
     version = row["version"] or "no version agreed"
@@ -186,57 +174,6 @@ def _versions(rows: Sequence[Row]) -> Plot | None:
     shown = sorted(counts.items(), key=lambda item: -item[1])[:MAX_DRAWN]
     part = Part(None, [number for _, number in shown], ["series-1"])
     return plots.bars("Greetings by version", _safe(word for word, _ in shown), [part], units.short_count)
-
-
-def _replies(rows: Sequence[Row]) -> Plot | None:
-    return _durations("How long replies took", rows, lambda row: f"{row['peer_socket_type'] or 'unknown'}")
-
-
-def _heartbeats(rows: Sequence[Row]) -> Plot | None:
-    return _durations("How long PONGs took", rows, lambda row: f"asked by {row['asker']}")
-
-
-def _durations(title: str, rows: Sequence[Row], word: Callable[[Row], str]) -> Plot | None:
-    """Draw durations at each endpoint, or return None if there are none."""
-    shown = [row for row in rows if row["p50_ns"] is not None][:MAX_DRAWN]
-    if not shown:
-        return None
-    labels = [f"{_endpoint(row['address'], row['port'])}  {word(row)}  {row['answered']:,} answered" for row in shown]
-    return plots.ranges(title, _safe(labels), [_range(row, DURATIONS) for row in shown], units.duration)
-
-
-def _stalls(rows: Sequence[Row]) -> Plot | None:
-    shown = rows[:MAX_DRAWN]
-    labels = [f"{_endpoint(row['address'], row['port'])}  {row['stalls']:,} times" for row in shown]
-    part = Part(None, [row["stalled_ns"] for row in shown], ["warn"])
-    return plots.bars("How long receivers did not receive", _safe(labels), [part], units.duration)
-
-
-def _gaps(rows: Sequence[Row]) -> Plot | None:
-    shown = rows[:MAX_DRAWN]
-    labels = [f"{_quoted(row['topic'])} to {row['subscriber']}" for row in shown]
-    parts = [
-        Part(word, [row[name] or 0 for row in shown], [colour])
-        for word, name, colour in (
-            ("before it subscribed", "missed_early", "note"),
-            ("while it was subscribed", "missed", "warn"),
-        )
-    ]
-    return plots.bars("Messages missed by subscriber", _safe(labels), parts, units.short_count)
-
-
-def _fanout(rows: Sequence[Row]) -> Plot | None:
-    shown = [row for row in rows if row["sent"]][:MAX_DRAWN]
-    labels = [f"{_quoted(row['topic'])} to {row['subscribers']:,}" for row in shown]
-    part = Part(None, [row["sent"] for row in shown], ["series-1"])
-    return plots.bars("Messages sent by topic, to all subscribers", _safe(labels), [part], units.short_count)
-
-
-def _churn(rows: Sequence[Row]) -> Plot | None:
-    shown = rows[:MAX_DRAWN]
-    labels = [f"{row['subscriber']} at {_endpoint(row['address'], row['port'])}" for row in shown]
-    part = Part(None, [row["subscriptions"] for row in shown], ["series-1"])
-    return plots.bars("Subscriptions by subscriber", _safe(labels), [part], units.short_count)
 
 
 def _no_plot(rows: Sequence[Row]) -> Plot | None:
@@ -277,7 +214,10 @@ SECTIONS = (
         "Replies",
         f"Time from a request to its reply, for each server: {HOW_TO_READ}.",
         "No requests.",
-        _replies,
+        _ranges(
+            "How long replies took",
+            lambda row: f"{_at(row)}  {row['peer_socket_type'] or 'unknown'}  {row['answered']:,} answered",
+        ),
     ),
     Section(
         "delivery_gaps",
@@ -285,21 +225,34 @@ SECTIONS = (
         "Subscribers that received fewer messages of a topic than another subscriber of the same publisher: messages "
         "published before they subscribed, and while they were subscribed. The numbers are lower bounds.",
         "No subscriber received less than another one.",
-        _gaps,
+        _bars(
+            "Messages missed by subscriber",
+            lambda row: f"{_quoted(row['topic'])} to {row['subscriber']}",
+            units.short_count,
+            ("before it subscribed", "missed_early", "note"),
+            ("while it was subscribed", "missed", "warn"),
+        ),
     ),
     Section(
         "slow_consumers",
         "Slow consumers",
         "Receivers that closed their receive window, which stops the sender.",
         "No receiver closed its window.",
-        _stalls,
+        _bars(
+            "How long receivers did not receive",
+            lambda row: f"{_at(row)}  {row['stalls']:,} times",
+            units.duration,
+            (None, "stalled_ns", "warn"),
+        ),
     ),
     Section(
         "heartbeat_rtt",
         "Heartbeats",
         f"Time from a PING to its PONG: {HOW_TO_READ}.",
         "No PINGs.",
-        _heartbeats,
+        _ranges(
+            "How long PONGs took", lambda row: f"{_at(row)}  asked by {row['asker']}  {row['answered']:,} answered"
+        ),
     ),
     Section(
         "throughput",
@@ -314,14 +267,20 @@ SECTIONS = (
         "Peers",
         "Peers by messages and octets. A listening peer has a port; subscriptions sent as messages count.",
         "No ZMTP connections.",
-        _talkers,
+        _bars(
+            "Octets sent and received by peer",
+            _peer,
+            units.short_size,
+            ("sent", "octets_sent", "series-1"),
+            ("received", "octets_received", "series-2"),
+        ),
     ),
     Section(
         "topic_rates",
         "Topics",
         "How often each topic is sent: a message to three subscribers is three messages, as on the wire.",
         "No messages.",
-        _topic_rates,
+        _bars("Messages by topic", _topic, units.short_count, (None, "messages", "series-1")),
         averages=("messages_per_second",),
     ),
     Section(
@@ -329,21 +288,32 @@ SECTIONS = (
         "Fan-out",
         "Number of subscribers of each topic, and the messages sent to all of them.",
         "No messages were published.",
-        _fanout,
+        _bars(
+            "Messages sent by topic, to all subscribers",
+            lambda row: f"{_quoted(row['topic'])} to {row['subscribers']:,}",
+            units.short_count,
+            (None, "sent", "series-1"),
+            where="sent",
+        ),
     ),
     Section(
         "subscription_churn",
         "Subscriptions",
         "Number of subscriptions of each subscriber, and how they ended.",
         "No subscriptions.",
-        _churn,
+        _bars(
+            "Subscriptions by subscriber",
+            lambda row: f"{row['subscriber']} at {_at(row)}",
+            units.short_count,
+            (None, "subscriptions", "series-1"),
+        ),
     ),
     Section(
         "topic_sizes",
         "Sizes by topic",
         f"Message sizes from smallest to largest: {HOW_TO_READ}.",
         "No messages.",
-        _topic_sizes,
+        _ranges("Sizes of messages by topic", _topic, units.short_size, SIZES),
     ),
     Section(
         "size_distribution",
@@ -358,7 +328,7 @@ SECTIONS = (
         "Payloads",
         "Payloads of messages, by dissector.",
         "No messages.",
-        _payloads,
+        _bars("Messages by payload", _payload, units.short_count, (None, "messages", "series-1")),
     ),
     Section(
         "connection_lifetimes",
@@ -366,14 +336,14 @@ SECTIONS = (
         f"How long connections to each endpoint lasted, and how they ended: {HOW_TO_READ}. Those that are open at the "
         "end, or began before the capture, lasted longer.",
         "No ZMTP connections.",
-        _lifetimes,
+        _ranges("How long connections lasted", lambda row: f"{_at(row)}  {row['connections']:,} {row['close']}"),
     ),
     Section(
         "handshake_times",
         "Handshakes",
         f"Time from the SYN to the last READY, or to the later greeting without READY: {HOW_TO_READ}.",
         "No ZMTP connections.",
-        _handshakes,
+        _ranges("How long handshakes took", lambda row: f"{version_and_mechanism(row)}  {row['timed']:,} timed"),
     ),
     Section(
         "version_inventory",

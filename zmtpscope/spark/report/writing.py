@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -23,18 +21,6 @@ if TYPE_CHECKING:
 
 PAGE = "index.html"
 FILES = (PAGE, *(f"{section.name}.parquet" for section in SECTIONS))
-
-
-def check_directory(directory: Path, *, force: bool) -> None:
-    """Raise `FileExistsError` if a report exists, unless `force` is set, and `NotADirectoryError` or
-    `IsADirectoryError` for a path that a report cannot replace."""
-    if directory.exists() and not directory.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory))
-    for path in (directory / name for name in FILES):
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if os.path.lexists(path) and not force:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
 
 
 @contextmanager
