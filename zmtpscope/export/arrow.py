@@ -1,5 +1,4 @@
-"""Records as Arrow tables; schema and columns follow `zmtpscope.records`. Only this module, `arrow_arrays`,
-`arrow_rows` and `parquet` import pyarrow."""
+"""Records as Arrow tables. Only this module, `arrow_arrays`, `arrow_rows` and `parquet` import pyarrow."""
 
 from __future__ import annotations
 
@@ -21,31 +20,29 @@ from zmtpscope.export.values import as_base64, shown_fields
 from zmtpscope.records import COMMON, RECORDS
 
 ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": pa.large_binary(), "json": pa.string()}
-"""Arrow types by field type. Spark reads no unsigned integers, no times in nanoseconds and no views, so they are not
-used."""
+"""By field type. Spark reads no unsigned integers, no times in nanoseconds and no views."""
 
 
 def arrow_type(type_: str) -> pa.DataType:
-    """Return the Arrow type of a logical type; json is text."""
+    """Of a logical type; json is text."""
     return translate(type_, ARROW, pa.list_, lambda members: pa.struct(list(members.items())))
 
 
 def arrow_schema(record: str, columns: Sequence[str]) -> pa.Schema:
-    """Return the schema of a table of a record type with these columns, as readers see it."""
+    """As readers see it."""
     types = {field.name: field.type for field in RECORDS[record].fields}
     return pa.schema([(name, arrow_type(types[name])) for name in columns])
 
 
 def held_schema(record: str, columns: Sequence[str]) -> pa.Schema:
-    """Return the schema of the batches of `arrow_batch`, with dictionaries for words."""
+    """Of `arrow_batch`, with dictionaries for words."""
     fields = arrow_schema(record, columns)
     words = WORDS.get(record, frozenset())
     return pa.schema([field.with_type(WORD) if field.name in words else field for field in fields])
 
 
 def arrow_batch(batch: Batch, record: str, schema: pa.Schema, options: Options) -> pa.RecordBatch:
-    """Return the records of a batch, which have one type, in order. `schema` is the `held_schema` of the wanted
-    columns."""
+    """Convert a batch of one record type. `schema` is the `held_schema` of the wanted columns."""
     if record in ROWS:
         columns = ROWS[record](batch, options)
         arrays = [arrow_array(columns[name]) for name in schema.names]
@@ -55,7 +52,7 @@ def arrow_batch(batch: Batch, record: str, schema: pa.Schema, options: Options) 
 
 
 def record_arrays(records: Sequence[Record], type_: str, names: Sequence[str], options: Options) -> list[pa.Array]:
-    """Return these columns of records of one type. Fields that several records share are converted once."""
+    """Fields that several records share are converted once."""
     numbers: dict[int, int] = {}
     places, different = list[int](), list[dict[str, Any]]()
     for record in records:
@@ -79,17 +76,17 @@ def record_arrays(records: Sequence[Record], type_: str, names: Sequence[str], o
 
 
 COMMON_PLACES = {field.name: place for place, field in enumerate(COMMON)}
-"""Places of fields in `Record.common`."""
+"""In `Record.common`."""
 
 ROWS: dict[str, Callable[[Batch, Options], RowColumns[Any]]] = {
     "message": MessageColumns.of,
     "frame": lambda batch, _: FrameRowColumns.of(batch.frames, batch.files),
 }
-"""Functions that return the columns of record types that are rows."""
+"""Columns of record types that are rows."""
 
 
 def arrow_column(values: list[Any], type_: str) -> pa.Array:
-    """Return an array of values of a logical type, as in records."""
+    """Values of a logical type, as in records."""
     if "json" in type_:
         values = list(map(translate(type_, PLAIN, _each, _members), values))
     return value_array(values, arrow_type(type_))
@@ -109,7 +106,7 @@ PLAIN: dict[str, Convert] = {
     "octets": _same,
     "json": lambda value: None if value is None else orjson.dumps(value, default=as_base64).decode(),
 }
-"""Conversions of values that Arrow needs: json to its text."""
+"""Json becomes text."""
 
 
 def _each(convert: Convert) -> Convert:

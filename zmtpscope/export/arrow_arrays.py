@@ -1,8 +1,8 @@
 """Build Arrow arrays of numpy columns and Python values from buffers.
 
-`pyarrow.array` and `pyarrow.scalar` import pandas if it is installed, at the first value that they convert. This takes
-0.3 s and 60 MB for nothing. pyarrow tries it only once, so preventing it would also disable pandas for other users of
-pyarrow in the process. Arrays from buffers never import pandas.
+`pyarrow.array` and `pyarrow.scalar` import pandas if it is installed, which takes 0.3 s and 60 MB for nothing. pyarrow
+tries it only once, so preventing it would also disable pandas for other users of pyarrow in the process. Arrays from
+buffers never import pandas.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Mask = NDArray[np.bool_]
 
 
 def column_array(values: NDArray[Any], mask: Mask | None = None) -> pa.Array:
-    """Return an array of a numpy column of integers or booleans, null where `mask` is true. Integers are not copied."""
+    """Convert integers or booleans, null where `mask` is true. Integers are not copied."""
     if values.dtype == np.bool_:
         return pa.Array.from_buffers(pa.bool_(), len(values), [_validity(mask), _bits(values)])
     octets = pa.py_buffer(np.ascontiguousarray(values))
@@ -27,7 +27,7 @@ def column_array(values: NDArray[Any], mask: Mask | None = None) -> pa.Array:
 
 
 def value_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    """Return an array of Python values: int64, booleans, text, octets, and lists and structs of these; None is null.
+    """Convert int64, booleans, text, octets, and lists and structs of these; None is null.
 
     Raises `OverflowError` if an integer has more bits, and `UnicodeEncodeError` if text cannot be encoded.
     """
@@ -53,14 +53,13 @@ def value_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
 
 
 NUMBERS: dict[pa.DataType, type[np.generic]] = {pa.int64(): np.int64, pa.bool_(): np.bool_}
-"""The numpy types of numbers."""
 
 NOTHING: dict[pa.DataType, Any] = {pa.int64(): 0, pa.bool_(): False, pa.string(): "", pa.large_binary(): b""}
-"""Values in the place of null."""
+"""In the place of null."""
 
 
 def _texts(values: Sequence[str]) -> tuple[bytes, Iterable[int]]:
-    """Return concatenated texts in UTF-8, and the octets of each."""
+    """Return texts joined in UTF-8, and the octets of each."""
     joined = "".join(values)
     if joined.isascii():
         return joined.encode(), map(len, values)
@@ -69,14 +68,14 @@ def _texts(values: Sequence[str]) -> tuple[bytes, Iterable[int]]:
 
 
 def _ends(sizes: Iterable[int], count: int, type_: type[np.generic]) -> pa.Buffer:
-    """Return the start of the first value (0) and the end of each of `count` values."""
+    """Return 0 and the end of each value."""
     ends = np.zeros(count + 1, type_)
     np.cumsum(np.fromiter(sizes, np.int64, count), out=ends[1:])
     return pa.py_buffer(ends)
 
 
 def _validity(mask: Mask | None) -> pa.Buffer | None:
-    """Return the validity bitmap, or None if no value is null."""
+    """None if no value is null."""
     return None if mask is None else _bits(~mask)
 
 

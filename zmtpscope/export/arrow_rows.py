@@ -1,7 +1,5 @@
-"""Convert message and frame rows to Arrow arrays, from columns of `zmtpscope.dissect.records.columns`.
-
-Nothing is derived here, and no objects are created for rows, except for the results of dissectors.
-"""
+"""Convert message and frame rows to Arrow arrays. Nothing is derived, and rows get no objects except results of
+dissectors."""
 
 from __future__ import annotations
 
@@ -32,21 +30,19 @@ from zmtpscope.payloads.values import LONGEST_SUMMARY
 from zmtpscope.records import to_text
 
 WORD = pa.dictionary(pa.int32(), pa.string())
-"""Text with few different values in a block. Rows contain an index, which is faster than text. In files it is plain
-text."""
+"""Text with few different values in a block, as indexes, which are faster. In files it is plain text."""
 
 _OF_ALL_ROWS = frozenset({"record", "conn_id", "file", "src_ip", "dst_ip"})
 WORDS = {
     "message": _OF_ALL_ROWS | {"bodies_kept", "version", "socket_type", "peer_socket_type", "kind", "confidence"},
     "frame": _OF_ALL_ROWS,
 }
-"""Columns of words, by the record types that are rows."""
+"""By record types that are rows."""
 
 PAYLOAD = pa.struct([("protocol", pa.string()), ("summary", pa.string()), ("fields", pa.string())])
 
 
 def arrow_array(column: Column) -> pa.Array:
-    """Return the values of a column as an array."""
     return ARRAYS[type(column)](column)
 
 
@@ -59,7 +55,7 @@ def booleans(column: Booleans) -> pa.Array:
 
 
 def words(column: Words) -> pa.Array:
-    """Return the words as a dictionary, in order of their first row, so that blocks of any size give the same file."""
+    """Return a dictionary in order of first rows, so that blocks of any size give the same file."""
     rows = len(column.codes)
     if len(set(column.words)) == 1:
         used, first = [0] if rows else [], np.zeros(1, np.int64)
@@ -67,7 +63,7 @@ def words(column: Words) -> pa.Array:
         first = np.full(len(column.words), rows)
         first[column.codes[::-1]] = np.arange(rows - 1, -1, -1)  # the first row of a word is assigned last
         used = [code for code in first.argsort(kind="stable").tolist() if first[code] < rows]
-    different: dict[str, int] = {}  # no value may be twice in a dictionary, nor null
+    different: dict[str, int] = {}  # a dictionary has no value twice, and no null
     numbers = np.full(len(column.words), -1, np.int32)
     for code in used:
         word = column.words[code]
@@ -80,8 +76,7 @@ def words(column: Words) -> pa.Array:
 
 
 def octets(column: Octets) -> pa.Array:
-    """Convert slices of octets. The starts and ends of all slices split the octets into a contiguous array, every
-    second value of which is a slice."""
+    """Convert slices. Their starts and ends split the octets into an array, every second value of which is a slice."""
     if not len(column.index):
         return value_array([], pa.large_binary())
     edges = np.empty(2 * len(column.starts), np.int64)
@@ -99,8 +94,7 @@ def texts(column: Texts) -> pa.Array:
 
 
 def as_text(values: pa.Array) -> pa.Array:
-    """Convert octets to text as `to_text` does. The array stays the same unless a value contains a backslash or is not
-    UTF-8."""
+    """Convert octets as `to_text` does. No copy unless a value contains a backslash or is not UTF-8."""
     try:
         made = values.cast(pa.string())
         if not pc.any(pc.match_substring(made, "\\")).as_py():
@@ -119,7 +113,7 @@ def lists(column: Lists) -> pa.Array:
 
 
 def payloads(column: Payloads) -> pa.Array:
-    """Convert payloads: short texts of one frame together, other texts, JSON and results of dissectors individually."""
+    """Short texts of one frame together; other texts, JSON and results of dissectors individually."""
     inside, count = column.inside, len(column.inside)
     if not inside.any():
         return pa.nulls(count, PAYLOAD)
@@ -149,7 +143,7 @@ def payloads(column: Payloads) -> pa.Array:
 
 
 class _Contents(NamedTuple):
-    """Payloads of some rows: protocols (a single one if all are equal), summaries, and fields as JSON."""
+    """Protocols (a single one if all are equal), summaries, and fields as JSON, of some rows."""
 
     rows: Int64
     protocols: Sequence[str]
@@ -167,7 +161,7 @@ def _json(column: Payloads) -> _Contents:
     rows = np.flatnonzero(column.inside == JSON_INSIDE)
     if not len(rows):
         return _Contents(rows, [JSON.name], [], [])
-    from zmtpscope.payloads.json import summary_and_fields  # loaded only if used
+    from zmtpscope.payloads.json import summary_and_fields
 
     summaries, fields = zip(
         *[summary_and_fields(octets or b"") for octets in column.texts.of(rows).tolist()], strict=True
@@ -176,7 +170,7 @@ def _json(column: Payloads) -> _Contents:
 
 
 def _others(column: Payloads) -> _Contents:
-    """Return the dissector results that are neither JSON nor plain text."""
+    """Results that are neither JSON nor plain text."""
     listed = column.made.tolist() if (column.inside == OTHER_INSIDE).any() else ()
     made = {row: each for row, each in enumerate(listed) if each is not None and each.protocol}
     fields = [
@@ -187,7 +181,7 @@ def _others(column: Payloads) -> _Contents:
 
 
 def _mask(known: Bool | None) -> Bool | None:
-    """Return the mask of nulls, or None if there are none."""
+    """Mask of nulls, if there are any."""
     return None if known is None or known.all() else ~known
 
 
@@ -200,4 +194,4 @@ ARRAYS: dict[type, Callable[[Any], pa.Array]] = {
     Lists: lists,
     Payloads: payloads,
 }
-"""Functions that convert columns, by type."""
+"""By type of column."""

@@ -1,5 +1,3 @@
-"""Format times in the formats of tshark's `-t`."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -20,19 +18,20 @@ FORMS = {
     "ud": "date and time of day, UTC",
     "udoy": "year, day of the year and time of day, UTC",
 }
-"""Formats for `-t`. `d` and `dd` are equal, because the lines are records and not all packets."""
+"""`d` and `dd` are equal, because the lines are records and not all packets."""
 
 _PATTERNS = {"": "%H:%M:%S", "d": "%Y-%m-%d %H:%M:%S", "doy": "%Y/%j %H:%M:%S"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Clock:
-    """Formats times in nanoseconds since the epoch, to six decimals. `start` returns the time of the first packet."""
+    """Formats nanoseconds since the epoch as tshark's `-t` does, to six decimals. `start` returns the time of the
+    first packet."""
 
     def __init__(self, form: str, start: Callable[[], int | None]) -> None:
         self.form = form
         self.moves = form in ("d", "dd")
-        """Whether the format of a time depends on the previous line."""
+        """The format of a time depends on the previous line."""
         self._start = start
         self._first: int | None = None
         self._above: int | None = None
@@ -41,7 +40,7 @@ class Clock:
 
     @property
     def origin(self) -> int | None:
-        """Time from which seconds are counted; None in other formats, and before the first line."""
+        """Seconds count from this time; None in other formats, and before the first line."""
         return self._first
 
     def __call__(self, time: int) -> str:
@@ -76,12 +75,12 @@ def span(first: int, last: int) -> str:
 
 
 def timestamp(time: int) -> str:
-    """Format a time in nanoseconds since the epoch as RFC 3339 with nanoseconds."""
+    """RFC 3339 with nanoseconds."""
     seconds, nanoseconds = divmod(time, SECOND)
     return f"{rfc_3339(seconds).decode()}.{nanoseconds:09}Z"
 
 
 @lru_cache(maxsize=64)
 def rfc_3339(seconds: int) -> bytes:
-    """Format seconds since 1970 as RFC 3339 without a zone."""
+    """Without a zone."""
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S").encode()

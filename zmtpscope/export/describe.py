@@ -1,4 +1,4 @@
-"""Format a record as a short description, for the last column of a line."""
+"""Describe a record in a few words, for the last column of a line."""
 
 from __future__ import annotations
 
@@ -17,33 +17,31 @@ from zmtpscope.zmtp.mechanisms.null import STATUS
 Values = dict[str, Any]
 
 MAX_PROPERTIES = 8
-"""Maximum number of properties in a line."""
+"""In a line."""
 
 LONGEST_SENTENCE = 400
-"""Maximum number of characters of the text of a finding in a line. Real texts with names of peers have fewer than
-300."""
+"""Characters of a finding in a line. Real texts with names of peers have fewer than 300."""
 
 SUMS = frozenset({*FINDING_BY_OUTCOME.values(), PACKETS_DROPPED, CLOCK_WENT_BACK})
-"""Findings about many events whose text includes their number."""
+"""Their text includes the number of events."""
 
 GIVEN_UP = {"end of the connection": "waited for until the end"}
 """Reasons for a gap that are too short in the record."""
 
 SPELT = {"HELLO": "(spelt WELCOME on the wire)", "ERROR": "(spelt ^RROR on the wire)"}
-"""Misspelt commands of PLAIN in libzmq (wire.md 8.2)."""
+"""By libzmq in PLAIN (wire.md 8.2)."""
 
 MAX_OF_DATA = 68
-"""Maximum number of characters of unparsed octets: the hex digits of all octets in the record."""
+"""Characters of unparsed octets: the hex digits of all octets in the record."""
 
 SMALL = 6
-"""Maximum number of octets after a command name that are not mentioned."""
+"""Octets after a command name that are not mentioned."""
 
 SIGNATURE_SIZE, GREETING_3_SIZE = 10, 64
 
 
 def describe_greeting(values: Values) -> str:
-    """Describe a greeting: `GREETING 3.1 CURVE`, `GREETING 2.0 SUB`. 1.0 and 2.0 have no mechanism, but identify the
-    sender."""
+    """`GREETING 3.1 CURVE`, `GREETING 2.0 SUB`. 1.0 and 2.0 have no mechanism, but identify the sender."""
     version, mechanism, length = values["version_announced"], values["mechanism"], values["length"]
     words = ["GREETING"]
     if values["form"] == "zws-identity":
@@ -62,7 +60,7 @@ def describe_greeting(values: Values) -> str:
         words.append(version if "." in version else "2.0")
     words += _sender(values)
     if version is not None and "." not in version:
-        # a newer peer that went on in the form of 2.0 never sent its minor version
+        # a newer peer that continued as 2.0 never sent its minor version
         words.append(f"(could speak {version}.x)")
     if values["as_server"]:
         words.append("as-server" if values["as_server"] == 1 else f"as-server {values['as_server']}")
@@ -72,7 +70,7 @@ def describe_greeting(values: Values) -> str:
 
 
 def describe_command(values: Values) -> str:
-    """Describe a command with its contents: `READY SUB`, `SUBSCRIBE "topic"`, `PING ttl 3 s`."""
+    """`READY SUB`, `SUBSCRIBE "topic"`, `PING ttl 3 s`."""
     words: list[str] = [*_sender(values)]
     for name in ("topic", "group", "reason"):
         if values[name] is not None:
@@ -113,7 +111,7 @@ def describe_command(values: Values) -> str:
 
 
 def _sender(values: Values) -> Iterator[str]:
-    """Yield socket type and identity, if present."""
+    """Socket type and identity, if present."""
     if values["socket_type"]:
         yield safe_text(values["socket_type"])[:LONGEST_TYPE]
     if values["identity"]:
@@ -134,7 +132,7 @@ def _words_of_curve(values: Values) -> Iterator[str]:
 
 
 def describe_gap(values: Values) -> str:
-    """Describe a gap: its size, and where parsing resumes."""
+    """Its size, and where parsing resumes."""
     resumed = values["resumed_at"]
     after = "no frame found after it" if resumed is None else f"parsing resumes at offset {resumed}"
     why = GIVEN_UP.get(values["reason"], values["reason"])
@@ -143,7 +141,7 @@ def describe_gap(values: Values) -> str:
 
 
 def describe_stall(values: Values) -> str:
-    """Describe a stall: `10.0.0.2:41234 took nothing for 3.200 s: its receive window was closed (12 window probes)`."""
+    """`10.0.0.2:41234 took nothing for 3.200 s: its receive window was closed (12 window probes)`."""
     until, count = values["until"], values["count"]
     duration = _duration(values["duration_ns"])
     took, was = ("has taken", "is") if until == "running" else ("took", "was")
@@ -161,8 +159,7 @@ def describe_stall(values: Values) -> str:
 
 
 def describe_retransmission(values: Values) -> str:
-    """Describe an outage: `10.0.0.2:41234 did not acknowledge offset 144 for 6.5 s: it was sent again 6 times, 26
-    octets at a time`."""
+    """`10.0.0.2:41234 did not acknowledge offset 144 for 6.5 s: it was sent again 6 times, 26 octets at a time`."""
     duration, count = _duration(values["duration_ns"]), values["count"]
     how_long = {
         "disconnected": f"for the last {duration} of the connection",
@@ -185,7 +182,7 @@ def describe_retransmission(values: Values) -> str:
 
 
 def describe_leftover(values: Values) -> str:
-    """Describe a leftover: its size, reason and first octets."""
+    """Its size, reason and first octets."""
     octets = counted(values["bytes"], "octet")
     what = "of an incomplete greeting or frame" if values["kind"] == "unfinished" else "not understood"
     begins = f": {preview(values['data'], values['bytes'], MAX_OF_DATA)}" if values["data"] else ""
@@ -193,7 +190,7 @@ def describe_leftover(values: Values) -> str:
 
 
 def describe_finding(values: Values) -> str:
-    """Describe a finding: severity, id and text. The caller adds the hint."""
+    """Severity, id and text. The caller adds the hint."""
     count = values["count"] or 1
     more = f" ({count} times more, the last in packet {values['last_packet']})"
     if count == 1 or values["id"] in SUMS:
@@ -206,7 +203,7 @@ def _duration(nanoseconds: int) -> str:
 
 
 def describe_connection(values: Values) -> str:
-    """Describe a connection: how it ended, its protocol, and the amount that each side sent."""
+    """How it ended, its protocol, and the amount that each side sent."""
     words = [_end_of(values)]
     unseen = values["handshake"] == "unseen"
     if values["version"] is not None:
@@ -229,7 +226,7 @@ def describe_connection(values: Values) -> str:
 
 
 def _end_of(values: Values) -> str:
-    """Describe the end of a connection: which side closed it first, the effect, and when."""
+    """Which side closed first, the effect, and when."""
     how: str = values["close"]
     start: int = values["start_ns"]
     end: int = values["end_ns"]
@@ -261,7 +258,7 @@ def _end_of(values: Values) -> str:
 
 
 UNSEEN = {"reused": "ended unseen", "evicted": "given up"}
-"""Fates of connections whose end was not captured, except those open at the end of the capture."""
+"""The end was not captured, except for connections open at the end of the capture."""
 
 
 def _by(values: Values, side: int) -> str:
@@ -269,7 +266,7 @@ def _by(values: Values, side: int) -> str:
 
 
 def _opened_and_sealed(values: Values) -> Iterator[str]:
-    """Yield the amount that each side sent. Encrypted units can be messages, parts of messages or commands."""
+    """The amount that each side sent. Encrypted units can be messages, parts of messages or commands."""
     sealed = [values["sealed_0"], values["sealed_1"]]
     opened = [values[f"messages_{side}"] - sealed[side] for side in (0, 1)]
     if any(opened) or not any(sealed):
@@ -279,7 +276,7 @@ def _opened_and_sealed(values: Values) -> Iterator[str]:
 
 
 def _by_sender(values: Values, counts: Sequence[int], noun: str) -> str:
-    """Format counts by sender: `1 message from REQ, 2 from REP:5555`, or `no messages`."""
+    """`1 message from REQ, 2 from REP:5555`, or `no messages`."""
     if not any(counts):
         return f"no {noun}s"
     (first, count), *others = [(side, count) for side, count in enumerate(counts) if count]
@@ -288,7 +285,7 @@ def _by_sender(values: Values, counts: Sequence[int], noun: str) -> str:
 
 
 def describe_datagram(values: Values) -> str:
-    """Describe a datagram: `BEACON node 700C6B is here, mailbox at port 33411`, `RADIO "news"  body`."""
+    """`BEACON node 700C6B is here, mailbox at port 33411`, `RADIO "news"  body`."""
     payload = values["payload"]
     doubt = "" if values["confidence"] == "proven" else f" ({values['confidence']})"
     doubt += "" if values["complete"] else " incomplete"
@@ -302,7 +299,7 @@ def describe_datagram(values: Values) -> str:
 
 
 def describe_zre_pair(values: Values) -> str:
-    """Describe a ZRE pair: `ZRE nodes alice and bob have found each other, connections 1 and 2`."""
+    """`ZRE nodes alice and bob have found each other, connections 1 and 2`."""
     one, other = (values[f"name_{which}"] or values[f"uuid_{which}"][:6] for which in (0, 1))
     found = values["discovery_ns"]
     after = "" if found is None else f", {_duration(found)} after the first beacon"
@@ -311,7 +308,7 @@ def describe_zre_pair(values: Values) -> str:
 
 
 def describe_request(values: Values) -> str:
-    """Describe a request: `REQUEST answered after 2.1 ms`, `REQUEST open for 12.000 s`."""
+    """`REQUEST answered after 2.1 ms`, `REQUEST open for 12.000 s`."""
     outcome, waited = values["outcome"], values["waited_ns"]
     if outcome == "unasked":
         return "REQUEST none: a reply without a request"
@@ -320,8 +317,7 @@ def describe_request(values: Values) -> str:
 
 
 def describe_subscription(values: Values) -> str:
-    """Describe a subscription: `SUBSCRIBED to "topic"` or `JOINED "group"`, then ` for 3.000 s (cancel), 12
-    messages`."""
+    """`SUBSCRIBED to "topic"` or `JOINED "group"`, then ` for 3.000 s (cancel), 12 messages`."""
     until = values["until_ns"]
     how = (
         "until the end" if until is None else f"for {_duration(max(0, until - values['ts_ns']))}, {values['ended_by']}"
@@ -332,26 +328,26 @@ def describe_subscription(values: Values) -> str:
 
 
 def describe_heartbeat(values: Values) -> str:
-    """Describe a heartbeat: `HEARTBEAT answered after 0.3 ms`."""
+    """`HEARTBEAT answered after 0.3 ms`."""
     rtt = "" if values["rtt_ns"] is None else f" after {_duration(values['rtt_ns'])}"
     return f"HEARTBEAT {values['outcome']}{rtt}"
 
 
 def describe_peer(values: Values) -> str:
-    """Describe a peer: `PEER DEALER "worker-1": 3 connections, gone`."""
+    """`PEER DEALER "worker-1": 3 connections, gone`."""
     kind = [safe_text(values["socket_type"])[:LONGEST_TYPE]] if values["socket_type"] else []
     name = named(values["identity"]) if values["identity"] else safe_text(values["name"] or "")
     return f"PEER {' '.join([*kind, name])}: {counted(values['connections'], 'connection')}, {values['state']}"
 
 
 def describe_topic(values: Values) -> str:
-    """Describe a topic: `TOPIC "news": 12 messages to 2 subscribers`."""
+    """`TOPIC "news": 12 messages to 2 subscribers`."""
     to = counted(values["subscribers"], "subscriber")
     return f"TOPIC {quoted(values['topic'] or '')}: {counted(values['messages'], 'message')} to {to}"
 
 
 def describe_delivery(values: Values) -> str:
-    """Describe a delivery: `DELIVERY of "news": 12 messages, missed 3`."""
+    """`DELIVERY of "news": 12 messages, missed 3`."""
     missed = (values["missed"] or 0) + (values["missed_early"] or 0)
     return (
         f"DELIVERY of {quoted(values['topic'] or '')}: {counted(values['messages'], 'message')}"
@@ -360,7 +356,7 @@ def describe_delivery(values: Values) -> str:
 
 
 def describe_diagnosis(values: Values) -> str:
-    """Describe a diagnosis: severity, rule and cause."""
+    """Severity, rule and cause."""
     return f"{values['severity']} {values['rule']} {safe_text(values['text'][:LONGEST_SENTENCE])}"
 
 
@@ -383,4 +379,4 @@ DESCRIBE: dict[str, Callable[[Values], str]] = {
     "delivery": describe_delivery,
     "diagnosis": describe_diagnosis,
 }
-"""Functions that describe records, by type; without rows of runs."""
+"""By record type, without rows."""

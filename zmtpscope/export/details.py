@@ -18,16 +18,16 @@ from zmtpscope.zmtp.reader import FieldNode
 INDENT = "    "
 SHOWN_PACKETS = 8
 OPENED = 1
-"""The last source with octets from packets. Later sources are unpacked from messages."""
+"""Last source with octets from packets. Later sources are unpacked from messages."""
 MAX_FIELDS = 20_000
-"""Maximum number of fields of a unit. A message with a dissector has at most half as many."""
+"""Of a unit. A message with a dissector has at most half as many."""
 ROW = 16
 """Octets per line of a hex dump."""
 
 
 def tree_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
-    """Yield a line for each field with its octets (stream offsets, both included) and value, and for the unit with its
-    packets."""
+    """Yield a line for each field with its octets (stream offsets, both included) and value, and for the unit with
+    its packets."""
     secrets = [] if show_secrets else secret_spans(detail.tree)
     lines = _node_lines(detail.tree, INDENT, secrets)
     where = f"source {detail.source}" if detail.source > OPENED else _packets(detail.slices)
@@ -38,7 +38,7 @@ def tree_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
 
 
 def _packets(slices: list[PacketSlice]) -> str:
-    """Format packets: `packet 12`, or several packets with the octets of each."""
+    """`packet 12`, or several packets with the octets of each."""
     if len(slices) == 1:
         return f"packet {slices[0].packet & PACKET_MASK}"
     names = [f"{part.packet & PACKET_MASK} {_place(part.start, part.stop)}" for part in slices]
@@ -61,7 +61,7 @@ def _node_lines(node: FieldNode, indent: str, secrets: list[range]) -> Iterator[
 
 
 def value_text(node: FieldNode) -> str:
-    """Return the value of a field as short text. The field must have one."""
+    """The field must have a value."""
     if isinstance(node.value, bytes):
         size = len(node.value)
         return preview(node.value, size, 64) + (f" ({size} octets)" if size > 16 else "")
@@ -71,7 +71,7 @@ def value_text(node: FieldNode) -> str:
 
 
 def hex_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
-    """Yield lines of hex with stream offsets. Secret octets are replaced by asterisks."""
+    """Yield hex with stream offsets. Secret octets become asterisks."""
     secrets = [] if show_secrets else secret_spans(detail.tree)
     octets = detail.octets
     for start in range(0, len(octets), ROW):

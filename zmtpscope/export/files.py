@@ -1,4 +1,4 @@
-"""Output files that are complete or absent. Data is written to a hidden temporary file that only its owner can read."""
+"""Output files that are complete or absent: written to a hidden temporary file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ BUFFER = 1 << 20
 
 
 class OutputFile:
-    """A file that will replace `target`: `open` creates it, `finish` flushes it, `commit` moves it to its place, and
-    `discard` removes it unless it was committed.
+    """Will replace `target`: `open` creates it, `finish` flushes it, `commit` moves it to its place, and `discard`
+    removes it unless it was committed.
 
-    Every method raises an `OSError` that names the target. `octets` is the number of octets written so far.
+    Every method raises an `OSError` that names the target. `octets` is the number of octets written.
     """
 
     def __init__(self, target: Path) -> None:
@@ -28,8 +28,7 @@ class OutputFile:
         self._path = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
         self._file: BinaryIO | None = None
         self.closed = True
-        """Whether the file accepts no more data. Not a property, because Arrow takes an interrupt within a property for
-        true."""
+        """The file accepts no more data. Not a property: Arrow takes an interrupt within a property for true."""
 
     def open(self) -> None:
         """Create the file, empty and readable by its owner only."""
@@ -54,8 +53,7 @@ class OutputFile:
             self.discard()
 
     def write(self, octets: bytes) -> int:
-        """Write octets and return their number. A file that is not open discards them, so that writers can finish
-        without errors."""
+        """A file that is not open discards octets, so that writers can finish without errors."""
         if self._file is not None:
             with self._naming_target():
                 self._file.write(octets)
@@ -63,13 +61,12 @@ class OutputFile:
         return len(octets)
 
     def flush(self) -> None:
-        """Do nothing, because nothing is visible before `commit`."""
+        """Nothing is visible before `commit`."""
 
     def close(self) -> None:
-        """Do nothing, because writers must not decide when the file is complete."""
+        """Writers must not decide when the file is complete."""
 
     def finish(self) -> None:
-        """Flush the file to disk."""
         if self._file is not None:
             with self._naming_target():
                 self._file.flush()
@@ -79,12 +76,12 @@ class OutputFile:
             self._file, self.closed = None, True
 
     def commit(self) -> None:
-        """Move the finished file to its place, replacing an existing one."""
+        """Replaces an existing file."""
         with self._naming_target():
             os.replace(self._path, self.target)
 
     def discard(self) -> None:
-        """Remove the file unless it was committed."""
+        """Unless it was committed."""
         file, self._file, self.closed = self._file, None, True
         if file is not None:
             with suppress(OSError):  # buffered data that failed before fails again
@@ -100,7 +97,7 @@ class OutputFile:
 
 
 def write_file(path: Path, octets: bytes) -> None:
-    """Write a whole file. Raises an `OSError` that names it."""
+    """Raises an `OSError` that names the file."""
     with OutputFile(path) as file:
         file.write(octets)
 

@@ -1,4 +1,3 @@
-"""The first columns of every line: packet and time."""
 
 from __future__ import annotations
 
@@ -11,13 +10,13 @@ from zmtpscope.export.styles import Paint, plain
 from zmtpscope.export.words import packet_name
 
 NARROWEST = 5
-"""Minimum width of the packet column, which grows with its contents."""
+"""Of the packet column, which grows."""
 
 Files = Sequence[str | None]
 
 
 class Front:
-    """Formats packets and times. The time can depend on the previous line."""
+    """Packet and time, the first columns of every line. The time can depend on the previous line."""
 
     def __init__(self, clock: Clock, paint: Paint) -> None:
         self.clock = clock
@@ -25,36 +24,35 @@ class Front:
         self.width = NARROWEST
         self._row = (0, 0, 0, 0)
         self._text = ""
-        """The last row and its first columns, because a packet may have many rows."""
+        """Of the last row, because a packet may have many rows."""
 
     def copy(self) -> Front:
-        """Return a copy that can change independently."""
         copied = copy(self)
         copied.clock = copy(self.clock)
         return copied
 
     @property
     def origin(self) -> int | None:
-        """Return the time from which lines count, in nanoseconds, if lines show only numbers without colour; otherwise,
-        and before the first line, None."""
+        """The time (ns) from which lines count, if they show only numbers without colour; otherwise, and before the
+        first line, None."""
         return self.clock.origin if self.paint is plain else None
 
     def of(self, packet: str, time: int) -> str:
-        """Return the columns of a record, without colour."""
+        """Of a record, without colour."""
         self.widen(packet)
         return f"{packet:>{self.width}} {self.clock(time)}  "
 
     def of_row(self, reference: int, time: int, files: Files) -> str:
-        """Return the columns of a row with this packet reference, without colour."""
+        """Of a row, without colour."""
         row = reference, time, len(files), self.width
         if row != self._row or self.clock.moves:
             self._row, self._text = row, self.of(self.packet(reference, files), time)
         return self._text
 
     def packet(self, reference: int, files: Files) -> str:
-        """Return the packet number of a reference, with the file if there are several."""
+        """With the file if there are several."""
         return packet_name(files[reference >> FILE_SHIFT], reference & PACKET_MASK, files)
 
     def widen(self, packet: str) -> None:
-        """Widen the packet column for this packet number and all later lines."""
+        """For this packet number and all later lines."""
         self.width = max(self.width, len(packet))

@@ -1,7 +1,7 @@
 """JSON lines: one object per record with every field of its type, and `time` (RFC 3339, UTC) next to `ts_ns`.
 
-Octets are base64; `text` is the same as in the record. Most records are plain message rows, which `json_text.py`
-formats. `line_of_record` formats records that are no rows, and `line_of` other rows.
+Octets are base64; `text` is as in the record. `json_text.py` formats plain message rows, `line_of_record` records that
+are no rows, and `line_of` other rows.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from zmtpscope.export.values import as_base64, of_fields, shown_fields
 from zmtpscope.records import SECOND
 
 HANDFUL = 100
-"""Number of lines to join at once. Much larger outputs leave the CPU cache and are slower."""
+"""Lines to join at once. Much larger outputs leave the CPU cache and are slower."""
 
 _NOT_ASCII = re.compile("[^\x00-\x7e]")
 
 
 def lines(batch: Batch, options: Options) -> Iterator[bytes]:
-    """Yield the records of a batch in order, one line each, with newlines."""
+    """One line for each record, in order."""
     for text in text_of(batch, options):
         yield from text.splitlines(keepends=True)
 
 
 def text_of(batch: Batch, options: Options, *, ascii_only: bool = False) -> Iterator[bytes]:
-    """Yield the lines of a batch, several at a time. `ascii_only` is for terminals."""
+    """Several lines at a time. `ascii_only` is for terminals."""
     gathered: list[bytes] = []
     count = 0
     for lines_in_it, text in _texts(batch, options):
@@ -57,7 +57,7 @@ def _joined(texts: list[bytes], *, ascii_only: bool) -> bytes:
 
 
 def _texts(batch: Batch, options: Options) -> Iterator[tuple[int, bytes]]:
-    """Yield whole lines in order with their number: consecutive message rows, and the records between them."""
+    """Yield lines in order with their number: consecutive message rows, and the records between them."""
     order = batch.arranged()
     between, at = order.between, 0
     frames: Iterator[dict[str, Any]] = iter(())
@@ -85,7 +85,7 @@ def _texts(batch: Batch, options: Options) -> Iterator[tuple[int, bytes]]:
 
 
 def line_of(values: dict[str, Any]) -> bytes:
-    """Return the line of a row, from all its fields."""
+    """Of a row, from all its fields."""
     line = orjson.dumps(values, default=as_base64, option=orjson.OPT_APPEND_NEWLINE)
     seconds, nanoseconds = divmod(values["ts_ns"], SECOND)
     behind = line.index(b',"file":')  # preceded only by numbers and names
@@ -93,7 +93,7 @@ def line_of(values: dict[str, Any]) -> bytes:
 
 
 def line_of_record(record: Record, options: Options) -> bytes:
-    """Return the line of a record that is no row."""
+    """Of a record that is no row."""
     front, ends = of_stream(record.stream)
     return line_of_parts(
         _begin(record.type),
@@ -113,7 +113,7 @@ def _begin(type_: str) -> bytes:
 
 
 def _json_of_fields(record: Record, options: Options) -> bytes:
-    """Return the rest of the line of a record, with its own fields."""
+    """The rest of the line of a record, with its own fields."""
     return orjson.dumps(shown_fields(record, options), default=as_base64, option=orjson.OPT_APPEND_NEWLINE)[1:]
 
 
@@ -123,7 +123,7 @@ def _file(name: str | None) -> bytes:
 
 
 def escaped(line: bytes) -> bytes:
-    """Return the line in ASCII, with JSON escapes for all characters above 7E, for terminals."""
+    """In ASCII, with JSON escapes for all characters above 7E, for terminals."""
     return line if line.isascii() and b"\x7f" not in line else _NOT_ASCII.sub(_escape, line.decode()).encode()
 
 

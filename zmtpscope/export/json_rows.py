@@ -1,5 +1,5 @@
-"""Pieces of the JSON lines of message rows: pieces that many rows share, and pieces of single rows. The compiled loop
-adds numbers, bodies and texts, and joins the lines."""
+"""Pieces of the JSON lines of message rows, shared and single. The compiled loop adds numbers, bodies and texts, and
+joins the lines."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from zmtpscope.records import SCHEMA, to_text
 
 CHUNK = 1 << 20
 LINE = 600
-"""Estimated octets of a line without bodies, to limit the octets formatted at once."""
+"""Octets of a line without bodies, approximately, to limit the octets formatted at once."""
 
 LARGEST_SIZE = 1 << 48
-"""Octets of an encrypted body; rows with larger ones are formatted by `Careful`."""
+"""Octets of an encrypted body; `Careful` formats rows with larger ones."""
 
 ENDS_OF_BODIES = {
     NOT_KEPT: b',"bodies_kept":"none"',
     HEAD_KEPT_ONLY: b'"],"bodies_kept":"head"',
     KEPT: b'"],"bodies_kept":"full"',
 }
-"""Ends of bodies, with the extent to which they were kept."""
+"""Ends of bodies, by the extent to which they were kept."""
 
 TEXT_BEGINS, TEXT_ENDS = b'{"protocol":"text","summary":"', b'","fields":null}'
 
 
 class Closing:
-    """The end of a line, by three properties of a message: whether it was decrypted, its confidence, and whether it is
-    complete. `front` and `back` enclose the payload."""
+    """The end of a line, by three properties of a message: decrypted, confidence, complete. `front` and `back`
+    enclose the payload."""
 
     def __init__(self, opened: bool, confidence: str, complete: bool) -> None:
         self.front = b',"decrypted":%b,"payload":' % _truth(opened)
@@ -67,9 +67,7 @@ class JsonRows:
         senders = columns.senders
         self.columns, self.options, self.careful = columns, columns.options, careful
         self.has_bodies = self.options.bodies != "none"
-        """Whether lines contain bodies."""
         self.files = [orjson.dumps(file_name(name)) for name in columns.files]
-        # of each sender
         self.data = [sender.data for sender in senders]
         self.shared = [_shared(sender.stream, sender.source) for sender in senders]
         self.types = [_types(sender.version, sender.socket_type, sender.peer_socket_type) for sender in senders]
@@ -83,29 +81,26 @@ class JsonRows:
         yield from pairwise([0, *(np.flatnonzero(np.diff(weight)) + 1).tolist(), len(weight)])
 
     def payload(self, row: int) -> bytes:
-        """Return the payload of a row."""
         return orjson.dumps(self.columns["payload"][row], default=as_base64)
 
     def envelope(self, row: int) -> bytes:
-        """Return the envelope of a row."""
         return orjson.dumps(self.columns["envelope"][row])
 
 
 def topic_of(head: bytes) -> bytes:
-    """Return the topic with these octets."""
     return orjson.dumps(to_text(head))
 
 
 BEGIN = b'{"schema":%d,"record":' % SCHEMA
-"""Begin of every line; the record type follows."""
+"""Begins every line; the record type follows."""
 
 NO_STREAM = Stream(*[None] * len(Stream._fields))  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=4096)
 def of_stream(stream: Stream | None) -> tuple[bytes, bytes]:
-    """Return the text between the values of `record` and `ts_ns`, and after the value of `packet`, for all lines of a
-    stream."""
+    """Return the text between the values of `record` and `ts_ns`, and after the value of `packet`, for all lines of
+    a stream."""
     conn, conn_id, side, src_ip, src_port, dst_ip, dst_port = stream or NO_STREAM
     front = {"conn": conn, "conn_id": conn_id, "side": side}
     ends = {"src_ip": src_ip, "src_port": src_port, "dst_ip": dst_ip, "dst_port": dst_port}
@@ -114,8 +109,8 @@ def of_stream(stream: Stream | None) -> tuple[bytes, bytes]:
 
 @lru_cache(maxsize=4096)
 def _shared(stream: Stream, source: int) -> tuple[bytes, bytes]:
-    """Return the text before the value of `ts_ns`, and between the values of `packet` and `offset`, for all lines of a
-    stream."""
+    """Return the text before the value of `ts_ns`, and between the values of `packet` and `offset`, for all lines of
+    a stream."""
     front, ends = of_stream(stream)
     return b'%b"message"%b' % (BEGIN, front), b'%b,"source":%d,"offset":' % (ends, source)
 

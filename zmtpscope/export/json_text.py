@@ -1,4 +1,4 @@
-"""JSON lines of many message rows, and of one record. Compiled in `json_text_compiled.pyx`."""
+"""JSON lines of many message rows, and of one record."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from zmtpscope.records import SECOND
 
 @compiled.where_possible
 def lines_between(rows: JsonRows, low: int, high: int, cuts: Sequence[int]) -> list[bytes]:
-    """Return the lines of the rows `low..high` (high excluded), from each of the `cuts` to the next. The first cut is
-    `low`, the last one `high`."""
+    """Format the rows `low..high` (high excluded), from each of the `cuts` to the next. The first cut is `low`, the
+    last one `high`."""
     return [b"".join(map(rows.careful, range(begin, end))) for begin, end in pairwise(cuts)]
 
 
@@ -21,10 +21,10 @@ def lines_between(rows: JsonRows, low: int, high: int, cuts: Sequence[int]) -> l
 def line_of_parts(
     begin: bytes, front: bytes, time: int, seconds: bytes, file: bytes, packet: int, ends: bytes, fields: bytes
 ) -> bytes:
-    """Return the line of a record of these parts.
+    """Join the line of a record.
 
-    `begin` ends with the record type. `front` and `ends` are those of `of_stream`. `seconds` are the seconds of `time`
-    in RFC 3339. `packet` is negative if there is none. `fields` are the own fields, with the end of the line.
+    `begin` ends with the record type. `front` and `ends` are from `of_stream`. `seconds` are the seconds of `time` in
+    RFC 3339. `packet` is negative if there is none. `fields` are the own fields, with the end of the line.
     """
     number = b"%d" % packet if packet >= 0 else b"null"
     parts = begin, front, time, seconds, time % SECOND, file, number, ends, fields

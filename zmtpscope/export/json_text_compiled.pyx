@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""`json_text.py`, compiled: a loop over rows that writes each line where the one before ended."""
+"""Compiled twin of `json_text.py`: each row is written where the previous one ended."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -36,11 +36,11 @@ cdef int TEXT_INSIDE = message_columns.TEXT_INSIDE, OTHER_INSIDE = message_colum
 cdef int JSON_INSIDE = message_columns.JSON_INSIDE
 cdef bytes TEXT_BEGINS = json_rows.TEXT_BEGINS, TEXT_ENDS = json_rows.TEXT_ENDS
 cdef int64_t SECOND = records.SECOND
-cdef Py_ssize_t MOST = sys.maxsize // 4  # octets of text, so that nothing that is computed of it overflows
+cdef Py_ssize_t MOST = sys.maxsize // 4  # octets of text, so that no sum overflows
 
 cdef enum:
-    LONG_BODY = 1000  # octets of a body from which on calling a library is quicker than a loop
-    LEAST = 1 << 16  # octets for which there is room at first
+    LONG_BODY = 1000  # octets of a body for which calling a library is faster than a loop
+    LEAST = 1 << 16  # octets of room at first
     MAX_DIGITS = 20
     NINE = 9
 
@@ -50,8 +50,8 @@ cdef uint8_t ESCAPES[256]
 
 
 cdef void make_tables() noexcept nogil:
-    """Two digits of each number below 100, two octets of base64 of each 12 bits, and what follows a backslash instead
-    of an octet of JSON text (0: the octet stands for itself; u: its number follows)."""
+    """Fill the tables: two digits of each number below 100, two base64 octets of each 12 bits, and the octet after a
+    backslash in JSON text (0: none is needed; u: the number follows)."""
     cdef int i
     cdef const char *letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
     for i in range(100):
@@ -66,13 +66,13 @@ cdef void make_tables() noexcept nogil:
 
 make_tables()
 
-# What runs for every octet or digit: without the interpreter, which `nogil` makes sure of. Each writes to where there
-# is room for it, and gives where it has stopped.
+# The functions for every octet or digit need no interpreter (`nogil`). Each expects enough room at `to`, and returns
+# the end of its output.
 
 
 @cython.cdivision(True)
 cdef char *write_number(char *to, int64_t number) noexcept nogil:
-    """A number in decimal, not below zero."""
+    """Write a decimal number, not negative."""
     cdef char digits[MAX_DIGITS]
     cdef int begin = MAX_DIGITS, two
     while number >= 100:
@@ -91,7 +91,7 @@ cdef char *write_number(char *to, int64_t number) noexcept nogil:
 
 @cython.cdivision(True)
 cdef char *write_nanoseconds(char *to, int64_t number) noexcept nogil:
-    """Nine digits."""
+    """Write nine digits."""
     cdef int place
     for place in range(NINE - 1, -1, -1):
         to[place] = <char>(48 + number % 10)
@@ -100,7 +100,7 @@ cdef char *write_nanoseconds(char *to, int64_t number) noexcept nogil:
 
 
 cdef char *write_base64(char *to, const uint8_t *octets, Py_ssize_t count) noexcept nogil:
-    """Four octets for each group of three, the last of which may be smaller."""
+    """Write four octets for each group of three; the last group may be smaller."""
     cdef Py_ssize_t place = 0, rest = count % 3
     cdef int bits
     while place < count - rest:
@@ -121,10 +121,10 @@ cdef char *write_base64(char *to, const uint8_t *octets, Py_ssize_t count) noexc
 
 
 cdef char *write_text(char *to, const uint8_t *octets, Py_ssize_t count) noexcept nogil:
-    """UTF-8 as it stands in a string of JSON: six octets for each at most."""
+    """Write UTF-8 within a JSON string, at most six octets for each."""
     cdef Py_ssize_t place
     cdef bint is_escaped = False
-    for place in range(count):  # which the compiler makes many steps at once of
+    for place in range(count):  # the compiler vectorises this loop
         is_escaped |= (octets[place] < 32) | (octets[place] == 34) | (octets[place] == 92)
     if not is_escaped:
         memcpy(to, octets, count)
@@ -145,8 +145,7 @@ cdef char *write_text(char *to, const uint8_t *octets, Py_ssize_t count) noexcep
 
 @cython.final
 cdef class Text:
-    """Octets, of which `used` are written. What writes makes room for what it is going to write, and nothing else
-    touches `at`."""
+    """Octets, of which `used` are written. Call `reserve` before writing at `at`."""
 
     cdef char *at
     cdef Py_ssize_t used, size
@@ -155,7 +154,7 @@ cdef class Text:
         PyMem_Free(self.at)
 
     cdef inline char *reserve(self, Py_ssize_t count) except NULL:
-        """Make room for `count` octets more: where they are to be written."""
+        """Make room for `count` more octets; return where to write them."""
         cdef Py_ssize_t size
         cdef char *at
         if not 0 <= count <= MOST - self.used:
@@ -196,7 +195,7 @@ cdef class Text:
 
 @cython.final
 cdef class Rows:
-    """The columns of `JsonRows`, and what its rows have in common."""
+    """The columns of `JsonRows`, and values shared by its rows."""
 
     cdef object rows
     cdef list files, data, payloads, shared, types, closings, ends_of_bodies
@@ -208,7 +207,7 @@ cdef class Rows:
     cdef const int64_t[:] offsets, sizes, starts, begins, whole, incomplete
     cdef const uint8_t[:] is_kept, is_enveloped, complete
     cdef const int8_t[:] kept, inside
-    # the row before, whose beginning the next one may share
+    # of the previous row, whose beginning the next one may share
     cdef int64_t sender_before, packet_before, time_before
     cdef Py_ssize_t front_begin, front_end
 
@@ -238,7 +237,6 @@ cdef class Rows:
         self.kept, self.inside = columns.kept, columns.inside
 
     cdef int put_line(self, Text text, Py_ssize_t row) except -1:
-        """The line of a row."""
         cdef int64_t sender = self.sender_of[row], first = self.firsts[row], count = self.counts[row]
         cdef bint is_usual = self.special[row] == 0 and self.is_kept[row]
         cdef bint is_sealed = self.special[row] == ENCRYPTED and self.sizes[first + count - 1] <= LARGEST_SIZE
@@ -270,13 +268,13 @@ cdef class Rows:
         return text.put(<bytes?>closing[1])
 
     cdef int put_front(self, Text text, Py_ssize_t row, int64_t sender) except -1:
-        """Everything in front of the value of `offset`: often what the line before has there."""
+        """Write everything before the value of `offset`, often the same as in the previous line."""
         cdef int64_t packet = self.packets[row], time = self.times[row]
         cdef Py_ssize_t length = self.front_end - self.front_begin
         cdef tuple shared = self.shared[sender]
         cdef char *to
         if length and sender == self.sender_before and packet == self.packet_before and time == self.time_before:
-            to = text.reserve(length)  # which may move all of it
+            to = text.reserve(length)  # may move the whole text
             memcpy(to, text.at + self.front_begin, length)
             text.used += length
             return 0
@@ -297,7 +295,7 @@ cdef class Rows:
         return 0
 
     cdef int put_frames(self, Text text, int64_t sender, int64_t first, int64_t count) except -1:
-        """`parts`, `sizes` and `bodies`, but for how these end."""
+        """Write `parts`, `sizes` and `bodies` without their end."""
         cdef int64_t frame, size
         if count == 1:
             text.put(b',"parts":1,"sizes":[')
@@ -322,7 +320,7 @@ cdef class Rows:
         return 0
 
     cdef const uint8_t *octets(self, int64_t sender, int64_t frame, int64_t size) except NULL:
-        """The first `size` octets of the body of a frame."""
+        """Return the first `size` octets of a body."""
         cdef bytes data = <bytes?>self.data[sender]
         cdef int64_t start = self.starts[frame] - self.begins[sender]
         if size < 0 or not 0 <= start <= PyBytes_GET_SIZE(data) - size:
@@ -330,14 +328,14 @@ cdef class Rows:
         return <const uint8_t *>PyBytes_AS_STRING(data) + start
 
     cdef int put_body(self, Text text, int64_t sender, int64_t frame, int64_t size) except -1:
-        """The first `size` octets of a body, in base64."""
+        """Write the first `size` octets of a body in base64."""
         cdef const uint8_t *octets = self.octets(sender, frame, size)
         if size < LONG_BODY:
             return text.put_base64(octets, size)
         return text.put(<bytes?>b64encode(<const uint8_t[:size]>octets))
 
     cdef int put_meaning(self, Text text, Py_ssize_t row, int64_t sender, int64_t first, int64_t count) except -1:
-        """`envelope`, `topic` and `kind`."""
+        """Write `envelope`, `topic` and `kind`."""
         cdef int64_t size = self.topic_sizes[row]
         if size == NO_TOPIC and not (self.is_enveloped[row] and count > 1):
             return text.put(b',"envelope":null,"topic":null,"kind":"data"')
@@ -360,7 +358,7 @@ cdef class Rows:
         return found
 
     cdef int put_inside(self, Text text, Py_ssize_t row, int64_t sender, int64_t last, tuple closing) except -1:
-        """From behind `kind` on to the end: `payload`, and what stands around it."""
+        """Write the rest after `kind`: `payload` and its surroundings."""
         cdef int64_t first = self.contents[row]
         if self.inside[row] == TEXT_INSIDE and self.is_short(first, last):
             text.put(<bytes?>closing[2])
@@ -378,7 +376,7 @@ cdef class Rows:
         return text.put(<bytes?>closing[1])
 
     cdef bint is_short(self, int64_t first, int64_t last) except -1:
-        """Whether a summary holds the text of frames."""
+        """Whether the text of the frames fits in a summary."""
         cdef int64_t frame, left = LONGEST_SUMMARY
         for frame in range(first, last + 1):
             if frame > first:
@@ -389,7 +387,7 @@ cdef class Rows:
         return True
 
     cdef int put_frames_of_text(self, Text text, int64_t sender, int64_t first, int64_t last) except -1:
-        """The text of frames."""
+        """Write the text of frames."""
         cdef int64_t frame
         for frame in range(first, last + 1):
             if frame > first:
@@ -398,7 +396,7 @@ cdef class Rows:
         return 0
 
     cdef int put_json(self, Text text, Py_ssize_t row, int64_t sender, int64_t frame) except -1:
-        """What a dissector makes of JSON; where the octets are plain, it is not made."""
+        """Write dissected JSON; plain JSON is not dissected."""
         cdef int64_t size = self.sizes[frame]
         cdef const uint8_t *octets = self.octets(sender, frame, size)
         cdef char fields[LONGEST_PLAIN]
@@ -419,11 +417,11 @@ cdef class Rows:
         return text.put(b"}")
 
     cdef int put_made(self, Text text, made) except -1:
-        """What a dissector made of a message."""
+        """Write the result of a dissector."""
         cdef str protocol = made.protocol, summary = made.summary
         cdef Py_ssize_t size
         cdef const uint8_t *octets = <const uint8_t *>PyUnicode_AsUTF8AndSize(summary, &size)
-        if not protocol:  # who claimed it has failed
+        if not protocol:  # the dissector that claimed the message failed
             return text.put(b"null")
         text.put(b'{"protocol":')
         text.put(<bytes?>dumps(protocol))

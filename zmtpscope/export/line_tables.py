@@ -1,8 +1,8 @@
-"""Tables of lines: JSON lines, and CSV (RFC 4180, UTF-8) for spreadsheets. Both contain the values of `read --json`.
+"""Tables of lines: JSON lines, and CSV (RFC 4180, UTF-8) for spreadsheets, with the values of `read --json`.
 
 CSV cells are never formulas. Null is an empty cell and empty text `""`; octets are base64; lists and structs are JSON.
-Control, invisible and direction-changing characters are escaped; other formats have the exact text. `time` follows
-`ts_ns` in both, because many readers round large integers.
+Control, invisible and direction-changing characters are escaped. `time` follows `ts_ns`, because many readers round
+large integers.
 """
 
 from __future__ import annotations
@@ -24,17 +24,16 @@ from zmtpscope.export.values import as_base64, record_values
 from zmtpscope.records import RECORDS
 
 FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
-"""Characters that start a formula in spreadsheets; the last four are their full-width forms."""
+"""Start a formula in spreadsheets; the last four are full-width forms."""
 
 APOSTROPHE = "'"
-"""Precedes text that would be a formula, and text that starts with an apostrophe. A first apostrophe is therefore never
-data."""
+"""Precedes text that would be a formula or starts with an apostrophe, so a first apostrophe is never data."""
 
 LINE_END = "\r\n"
 
 
 class JsonLinesTable:
-    """One record type as JSON lines: the lines of `read --json`, or only their members `columns`, in order."""
+    """One record type: the lines of `read --json`, or only their members `columns`, in order."""
 
     def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
         self.rows = 0
@@ -44,7 +43,6 @@ class JsonLinesTable:
         self._names = with_time(columns)
 
     def add(self, batch: Batch) -> None:
-        """Write the records of a batch."""
         for text in text_of(batch, self._options):
             self._file.write(text if self._is_whole else b"".join(map(self._part, text.splitlines())))
         rows = sum(len(run.orders) for run in batch.messages) + sum(len(run.orders) for run in batch.frames)
@@ -59,7 +57,7 @@ class JsonLinesTable:
 
 
 class CsvTable:
-    """One record type as CSV: a header line, then a line for each record with the cells of `columns`."""
+    """One record type: a header line, then a line for each record."""
 
     def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
         self.rows = 0
@@ -70,7 +68,6 @@ class CsvTable:
         file.write((",".join(with_time(columns)) + LINE_END).encode())
 
     def add(self, batch: Batch) -> None:
-        """Write the records of a batch."""
         column_of = self._column_of(batch)
         cells: list[list[str]] = []
         for name, cell_of in self._cell_of.items():
@@ -86,7 +83,7 @@ class CsvTable:
         """Do nothing, because all lines are written."""
 
     def _column_of(self, batch: Batch) -> Callable[[str], Column | list[Any]]:
-        """Return a function that returns the values of a field of the batch."""
+        """Return a function for the values of a field."""
         if batch.messages:
             return MessageColumns.of(batch, self._options).__getitem__
         if batch.frames:
@@ -96,7 +93,6 @@ class CsvTable:
 
 
 def cells_of(column: Column | list[Any], cell_of: Callable[[Any], str]) -> list[str]:
-    """Return the cells of a column."""
     if isinstance(column, Words):
         cells = cells_of(list(column.words), cell_of)
         return [cells[code] for code in column.codes.tolist()]
@@ -105,7 +101,7 @@ def cells_of(column: Column | list[Any], cell_of: Callable[[Any], str]) -> list[
 
 
 def with_time(columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns with `time` after `ts_ns`."""
+    """Put `time` after `ts_ns`."""
     if "ts_ns" not in columns:
         return columns
     behind = columns.index("ts_ns") + 1
@@ -113,19 +109,19 @@ def with_time(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def no_formula(text: str) -> str:
-    """Return text that no spreadsheet takes for a formula."""
+    """No spreadsheet takes the result for a formula."""
     first = text.lstrip()[:1]
     return APOSTROPHE + text if first == APOSTROPHE or first in FORMULA else text
 
 
 def text_cell(text: str) -> str:
-    """Return text as one cell that no program takes for a formula or splits."""
+    """No program takes the result for a formula or splits it."""
     text = no_formula(safe_text(text))
     return _quoted(text) if not text or "," in text or '"' in text else text
 
 
 def json_cell(value: Any) -> str:
-    """Return a list or struct as JSON in ASCII."""
+    """A list or struct as JSON in ASCII."""
     return _quoted(escaped(orjson.dumps(value, default=as_base64)).decode())
 
 
@@ -135,7 +131,7 @@ CELLS: dict[str, Callable[[Any], str]] = {
     "text": text_cell,
     "octets": lambda value: text_cell(as_base64(value)),
 }
-"""Formats of the logical types; lists, structs and json use `json_cell`."""
+"""By logical type; lists, structs and json use `json_cell`."""
 
 
 def _quoted(text: str) -> str:

@@ -14,13 +14,13 @@ from zmtpscope.records import to_text
 TAB = b"\t"
 
 Render = Callable[[Sequence[bytes], int], bytes]
-"""Formats (parts, nanoseconds since the epoch) as the octets of a message, including its end."""
+"""Formats (parts, nanoseconds since the epoch) as the octets of a message, with its end."""
 
 
 def typed(octets: bytes) -> str:
-    r"""Return octets as a printable `text` (`zmtpscope.records`), with `\xNN` for octets that cannot be displayed.
+    r"""Return printable `text` (`zmtpscope.records`), with `\xNN` for octets that cannot be displayed.
 
-    A user who types the result as input sends the same octets.
+    Typed as input, it sends the same octets.
     """
     text = to_text(octets)
     if safe_text(text) == text:
@@ -31,7 +31,7 @@ def typed(octets: bytes) -> str:
 
 
 def renderer(form: str, *, separator: bytes = TAB, end: bytes = b"\n", addressed: bool = False) -> Render:
-    """Return the function that formats messages as "text", "raw", "hex" or "json".
+    """Return the function for a format: "text", "raw", "hex" or "json".
 
     `separator` separates parts and `end` follows the last one; JSON lines ignore both. `addressed` messages start with
     the name of the sender, which is `text` in all formats but hex.
@@ -52,7 +52,7 @@ def _json_of_addressed(parts: Sequence[bytes], time: int) -> bytes:
 
 
 def _json(parts: Sequence[bytes], time: int, peer: str | None = None) -> bytes:
-    """Return one message as JSON; names and formats are those of `zmtpscope.records`."""
+    """Names and formats are as in `zmtpscope.records`."""
     values = {
         "ts_ns": time,
         "time": timestamp(time),

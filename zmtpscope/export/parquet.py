@@ -14,10 +14,10 @@ from zmtpscope.export.files import OutputFile
 
 GROUP_ROWS = 1 << 16
 GROUP_OCTETS = 32 << 20
-"""Limits of a row group in rows and octets of memory. A group ends with the rows that reach a limit."""
+"""Of memory. A row group ends with the rows that reach a limit."""
 
 MAX_PARTS = 64
-"""Maximum number of waiting batches. Beyond it they are joined, because small batches are mostly overhead."""
+"""Waiting batches. Above, they are joined, because small batches are mostly overhead."""
 
 
 class ParquetTable:
@@ -31,7 +31,7 @@ class ParquetTable:
         self.rows = 0
 
     def add(self, batch: Batch) -> None:
-        """Add the records of a batch, and write full row groups."""
+        """Write full row groups."""
         self._writer.add(arrow_batch(batch, self._record, self._schema, self._options))
         self.rows = self._writer.rows
 
@@ -41,7 +41,7 @@ class ParquetTable:
 
 
 class ParquetRows:
-    """Writes rows that are Arrow batches of `held_schema`. Rows are kept until their row group is full."""
+    """Writes Arrow batches of `held_schema`. Rows are kept until their row group is full."""
 
     def __init__(self, sink: pa.NativeFile, record: str, columns: Sequence[str]) -> None:
         self.rows = 0
@@ -57,7 +57,7 @@ class ParquetRows:
             # words repeat, numbers rise or stay equal, octets have no pattern
             use_dictionary=[path for path, type_ in leaves if type_ == pa.string()],
             column_encoding={path: "DELTA_BINARY_PACKED" for path, type_ in leaves if type_ == pa.int64()},
-            # the least and greatest word of a row group rules out next to no search
+            # the minimum and maximum word of a row group rule out nearly no search
             write_statistics=[path for path, type_ in leaves if type_ == pa.int64()],
             store_schema=False,
         )
@@ -65,7 +65,7 @@ class ParquetRows:
         self._writer.add_key_value_metadata({"ARROW:schema": b64encode(schema.serialize()).decode()})
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Add rows, and write full row groups."""
+        """Write full row groups."""
         self.rows += rows.num_rows
         self._wait(rows)
         while self._waiting_rows >= GROUP_ROWS:
@@ -81,7 +81,7 @@ class ParquetRows:
 
     def _write(self) -> None:
         table = pa.Table.from_batches(self._waiting, self._schema)
-        # columns of words are written by their places as long as all parts have the same dictionary
+        # columns of words are written as indexes while all parts have the same dictionary
         self._writer.write_table(table.slice(0, GROUP_ROWS).unify_dictionaries())
         self._waiting, self._waiting_rows, self._waiting_octets = [], 0, 0
         for rows in table.slice(GROUP_ROWS).to_batches():

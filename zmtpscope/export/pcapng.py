@@ -1,7 +1,4 @@
-"""Write pcapng (draft-ietf-opsawg-pcapng): blocks as octets, and a writer for IP packets of one interface.
-
-Every capture is one little-endian section with times in nanoseconds since the epoch.
-"""
+"""Write pcapng (draft-ietf-opsawg-pcapng): one little-endian section, times in nanoseconds since the epoch."""
 
 from __future__ import annotations
 
@@ -15,16 +12,16 @@ from zmtpscope.capture.pcapng import END_OF_OPTIONS, INTERFACE, PACKET, SECTION,
 from zmtpscope.version import __version__
 
 STATISTICS = 5
-"""Type of an Interface Statistics Block (section 4.6)."""
+"""Interface Statistics Block (section 4.6)."""
 
 COMMENT = 1
-"""Comment, an option of every block."""
+"""An option of every block."""
 APPLICATION = 4
-"""Name of the writing application, an option of a section header."""
+"""The writing application, an option of a section header."""
 NAME, FILTER = 2, 11
-"""Options of an interface: its name and its capture filter (0, then the filter as libpcap prints it)."""
+"""Of an interface; the filter is 0, then the text as libpcap prints it."""
 START_TIME, END_TIME, RECEIVED, DROPPED, DELIVERED = 2, 3, 4, 5, 8
-"""Options of statistics: isb_starttime, isb_endtime, isb_ifrecv, isb_ifdrop, isb_usrdeliv."""
+"""isb_starttime, isb_endtime, isb_ifrecv, isb_ifdrop, isb_usrdeliv."""
 MAGIC, MAJOR, MINOR = 0x1A2B3C4D, 1, 0
 UNKNOWN_LENGTH = -1
 NANOSECONDS = 9
@@ -32,7 +29,7 @@ NO_SNAP_LENGTH = 0
 LONGEST_OPTION = 65_535
 
 PACKET_OVERHEAD = 32
-"""Octets of a packet block without packet and padding: a header of 28, and the repeated length."""
+"""Octets without packet and padding: a header of 28, and the repeated length."""
 
 _ends = Struct("<II").pack
 _length = Struct("<I").pack
@@ -45,13 +42,13 @@ _count = Struct("<Q").pack
 
 
 def section_header(comment: str = "") -> bytes:
-    """Return a Section Header Block. `comment` appears in the properties of the capture."""
+    """`comment` appears in the properties of the capture."""
     about = _options((COMMENT, comment.encode()), (APPLICATION, f"zmtpscope {__version__}".encode()))
     return _block(SECTION, _section(MAGIC, MAJOR, MINOR, UNKNOWN_LENGTH) + about)
 
 
 def interface_description(link_type: int, name: str = "", snap_length: int = NO_SNAP_LENGTH, filter: str = "") -> bytes:
-    """Return an Interface Description Block. The first of a section is interface 0, and so on."""
+    """The first of a section is interface 0."""
     options = _options(
         (NAME, name.encode(errors="surrogateescape")),
         (TIME_RESOLUTION, bytes([NANOSECONDS])),
@@ -61,7 +58,7 @@ def interface_description(link_type: int, name: str = "", snap_length: int = NO_
 
 
 def packet_block(interface: int, time: int, packet: bytes, original: int, comment: str = "") -> bytes:
-    """Return an Enhanced Packet Block. `original` is the number of octets on the wire, and `packet` their beginning."""
+    """`original` is the number of octets on the wire; `packet` may be their beginning."""
     size = len(packet)
     padding = -size % 4
     options = _options((COMMENT, comment.encode(errors="replace"))) if comment else b""
@@ -72,8 +69,8 @@ def packet_block(interface: int, time: int, packet: bytes, original: int, commen
 
 @dataclass(frozen=True)
 class InterfaceStatistics:
-    """Packet counts of an interface between two times (nanoseconds since the epoch). `received` packets passed the
-    filter, of which `dropped` were not written and `delivered` are in the file."""
+    """Between two times (ns). `received` packets passed the filter, of which `dropped` were not written and
+    `delivered` are in the file."""
 
     start: int
     end: int
@@ -84,8 +81,7 @@ class InterfaceStatistics:
 
 
 def interface_statistics(interface: int, statistics: InterfaceStatistics) -> bytes:
-    """Return an Interface Statistics Block with counts since `start`. If an interface has several, the last is
-    valid."""
+    """Counts since `start`. If an interface has several, the last is valid."""
     high, low = statistics.end >> 32, statistics.end & 0xFFFFFFFF
     options = _options(
         (COMMENT, statistics.comment.encode()),
@@ -99,8 +95,7 @@ def interface_statistics(interface: int, statistics: InterfaceStatistics) -> byt
 
 
 class PcapngWriter:
-    """Writes a capture of one interface of IP packets to `file`, headers immediately. `comment` appears in the
-    properties of the capture."""
+    """Writes IP packets of one interface to `file`, headers immediately."""
 
     def __init__(self, file: BinaryIO, comment: str) -> None:
         self._file = file
@@ -108,7 +103,7 @@ class PcapngWriter:
         file.flush()
 
     def write(self, time: int, packets: Sequence[bytes]) -> None:
-        """Write IP packets with one time (nanoseconds since the epoch), and flush the file."""
+        """Write IP packets with one time, and flush the file."""
         self._file.write(b"".join([packet_block(0, time, packet, len(packet)) for packet in packets]))
         self._file.flush()
 
@@ -119,7 +114,7 @@ def _block(kind: int, body: bytes) -> bytes:
 
 
 def _options(*options: tuple[int, bytes]) -> bytes:
-    """Return the options that are not empty, and the end of options."""
+    """Without empty ones, and with the end of options."""
     parts = [
         _option(code, len(value)) + value + bytes(-len(value) % 4)
         for code, value in ((code, _cut(whole)) for code, whole in options)
@@ -129,7 +124,7 @@ def _options(*options: tuple[int, bytes]) -> bytes:
 
 
 def _cut(value: bytes) -> bytes:
-    """Truncate a value to the length of an option, not within a character."""
+    """Truncate to the length of an option, not within a character."""
     if len(value) <= LONGEST_OPTION:
         return value
     return value[:LONGEST_OPTION].decode(errors="ignore").encode()

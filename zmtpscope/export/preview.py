@@ -1,4 +1,4 @@
-"""Shorten octets from the network to a few printable characters. For exact octets use -V, -x or --json."""
+"""Shorten octets from the network to a few printable characters."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from zmtpscope.payloads.values import NO_MORE
 from zmtpscope.words import cut
 
 READABLE = 0.65
-"""Minimum share of readable octets to show a body as text with escapes; otherwise it is shown as hex digits."""
+"""Share of readable octets of a body shown as text; otherwise it is shown as hex digits."""
 
 OCTETS = 4
-"""Number of octets to examine for each character of a line."""
+"""Examined for each character of a line."""
 
 LEAST = 8
-"""Minimum characters that a part of a message needs to be shown."""
+"""Characters that a part of a message needs to be shown."""
 
 MAX_IN_FRONT, MIN_IN_FRONT = 4, 12
 """Limit of each part before the last: one part in `MAX_IN_FRONT` of the line, but at least `MIN_IN_FRONT`
@@ -26,17 +26,16 @@ BETWEEN = " | "
 _BLANK = re.compile(r"[ \t\r\n]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _CUT = re.compile(rb"[\xc0-\xff][\x80-\xbf]{0,2}$")
-"""A UTF-8 character that may be truncated at the end."""
+"""A UTF-8 character that may be truncated."""
 
 
 def quoted(text: str, limit: int = 40) -> str:
-    """Return a name (topic, identity, group, reason) in quotes, with at most about `limit` characters."""
+    """A name (topic, identity, group, reason) in quotes, of about `limit` characters."""
     return f'"{cut(safe_text(text), limit)}"'
 
 
 def preview(octets: bytes | None, size: int, limit: int) -> str:
-    """Return a body of `size` octets in at most about `limit` characters. `octets` are the first octets, or None if
-    they were not kept."""
+    """A body in about `limit` characters. `octets` are the first of `size`, or None if they were not kept."""
     if octets is None:
         return "not kept"
     if not size:
@@ -54,7 +53,7 @@ def preview(octets: bytes | None, size: int, limit: int) -> str:
 
 
 def parts_preview(bodies: list[tuple[bytes | None, int]], limit: int) -> str:
-    """Return the frames of a message, (first octets or None, size) each, in about `limit` characters.
+    """The frames of a message in about `limit` characters.
 
     All but the last get at most a quarter, because ids and empty frames precede the content.
     """

@@ -12,7 +12,7 @@ from zmtpscope.export.sides_column import Column
 
 @compiled.where_possible
 def lines_of(words: RowWords, rows: Sequence[int], names: Sequence[Column], front: Front) -> list[str]:
-    """Return the lines of rows with newlines, without a terminal. `names` are the sender and receiver of each row."""
+    """Format rows without a terminal. `names` are sender and receiver of each row."""
     lines = []
     for row, (who, _) in zip(rows, names, strict=True):
         packet, time = words.packet_and_time(row)

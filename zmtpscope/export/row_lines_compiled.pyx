@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
-"""`row_lines.py`, compiled: messages of which all is there, and that are readable, are written octet by octet; all
-others, and what is not readable of these, are asked for. So are packets and times that are more than numbers."""
+"""Compiled twin of `row_lines.py`: complete and readable messages are written octet by octet. Python functions
+format all others, unreadable parts, and packets and times that are more than numbers."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -33,23 +33,23 @@ cdef bytes BETWEEN = preview.BETWEEN.encode(), NO_MORE = values.NO_MORE.encode()
 cdef int64_t WIDTH_BETWEEN = len(preview.BETWEEN), WIDTH_NO_MORE = len(values.NO_MORE)
 
 cdef enum:
-    ROOM = 8192  # octets of a row; a longer one is asked for
-    WIDEST = 1 << 30  # characters; whoever wants more of a body gets all of it
-    MAX_DIGITS = 19  # of a number that is not below zero
+    ROOM = 8192  # octets of a row; Python formats a longer one
+    WIDEST = 1 << 30  # characters; a wider body is taken whole
+    MAX_DIGITS = 19  # of a number that is not negative
     BLANK = 32
     NEWLINE = 10
     ZERO = 48
     TIME = 10  # characters of a time, at least ...
-    DECIMALS = 7  # ... of which so many are behind the seconds
+    DECIMALS = 7  # ... of which so many follow the seconds
     MICROSECOND = 1000  # nanoseconds
     SECOND = 1000000  # microseconds
 
 cdef int64_t LONGEST = 2**62
-"""Nanoseconds; times that are further apart are asked for."""
+"""Nanoseconds; Python formats times that are further apart."""
 
 
 cdef bint has_backslash(const uint8_t *octets, Py_ssize_t count) noexcept nogil:
-    """Whether some octet is the one that escapes others."""
+    """Whether an octet is a backslash, which escapes others."""
     cdef Py_ssize_t place
     cdef bint found = False
     for place in range(count):
@@ -59,13 +59,13 @@ cdef bint has_backslash(const uint8_t *octets, Py_ssize_t count) noexcept nogil:
 
 @cython.final
 cdef class Numbers:
-    """Packets and times as numbers, where that is all that stands there."""
+    """Packets and times, if both are only numbers."""
 
     cdef bint is_number
     cdef int64_t origin, width
 
     cdef void take(self, front) except *:
-        """Go on from what `front` has written."""
+        """Continue with the values that `front` has written."""
         self.width = front.width
         self.is_number = front.origin is not None
         self.origin = front.origin if self.is_number else 0
@@ -73,8 +73,8 @@ cdef class Numbers:
 
 @cython.final
 cdef class Rows:
-    """Rows as columns, and the line that is written: `used` octets of `line`. What writes says whether there
-    was room."""
+    """Rows as columns, and the current line: `used` octets of `line`. Functions that write return whether there was
+    room."""
 
     cdef list payloads, messages
     cdef bytes data
@@ -104,7 +104,6 @@ cdef class Rows:
         self.limit = min(rows.limit_of_bodies(words.options, rows.PREVIEW), WIDEST)
 
     cdef str line_of(self, words, Py_ssize_t row, str who, front, Numbers numbers):
-        """The line of a row."""
         cdef char line[ROOM + 1]
         cdef Py_ssize_t begin
         cdef bint is_number = numbers.is_number and self.has_one_file
@@ -132,7 +131,7 @@ cdef class Rows:
         return True
 
     cdef bint put_number(self, int64_t number, int64_t width=0) noexcept nogil:
-        """A number, to the right of a column of so many characters."""
+        """Write a number, right-aligned in `width` characters."""
         cdef char digits[MAX_DIGITS]
         cdef Py_ssize_t begin = MAX_DIGITS
         if number < 0:
@@ -146,7 +145,7 @@ cdef class Rows:
         return self.put_blanks(width - (MAX_DIGITS - begin)) and self.put(digits + begin, MAX_DIGITS - begin)
 
     cdef bint put_blanks(self, int64_t count) noexcept nogil:
-        """So many blanks; none, where that is below zero."""
+        """Write blanks; none if `count` is negative."""
         if count > ROOM - self.used:
             return False
         if count > 0:
@@ -155,7 +154,7 @@ cdef class Rows:
         return True
 
     cdef bint put_front(self, Numbers numbers, int64_t reference, int64_t time) noexcept nogil:
-        """Packet and time as numbers."""
+        """Write packet and time as numbers."""
         cdef int64_t packet = reference & PACKET_MASK, microseconds, fraction, scale = SECOND // 10
         cdef Py_ssize_t begin = self.used
         if not (-LONGEST < time < LONGEST and -LONGEST < numbers.origin <= time):
@@ -174,7 +173,7 @@ cdef class Rows:
         return self.put_number(fraction) and self.put_blanks(2)
 
     cdef bint put_words(self, Py_ssize_t row) except -1:
-        """A row in words, where all of it is there."""
+        """Describe a row whose octets are all present."""
         cdef int64_t first, last, content, frame
         cdef bytes message
         if not self.are_messages or not self.is_whole[row]:
@@ -228,7 +227,7 @@ cdef class Rows:
         return self.put(b" octets", 6 if first == last and self.sizes[first] == 1 else 7)
 
     cdef const uint8_t *octets(self, int64_t frame, int64_t limit, int64_t *count) except? NULL:
-        """The first octets of the body of a frame, at most `limit`; NULL where they were not kept."""
+        """Return the first octets of a body, at most `limit`; NULL if they were not kept."""
         cdef int64_t start = self.starts[frame]
         count[0] = min(self.sizes[frame], limit)
         if count[0] < 0 or not 0 <= start <= PyBytes_GET_SIZE(self.data) - count[0]:
@@ -241,7 +240,7 @@ cdef class Rows:
         return self.put(octets, count)
 
     cdef bint put_inside(self, made) except -1:
-        """What rides inside."""
+        """Write the payload."""
         cdef str protocol = made.protocol, summary = made.summary
         cdef Py_ssize_t named, said, shown
         cdef const char *name = PyUnicode_AsUTF8AndSize(protocol, &named)
@@ -257,7 +256,7 @@ cdef class Rows:
         return self.put_begin(<const uint8_t *>octets, said, said <= shown, shown)
 
     cdef bint put_json(self, int64_t frame) except -1:
-        """JSON, of which nothing is made."""
+        """Write JSON without parsing it."""
         cdef int64_t count, size = self.sizes[frame], shown = PREVIEW - len(NAME_OF_JSON) - 1
         cdef const uint8_t *octets = self.octets(frame, PREVIEW + 1, &count)
         if octets == NULL or not count or octets[0] == BLANK or not is_readable(octets, count):
@@ -267,7 +266,7 @@ cdef class Rows:
         return self.put(b" ", 1) and self.put_begin(octets, size, size <= shown, shown)
 
     cdef bint put_name(self, int64_t frame, int64_t limit) except -1:
-        """A topic, group or address in quotes."""
+        """Write a topic, group or address in quotes."""
         cdef int64_t count
         cdef const uint8_t *octets = self.octets(frame, TOPIC, &count)
         if octets == NULL:
@@ -277,7 +276,7 @@ cdef class Rows:
         return self.put(b'"', 1) and self.put_begin(octets, count, count <= limit, limit) and self.put(b'"', 1)
 
     cdef bint put_begin(self, const uint8_t *octets, int64_t count, bint is_all, int64_t limit) noexcept:
-        """Octets, or as many as `limit` leaves room for in front of an ellipsis."""
+        """Write octets, or as many as fit before an ellipsis."""
         if is_all:
             return self.put(<const char *>octets, count)
         if not self.put(<const char *>octets, min(count, limit - 1)):
@@ -285,7 +284,7 @@ cdef class Rows:
         return self.put(PyBytes_AS_STRING(NO_MORE), PyBytes_GET_SIZE(NO_MORE))
 
     cdef int64_t put_preview(self, int64_t frame, int64_t limit) except? -1:
-        """The beginning of a body in at most `limit` characters: how many there are; -1 where there was no room."""
+        """Write the beginning of a body in at most `limit` characters; return how many, or -1 without room."""
         cdef int64_t count
         cdef const uint8_t *octets
         cdef bint is_all
@@ -302,7 +301,7 @@ cdef class Rows:
         return count if is_all else min(count, limit - 1) + 1
 
     cdef bint put_parts(self, int64_t first, int64_t last) except -1:
-        """The beginnings of frames, next to each other."""
+        """Write the beginnings of frames, next to each other."""
         cdef int64_t frame, room, shown, left = self.limit
         last = min(last, first + self.limit)
         for frame in range(first, last + 1):

@@ -1,4 +1,4 @@
-"""Describe message and frame rows: kind, size and first characters."""
+"""Describe message and frame rows."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from zmtpscope.zmtp.framing import MORE
 from zmtpscope.zmtp.mechanisms.curve import SMALLEST_MESSAGE
 
 PREVIEW = 80
-"""Maximum characters of bodies in a line without a terminal width."""
+"""Characters of bodies in a line without a terminal width."""
 
 MIN_PREVIEW = 12
 MAX_SIZES = 5
-"""Maximum number of frames whose sizes are in a line."""
+"""Frames whose sizes are in a line."""
 
 MAX_ADDRESSES = 5
-"""Maximum number of envelope addresses in a line. Each is one hop, and few networks have more."""
+"""Of an envelope in a line. Each is one hop, and few networks have more."""
 
 LONGEST_TOPIC, LONGEST_ADDRESS = 40, 20
-"""Maximum characters of a topic or group, and of an address."""
+"""In characters."""
 
 TOPIC = 256
-"""Maximum octets of a topic to read."""
+"""Octets of a topic to read."""
 
 NOT_SHOWN = ("", TEXT)
 """Dissectors whose result is not shown: text, and failed ones (""). The octets are shown instead."""
@@ -55,16 +55,16 @@ class _Lists(NamedTuple):
 
 
 class RowWords:
-    """Descriptions of message or frame rows. `width` is the terminal width, or None."""
+    """`width` is the terminal width, or None."""
 
     def __init__(self, columns: RowColumns[Any], options: Options, width: int | None) -> None:
         self.columns = columns
         self.options = options
         self.width = width
         self.messages = columns if isinstance(columns, MessageColumns) else None
-        """The columns if rows are messages, otherwise None."""
+        """If rows are messages."""
         self.compiled: object = None
-        """Cached state of the compiled `lines_of`."""
+        """State of the compiled `lines_of`."""
 
     @cached_property
     def _lists(self) -> _Lists:
@@ -77,25 +77,24 @@ class RowWords:
 
     @cached_property
     def sender_of(self) -> list[int]:
-        """The index of the sender of each row."""
+        """By row."""
         senders: list[int] = self.columns.sender_of.tolist()
         return senders
 
     def sender(self, row: int) -> Sender:
-        """Return the sender of a row."""
         return self.columns.senders[self.sender_of[row]]
 
     def packet_and_time(self, row: int) -> tuple[int, int]:
-        """Return the packet reference and the time of a row."""
+        """Packet reference and time."""
         return int(self.columns.packets[row]), int(self.columns.times[row])
 
     def octets(self, index: int) -> int:
-        """Return the octets of the bodies of row `index`."""
+        """Of the bodies of a row."""
         lists = self._lists
         return sum(lists.sizes[lists.first[index] : lists.last[index] + 1])
 
     def describe(self, index: int, used: int) -> str:
-        """Describe row `index`, after `used` characters of its line."""
+        """Describe a row, after `used` characters of its line."""
         lists = self._lists
         if self.messages is None:
             frame = lists.first[index]
@@ -107,7 +106,7 @@ class RowWords:
         return what if lists.flags[lists.first[index]] & SPECIAL else what + self._carried(index, used + len(what))
 
     def named(self, index: int) -> str:
-        """Describe message `index` without contents: kind and size, and its topic or addresses."""
+        """A message without contents: kind and size, and its topic or addresses."""
         lists = self._lists
         first, last = lists.first[index], lists.last[index]
         sender = self.sender(index)
@@ -133,20 +132,20 @@ class RowWords:
         return what
 
     def content(self, index: int) -> str:
-        """Return the contents of message `index`, without sizes, topic and addresses."""
+        """Contents of a message, without sizes, topic and addresses."""
         if self._lists.flags[self._lists.first[index]] & SPECIAL:
             return self._special(index, "")
         return self._carried(index, 0).lstrip(" ")
 
     def _carried(self, index: int, used: int) -> str:
-        """Return the payload summary of a message, or the start of its frames, in the space after `used` characters."""
+        """Payload summary of a message, or the start of its frames, after `used` characters."""
         made = None if self.messages is None else self.messages.made.of(index)
         if made is not None and made.protocol not in NOT_SHOWN:
             return inside(made, self._room(used))
         return self._bodies(self._lists.content[index], self._lists.last[index], used)
 
     def _room(self, used: int) -> int:
-        """Return the characters left in the line."""
+        """Characters left in the line."""
         return room(self.width, used)
 
     def _special(self, index: int, worth: str) -> str:
@@ -161,11 +160,11 @@ class RowWords:
         return f"{kind.upper()} {quoted(topic)}{everything} ({noun(sender)}){worth}"
 
     def _limit(self, used: int) -> int:
-        """Return the maximum characters of bodies after `used` ones."""
+        """Characters of bodies after `used` ones."""
         return limit_of_bodies(self.options, self._room(used))
 
     def _bodies(self, first: int, last: int, used: int) -> str:
-        """Return the start of the frames `first..last`, in the space after `used` characters."""
+        """Start of the frames, after `used` characters."""
         limit = self._limit(used)
         if not limit or first > last:
             return ""
@@ -176,11 +175,11 @@ class RowWords:
         return f"  {parts_preview([(self._head(frame, octets), sizes[frame]) for frame in frames], limit)}"
 
     def _beginning(self, frame: int, limit: int) -> str:
-        """Return the start of a frame in about `limit` characters."""
+        """Start of a frame in about `limit` characters."""
         return preview(self._head(frame, OCTETS * limit), self._lists.sizes[frame], limit)
 
     def _name(self, frame: int, limit: int) -> str:
-        """Return a topic, group or address in about `limit` characters."""
+        """A topic, group or address in about `limit` characters."""
         octets = self._head(frame, TOPIC)
         return "not kept" if octets is None else name_of(octets, limit)
 
@@ -191,32 +190,32 @@ class RowWords:
 
 
 def noun(sender: Sender) -> str:
-    """Return the noun for messages of a sender."""
+    """For messages of a sender."""
     return "decrypted message" if sender.regime.opened else "message"
 
 
 def doubt(sender: Sender) -> str:
-    """Return the confidence of a sender in parentheses, or "" if proven."""
+    """Confidence in parentheses, or "" if proven."""
     return "" if sender.confidence == "proven" else f" ({sender.confidence})"
 
 
 def room(width: int | None, used: int) -> int:
-    """Return the characters left after `used` ones, with a terminal width or None."""
+    """Characters left after `used` ones."""
     return PREVIEW if width is None else max(MIN_PREVIEW, width - used - 2)
 
 
 def limit_of_bodies(options: Options, room: int) -> int:
-    """Return the maximum characters of bodies in this space."""
+    """Characters of bodies in this space."""
     return room if options.bodies == "full" else options.head if options.bodies == "head" else 0
 
 
 def inside(made: Dissected, room: int) -> str:
-    """Return the payload summary of a message, truncated to this space."""
+    """Payload summary, truncated."""
     summary = made.summary[: room + 1]  # the rest would be cut off
     return f"  {cut(f'{made.protocol} {safe_text(summary)}', room)}"
 
 
 @lru_cache(maxsize=1024)
 def name_of(octets: bytes, limit: int) -> str:
-    """Return a topic, group or address in quotes. Cached, because few names repeat often."""
+    """A topic, group or address in quotes. Cached, because few names repeat often."""
     return quoted(to_text(octets), limit)

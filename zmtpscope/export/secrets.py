@@ -1,4 +1,4 @@
-"""Find passwords and other secrets in the fields of a command, and in the octets of its field tree."""
+"""Find secrets in the fields of a command, and in the octets of its field tree."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from zmtpscope.zmtp.reader import FieldNode, Value
 USER, USER_SIZE, PASSWORD_SIZE = "plain.username", "plain.username_len", "plain.password_len"
 NAMES = ("zmtp.command.name", "zmtp.command.name_padded", "zmtp.command.data")
 UNREAD = ("zmtp.command.data", "zmtp.trailing")
-"""Fields that can contain a password in a HELLO: of PLAIN after a wrong length, or of an unknown mechanism."""
+"""Possible password in a HELLO: of PLAIN after a wrong length, or of an unknown mechanism."""
 
 
 def hidden_fields(values: dict[str, Any]) -> dict[str, Any]:
-    """Return replacements for the secret fields of a command."""
+    """Return replacements for the secret fields."""
     hidden: dict[str, Any] = {}
     if values["password"] is not None:
         hidden["password"] = MASK
@@ -24,21 +24,21 @@ def hidden_fields(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def secret_spans(tree: FieldNode) -> list[range]:
-    """Return the stream offsets of secrets in a unit."""
+    """Stream offsets of secrets in a unit."""
     leaves = list(tree.leaves())
     names = {leaf.name for leaf in leaves}
     secret = {name for name in names if name.endswith((".password", ".secret"))}
     if USER_SIZE in names or any(leaf.name in NAMES and _is_hello(leaf.value) for leaf in leaves):
         secret.update(UNREAD)
-    if PASSWORD_SIZE not in names:  # a length lies, so the user name may have taken in the password
+    if PASSWORD_SIZE not in names:  # a length is wrong, so the user name may include the password
         secret.add(USER)
     return [range(leaf.start, leaf.start + leaf.length) for leaf in leaves if leaf.name in secret]
 
 
 def _is_hello(name: Value) -> bool:
-    """Whether a command name is HELLO in any spelling; for octets, whether command data start with it."""
+    """In any spelling; for octets, whether command data start with it."""
     if isinstance(name, bytes):
         return name[:4].lower() == b"ello"  # the H was taken for the length of the name
     if not isinstance(name, str):
         return False
-    return name.lower().startswith("hello") or name == "WELCO"  # by the length that libzmq 4.3.0 gives it (D39)
+    return name.lower().startswith("hello") or name == "WELCO"  # with the length that libzmq 4.3.0 sends (D39)

@@ -1,5 +1,4 @@
-"""Names of the two sides of a connection in lines: the full address for the first line, and a short name (identity or
-socket type) for later lines."""
+"""Names of the two sides of a connection: the full address for the first line, and a short name for later ones."""
 
 from __future__ import annotations
 
@@ -12,15 +11,14 @@ from zmtpscope.records import from_text
 
 LONGEST_TYPE, LONGEST_IDENTITY, LONGEST_SHORT_IDENTITY = 12, 16, 12
 ZRE_IDENTITY = 17
-"""Octets of the identity of a ZRE node: 01 and its UUID."""
+"""Octets: 01 and its UUID."""
 
 OPENER = 0
-"""The side that opened the connection. Its port is different each time and therefore meaningless."""
+"""Its port is different each time and therefore meaningless."""
 
 
 class SideNames:
-    """Names of one side: `full` with all known details, `short` for few columns, `typed` with address and socket
-    type."""
+    """`full` with all known details, `short` for few columns, `typed` with address and socket type."""
 
     def __init__(self, address: str, port: int | None, side: int) -> None:
         """`address` includes the port."""
@@ -31,7 +29,7 @@ class SideNames:
         self.short = short_name(None, None, port, side)
 
     def learn(self, socket_type: str | None, identity: str | None) -> bool:
-        """Record the socket type and identity in a greeting or command of the side. Return whether they are new."""
+        """Learn from a greeting or command; return whether this is new."""
         before = self.socket_type, self.identity
         self.socket_type, self.identity = socket_type or self.socket_type, identity or self.identity
         if before == (self.socket_type, self.identity):
@@ -45,7 +43,7 @@ class SideNames:
 
 
 def named(identity: str, limit: int = LONGEST_IDENTITY) -> str:
-    """Return a short form of an identity; for a ZRE node, the usual form (zre.md 3 and 8)."""
+    """Shorten an identity; for a ZRE node, to the usual form (zre.md 3 and 8)."""
     octets = from_text(identity)
     if len(octets) == ZRE_IDENTITY and octets[0] == 1:
         return f"ZRE {octets[1:4].hex().upper()}"
@@ -53,14 +51,14 @@ def named(identity: str, limit: int = LONGEST_IDENTITY) -> str:
 
 
 def name_and_type(socket_type: str | None, identity: str | None) -> list[str]:
-    """Return the identity and socket type of a side in short form, leaving out unknown ones."""
+    """In short form, without unknown ones."""
     words = [named(identity)] if identity else []
     return [*words, safe_text(socket_type)[:LONGEST_TYPE]] if socket_type else words
 
 
 def short_name(socket_type: str | None, identity: str | None, port: int | None, side: int) -> str:
-    """Return the identity, or else the socket type: `"worker-1"`, `SUB`, `PUB:5556`, `:5556`. The listener keeps its
-    port, which also names a side without identity and type."""
+    """`"worker-1"`, `SUB`, `PUB:5556`, `:5556`. The listener keeps its port, which also names a side without
+    identity and type."""
     if identity:
         name = named(identity, LONGEST_SHORT_IDENTITY)
     elif socket_type:
@@ -71,5 +69,5 @@ def short_name(socket_type: str | None, identity: str | None, port: int | None, 
 
 
 def name_of_side(values: Mapping[str, Any], side: int) -> str:
-    """Return the short name of a side of a connection record."""
+    """Short name of a side of a connection record."""
     return short_name(values[f"socket_type_{side}"], values[f"identity_{side}"], values[f"port_{side}"], side)

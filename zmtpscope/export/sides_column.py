@@ -1,7 +1,6 @@
 """The column with connection, sender and receiver: `c12 SUB > PUB:5556`.
 
-The first and the last line of a connection have both addresses, other lines are short. With `wide`, all lines have the
-addresses.
+The first and the last line of a connection, or all lines if `wide`, have both addresses.
 """
 
 from __future__ import annotations
@@ -14,63 +13,61 @@ from zmtpscope.export.side_names import SideNames
 from zmtpscope.words import host_port
 
 NARROWEST, WIDEST = 17, 28
-"""Minimum and maximum width of sender and receiver, such as `:54321 > PUB:5555` and `"worker-12…" > ROUTER:5555`. The
-column grows with its contents; wider ones shift only their own line."""
+"""Of sender and receiver, such as `:54321 > PUB:5555` and `"worker-12…" > ROUTER:5555`. The column grows with its
+contents; wider ones shift only their own line."""
 
 NARROWEST_FULL, WIDEST_FULL = 21, 48
-"""Minimum and maximum width of each address if all lines have both."""
+"""Of each address if all lines have both."""
 
 TO = " > "
 
 STYLES = "side 0", "side 1"
-"""Styles of the sender, by side."""
+"""Of the sender, by side."""
 
 MAX_COLUMNS = 10_000
-"""Maximum number of cached columns, one per connection and side."""
+"""Cached, one per connection and side."""
 
 MAX_CONNECTIONS = 100_000
-"""Maximum number of connections to remember, more than can be open. The oldest is forgotten, and shown with addresses
-again."""
+"""More than can be open. The oldest is forgotten, and shown with addresses again."""
 
 Column = tuple[str, int]
 """A text and its width."""
 
 
 class SidesColumn:
-    """Remembers the sides of all open connections. `paint` takes a style and a text, and returns text."""
+    """Remembers the sides of all open connections."""
 
     def __init__(self, paint: Callable[[str, str], str], *, wide: bool) -> None:
         self._paint = paint
         self._wide = wide
         self._sides: dict[int, tuple[SideNames, SideNames]] = {}
-        """Connections that have been shown."""
+        """That have been shown."""
         self._width = NARROWEST_FULL if wide else NARROWEST
         self._number_width = 3
         self._columns: dict[tuple[int, int | None], Column] = {}
-        """Current text for each connection and side."""
+        """By connection and side."""
         self.changes = 0
-        """Number of times that the texts of this column changed."""
+        """How often texts of this column changed."""
 
     def copy(self) -> SidesColumn:
-        """Return a copy that can change independently."""
         copied = copy(self)
         copied._sides = {conn: (copy(one), copy(other)) for conn, (one, other) in self._sides.items()}
         copied._columns = self._columns.copy()
         return copied
 
     def is_new(self, stream: Stream) -> bool:
-        """Whether no line has shown the addresses of this connection yet."""
+        """No line has shown the addresses yet."""
         return stream.conn is not None and stream.conn not in self._sides
 
     def learn(self, stream: Stream, socket_type: str | None, identity: str | None) -> None:
-        """Record the socket type and identity of a side. Datagrams are ignored."""
+        """Datagrams are ignored."""
         if stream.conn is None or stream.side is None or not (socket_type or identity):
             return
         if self._sides_of(stream)[stream.side].learn(socket_type, identity):
             self._forget_columns(stream.conn)
 
     def names(self, stream: Stream) -> Column:
-        """Return connection, sender and receiver, with addresses in the first line of a connection."""
+        """With addresses in the first line of a connection."""
         if stream.conn is None:
             return self._addresses(stream, "udp")
         if not self._wide and self.is_new(stream):
@@ -94,7 +91,7 @@ class SidesColumn:
         return column
 
     def nobody(self, what: str) -> Column:
-        """Return the text for a record without a connection."""
+        """For a record without a connection."""
         return self._column(what, "", "", None, grows=False)
 
     def _addresses(self, stream: Stream, number: str) -> Column:
@@ -109,7 +106,7 @@ class SidesColumn:
             self._columns.pop((conn, side), None)
 
     def _column(self, source: str, target: str, number: str, side: int | None, *, grows: bool) -> Column:
-        """Return the padded text. `grows`: it may widen the column."""
+        """Pad the text. `grows`: it may widen the column."""
         needed = max(len(source), len(target)) if self._wide else len(source) + len(TO) + len(target)
         widest = WIDEST_FULL if self._wide else WIDEST
         if (grows and self._width < needed <= widest) or len(number) > self._number_width:
@@ -125,12 +122,12 @@ class SidesColumn:
         return number + painted + receiver, len(number) + len(sender) + len(receiver)
 
     def _in_order(self, stream: Stream) -> tuple[SideNames, SideNames]:
-        """Return the names of sender and receiver."""
+        """Sender and receiver."""
         one, other = self._sides_of(stream)
         return (other, one) if stream.side == 1 else (one, other)
 
     def _sides_of(self, stream: Stream) -> tuple[SideNames, SideNames]:
-        """Return side 0 and side 1; for datagrams, sender and receiver."""
+        """Side 0 and side 1; for datagrams, sender and receiver."""
         sides = None if stream.conn is None else self._sides.get(stream.conn)
         if sides is None:
             ends = (stream.src_ip, stream.src_port), (stream.dst_ip, stream.dst_port)

@@ -1,4 +1,4 @@
-"""Styles of text, which become colours if requested."""
+"""Styles of text: colours, if requested."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from zmtpscope.records import DERIVED
 
 Paint = Callable[[str, str], str]
-"""Takes a style (a key of `STYLES`) and a text, and returns text."""
+"""Takes a style (a key of `STYLES`) and a text."""
 
 STYLES = {
     "dim": "dim",
@@ -31,5 +31,5 @@ STYLES = {
 
 
 def plain(style: str, text: str) -> str:
-    """Return the text without colour."""
+    """Without colour."""
     return text

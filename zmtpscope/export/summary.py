@@ -23,9 +23,9 @@ ENDS = {"fin": "FIN", "rst": "RST", "open": "nothing yet", "reused": "no packet 
 LABEL = 16
 """Width of the labels on the left."""
 INDENT = " " * 11
-"""Indent of the endpoints of a finding, below its severity."""
+"""Of the endpoints of a finding, below its severity."""
 MAX_ROWS = 5
-"""Maximum number of endpoints for each kind of finding, most findings first."""
+"""Endpoints for each kind of finding, most findings first."""
 
 
 def summary_lines(
@@ -37,7 +37,7 @@ def summary_lines(
     files: Sequence[str | None] = (),
     chat: bool = False,
 ) -> Iterator[str]:
-    """Yield the summary: packets, connections, versions, mechanisms, messages, damage, findings.
+    """Yield packets, connections, versions, mechanisms, messages, damage, findings.
 
     `files` are indexed by packet references. `chat` also lists findings about normal events or habits, which are always
     counted.
@@ -84,7 +84,7 @@ def summary_lines(
 
 
 def damage_of(summary: Summary, statistics: CaptureStatistics, problems: Sequence[CaptureProblem]) -> list[str]:
-    """Describe octets or packets that were not understood, dropped, lost or unreadable, in printable texts."""
+    """Octets or packets that were not understood, dropped, lost or unreadable, in printable texts."""
     damage = []
     if summary.sums.undissected:
         damage.append(f"{counted(summary.sums.undissected, 'octet')} not understood")
@@ -97,7 +97,7 @@ def damage_of(summary: Summary, statistics: CaptureStatistics, problems: Sequenc
 
 
 def dropped(drops: Mapping[str, int]) -> str:
-    """Describe packets that the capture lost by interface: `12 packets dropped while captured: 12 on eth0`."""
+    """`12 packets dropped while captured: 12 on eth0`."""
     return f"{counted(sum(drops.values()), 'packet')} dropped while captured: {by_interface(drops)}"
 
 
@@ -134,22 +134,22 @@ def _endpoint_lines(found: FindingEndpoints, files: Sequence[str | None], *, wit
 
 
 def _from_whom(at: AtEndpoint) -> str:
-    """Return the client, or the number of clients."""
+    """The client, or the number of clients."""
     if at.has_more_clients:
         return f"from more than {counted(len(at.clients), 'client')}" if at.clients else "from other clients"
     return f"from {len(at.clients)} clients" if len(at.clients) > 1 else f"from {next(iter(at.clients))}"
 
 
 def _first_of(at: AtEndpoint, files: Sequence[str | None]) -> str:
-    """Return `packet 12`, or `3 times, first in packet b.pcap:12`."""
+    """`packet 12`, or `3 times, first in packet b.pcap:12`."""
     file, packet = at.first.packet >> FILE_SHIFT, at.first.packet & PACKET_MASK
     name = packet_name(files[file] if file < len(files) else None, packet, files)
     return f"packet {name}" if at.count == 1 else f"{at.count} times, first in packet {name}"
 
 
 def statistics_lines(summary: Summary, statistics: CaptureStatistics) -> Iterator[str]:
-    """Yield the two sums that account for every packet and octet of connections with records, as a proof that nothing
-    was lost."""
+    """Yield the two sums that account for every packet and octet of connections with records: proof that nothing was
+    lost."""
     other = {"TCP": statistics.tcp_segments, "UDP": statistics.udp_datagrams, **dict(sorted(statistics.other.items()))}
     yield _line("packets", f"{statistics.packets} = {_sum(other)}")
     if statistics.fragments_given_up:
@@ -180,7 +180,7 @@ def _line(label: str, text: str) -> str:
 
 
 def _counted(counts: Mapping[str, int] | Counter[str]) -> str:
-    """Return `3.1: 12, 2.0: 1`, the most frequent first, then by word."""
+    """`3.1: 12, 2.0: 1`, the most frequent first, then by word."""
     ordered = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
     return ", ".join(f"{safe_text(word) or 'without a name'}: {count}" for word, count in ordered) or "none"
 

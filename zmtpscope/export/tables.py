@@ -18,8 +18,7 @@ Columns = tuple[str, ...]
 
 
 class Table(Protocol):
-    """A table that is written to a file. `add` takes batches with records of its type only; `close` writes buffered
-    records."""
+    """`add` takes batches of its record type only; `close` writes buffered records."""
 
     rows: int
 
@@ -29,12 +28,11 @@ class Table(Protocol):
 
 
 MakeTable = Callable[[OutputFile, str, Columns, Options], Table]
-"""Takes a file, a record type, its columns and options, and returns an empty table."""
+"""Takes a file, a record type, its columns and options."""
 
 
 def table_maker(format: str) -> MakeTable:
-    """Return the function that makes tables of a format. Raises `ImportError` if the library of the format is
-    missing."""
+    """Raises `ImportError` if the library of the format is missing."""
     if format == "parquet":
         from zmtpscope.export.parquet import ParquetTable  # the only one that needs pyarrow
 
@@ -43,7 +41,7 @@ def table_maker(format: str) -> MakeTable:
 
 
 class Written(NamedTuple):
-    """A file that was written, with its rows and octets."""
+    """With its rows and octets."""
 
     path: Path
     rows: int
@@ -53,7 +51,7 @@ class Written(NamedTuple):
 class Tables:
     """The files of one run. `selection` maps record types to columns.
 
-    Raises `FileExistsError` if a file exists, unless `force` is set, and `ImportError` like `table_maker`. Use in a
+    Raises `FileExistsError` if a file exists, unless `force` is set, and `ImportError` as `table_maker` does. Use in a
     `with` block, which removes files that were not committed.
     """
 
@@ -72,7 +70,7 @@ class Tables:
         check_replaceable(self.directory, map(self.path, self._selection), force=self._force)
 
     def path(self, record: str) -> Path:
-        """Return the path of the table of a record type: `messages.parquet`."""
+        """`messages.parquet`."""
         return self.directory / f"{PLURALS[record]}.{self._format}"
 
     def __enter__(self) -> Tables:
@@ -95,7 +93,7 @@ class Tables:
                 self._tables[record].add(part)
 
     def commit(self) -> list[Written]:
-        """Write buffered records, move all files to their places, and return them."""
+        """Write buffered records, and move all files to their places."""
         for record, table in self._tables.items():
             table.close()
             self._files[record].finish()
@@ -113,12 +111,12 @@ class Tables:
         for file in self._files.values():
             file.discard()
         if self._made:
-            with suppress(OSError):  # it holds files, or could not be made
+            with suppress(OSError):  # it contains files, or could not be created
                 self.directory.rmdir()
 
 
 def by_type(batch: Batch) -> Iterator[tuple[str, Batch]]:
-    """Yield the records of a batch as one batch per type."""
+    """One batch per type."""
     if batch.messages:
         yield "message", Batch(batch.files, messages=batch.messages)
     if batch.frames:

@@ -1,8 +1,8 @@
 """Print one line per record: packet, time, connection, sender and receiver, description.
 
 The first and the last line of a connection have both addresses. Other lines name a side by identity or socket type, and
-the listener also by its port, to fit in 80 columns; `wide` lines have the addresses. Lines are the same for terminals
-and pipes, but terminals wrap and truncate them. For exact contents use `-V`, `-x` or JSON lines.
+the listener also by its port, to fit in 80 columns; `wide` lines have the addresses. Terminals wrap and truncate lines.
+For exact contents use `-V`, `-x` or JSON lines.
 """
 
 from __future__ import annotations
@@ -34,51 +34,51 @@ from zmtpscope.findings import FINDINGS
 from zmtpscope.records import COMMON, DERIVED, STREAM
 
 Source = tuple[Record | RowWords, Files]
-"""A record or rows, with the files of their batch."""
+"""With the files of their batch."""
 
 ROWS_AT_ONCE = 1000
-"""Maximum number of rows to format at once."""
+"""To format."""
 
 MAX_FRAMES = 1000
-"""Maximum number of frames of a message, including unpacked ones, to print field by field or in hex."""
+"""Of a message, unpacked ones included, to print field by field or in hex."""
 MORE_FRAMES = f"... and more than {MAX_FRAMES:,} frames: --frames prints one line for each, --json their bodies"
 
 MAX_BEACONS = 4096
-"""Maximum number of beacons to remember, to print only new ones."""
+"""To print only new ones."""
 
 HOW_TO_UNFOLD = "--all prints one line for each"
 
 LOSS = "ZMTP-CONN-05"
-"""The finding that accompanies every gap."""
+"""Accompanies every gap."""
 
 HABITS = frozenset({"CURVE-10", "CURVE-11", "ZMTP31-PING-05"})
 """Notes about habits of libzmq."""
 
 
 def is_habitual(severity: str, id_: str) -> bool:
-    """Whether a finding is a normal event or a habit of libzmq, which is shown only on request."""
+    """Whether a finding is a normal event or a habit of libzmq, shown only on request."""
     return severity == "chat" or id_ in HABITS
 
 
 class Look(NamedTuple):
-    """The appearance of lines. `width` is the terminal width, or None. `wide` lines have both addresses."""
+    """`width` is the terminal width, or None. `wide` lines have both addresses."""
 
     clock: Clock
     paint: Paint = plain
     width: int | None = None
     wide: bool = False
     waits: bool = False
-    """Whether lines wait for records that may precede them; otherwise each is printed with its packet."""
+    """Lines wait for records that may precede them; otherwise each is printed with its packet."""
     chat: bool = False
-    """Whether to print findings about normal events or habits."""
+    """Print findings about normal events or habits."""
     folds: bool = False
-    """Whether to count repeated heartbeats and retries, and print them as one line."""
+    """Count repeated heartbeats and retries, and print them as one line."""
     tree: bool = False
     hex: bool = False
 
 
 class TextLines:
-    """Formats the lines of a run. Remembers hints and peers that were printed."""
+    """The lines of a run."""
 
     def __init__(self, look: Look, options: Options) -> None:
         self.look = look
@@ -88,23 +88,23 @@ class TextLines:
         self.folding = Folding(folds=look.folds, waits=look.waits)
         self.front = Front(look.clock, look.paint)
         self.hints: set[str] = set()
-        """Hints that were printed; each is printed once."""
+        """Each is printed once."""
         self.beacons: set[tuple[str, str]] = set()
-        """Contents and sources of beacons that were printed."""
+        """Contents and sources of printed beacons."""
         self.gap: tuple[Stream | None, int | None] | None = None
         """Position of the last gap."""
 
     def lines(self, batch: Batch) -> Iterator[str]:
-        """Yield the lines of all records that need not wait after a batch, in the order of time, with newlines."""
+        """Yield the lines of all records that need not wait, in the order of time."""
         return self._lines(self.folding.feed(self.order.feed(batch)))
 
     def rest(self) -> Iterator[str]:
-        """Yield the remaining lines, after the last batch."""
+        """Yield the remaining lines."""
         return self._lines(self.folding.rest(self.order.finish()))
 
     def lines_in_order(self, batch: Batch) -> Iterator[tuple[int, str]]:
-        """Yield (number of the record in the batch, line) in the order of records, regardless of time. Records without
-        news have no line."""
+        """Yield (number of the record in the batch, line) in the order of records, regardless of time. Records
+        without news have no line."""
         number = 0
         words: dict[int, RowWords] = {}
         """By table, because a table can have many stretches."""
@@ -121,7 +121,7 @@ class TextLines:
             number += len(made)
 
     def pass_by(self, batch: Batch) -> None:
-        """Skip the lines of a batch, but update the state as if they had been formatted."""
+        """Update the state as if the lines of a batch had been formatted."""
         for item, low, high in batch.stretches():
             if isinstance(item, Record):
                 self._record(item, batch.files)
@@ -129,7 +129,7 @@ class TextLines:
                 self._pass_rows(item, low, high, batch.files)
 
     def copy(self) -> TextLines:
-        """Return an independent copy in the same state."""
+        """In the same state."""
         front = self.front.copy()
         copied = TextLines(self.look._replace(clock=front.clock), self.options)
         copied.sides, copied.front = self.sides.copy(), front
@@ -176,7 +176,7 @@ class TextLines:
         return self._line_of(repeats.last, files, repeats.text, HOW_TO_UNFOLD)
 
     def _line_of(self, record: Record, files: Files, words: str, hint: str | None) -> str:
-        """Return the line of a record. Each hint is printed once in a run."""
+        """Each hint is printed once in a run."""
         kind = record.type
         who, columns = self._who_of_record(record)
         if kind == "connection":
@@ -193,12 +193,12 @@ class TextLines:
     def _wrapped(self, prefix: str, used: int, what: str) -> str:
         if self.look.width is None:
             return f"{prefix}{what}\n"
-        from zmtpscope.export.wrap import wrap  # files and pipes do without
+        from zmtpscope.export.wrap import wrap
 
         return wrap(prefix, used, what, self.look.width) + "\n"
 
     def _left_out(self, finding: Record) -> bool:
-        """Whether a finding is not shown: a normal event, a habit, or a repetition of the line of a gap."""
+        """Whether a finding is a normal event, a habit, or repeats the line of a gap."""
         severity, id_ = finding.own["severity"], finding.own["id"]
         if id_ == LOSS:
             return _place(finding) == self.gap
@@ -217,14 +217,14 @@ class TextLines:
         return False
 
     def _rows(self, words: RowWords, rows: Sequence[int]) -> list[str]:
-        """Return the lines of consecutive rows."""
+        """Of consecutive rows."""
         names = self._names(words, rows)
         if self.look.width is None:
             return lines_of(words, rows, names, self.front)
         return [self._fitting(words, row, name, self.look.width) for row, name in zip(rows, names, strict=True)]
 
     def _names(self, words: RowWords, rows: Sequence[int]) -> list[Column]:
-        """Return sender and receiver of each row. They differ in the first line of a connection."""
+        """Sender and receiver of each row; the first line of a connection differs."""
         names: list[Column] = []
         known: dict[int, Column] = {}
         """By sender, valid while `changes` is unchanged."""
@@ -247,7 +247,7 @@ class TextLines:
         return names
 
     def _fitting(self, words: RowWords, row: int, name: Column, width: int) -> str:
-        """Return the line of a row in a terminal of `width` columns."""
+        """Of a row in a terminal of `width` columns."""
         who, columns = name
         front = self.front.of_row(*words.packet_and_time(row), words.columns.files)
         prefix, used = self.look.paint("dim", front) + who, len(front) + columns
@@ -280,7 +280,7 @@ class TextLines:
         self.sides.learn(stream._replace(side=1 - (stream.side or 0)), sender.peer_socket_type, None)
 
     def _who_of_record(self, record: Record) -> tuple[str, int]:
-        """Return sender and receiver as known before this record, which describes its own additions."""
+        """Sender and receiver as known before this record, which describes its own additions."""
         kind, stream = record.type, record.stream
         if stream is None or stream.src_ip is None:
             return self.sides.nobody(kind if kind in DERIVED else "the capture")
@@ -297,7 +297,6 @@ def _described(record: Record, options: Options) -> str:
 
 
 def _hint(record: Record) -> str | None:
-    """Return the remedy, if there is one."""
     if record.type == "gap":
         return FINDINGS[LOSS].hint
     hint: str | None = record.own["hint"] if record.type == "finding" else None
@@ -305,8 +304,8 @@ def _hint(record: Record) -> str | None:
 
 
 def detail_lines(item: Record | MessageTable | FrameTable, index: int, look: Look, options: Options) -> Iterator[str]:
-    """Yield the lines below a record with its fields or octets, as in `look`, with newlines."""
-    from zmtpscope.dissect.records.details import details  # lines alone need none of it
+    """Yield the fields or octets of a record, as in `look`."""
+    from zmtpscope.dissect.records.details import details
     from zmtpscope.export.details import hex_lines, tree_lines
 
     secrets = options.show_secrets
@@ -334,7 +333,7 @@ IN_THE_LINE = ("id", "severity", "text", "hint", "count", "last_packet")
 
 
 def _own(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a record that are not in its line, for records without octets."""
+    """Yield the fields that are not in the line of a record without octets."""
     front = {field.name for field in (*COMMON, *STREAM)}.union(IN_THE_LINE)
     for name, value in values.items():
         if name not in front and value is not None and value != []:

@@ -4,9 +4,9 @@ Records arrive in the order of the packets that decided them, but have the time 
 for the greeting of the other side, a message for its end. Each record therefore waits here until a given number of
 records, or of octets in them, was decided after it. A record that is still later is returned at once.
 
-The order depends only on the sequence of records. The *watermark* of a record is the latest time among the records
-that no longer wait for it. Its key is its own time, or the watermark if its time is earlier. Records are sorted by
-key; with equal keys, punctual records come first, by packet, then late ones in the order of decision. Watermarks never
+The order depends only on the sequence of records. The *watermark* of a record is the latest time among the records that
+no longer wait for it. Its key is its own time, or the watermark if its time is earlier. Records are sorted by key; with
+equal keys, punctual records precede late ones, by packet, and late ones keep the order of decision. Watermarks never
 decrease, so records with a key up to the latest watermark are final.
 """
 
@@ -24,26 +24,26 @@ from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.export.front import Files
 
 RECORDS, OCTETS = 4096, 8 << 20
-"""Maximum number of records that wait, and of octets in them. A batch stays in memory while one of its rows waits."""
+"""That wait. A batch stays in memory while one of its rows waits."""
 
 HOLDING_OCTETS = frozenset({"greeting", "command", "datagram"})
-"""Record types that contain their octets; gaps and leftovers only contain the number."""
+"""Gaps and leftovers only contain the number of octets."""
 
 EARLIEST = -(1 << 63)
 SORTED_AT_ONCE = 62
 """Bits of a time and a packet number that are sorted as one number."""
 
 LATE = 1 << 62
-"""Replaces the packet number of late records: after all packets."""
+"""Instead of the packet number of late records: after all packets."""
 
 Item = Record | MessageColumns | FrameTable
-"""A record; the messages of a batch, which are rows; a run of frames, which are rows, too."""
+"""The messages of a batch, and a run of frames, are rows."""
 
 T = TypeVar("T")
 
 
 class _Columns(NamedTuple):
-    """Records as columns: item, row in it, time, packet, ordinal of the deciding segment, and number of octets."""
+    """Records as columns: item, row in it, time, packet, ordinal of the deciding segment, and octets."""
 
     items: Int64
     rows: Int64
@@ -54,26 +54,26 @@ class _Columns(NamedTuple):
 
 
 class TimeOrder(Generic[T]):
-    """Sorts records by time within a bounded wait: at most `records` records and about `octets` octets. `records` 0:
-    records wait only for other records of the same packet. `source_of` is called once for each item with the files of
-    its batch; it returns the object that the results refer to."""
+    """Sorts records by time within a wait of at most `records` records and about `octets` octets. `records` 0:
+    records wait only for others of the same packet. `source_of` is called once for each item with the files of its
+    batch; results refer to the object that it returns."""
 
     def __init__(self, source_of: Callable[[Item, Files], T], *, records: int = RECORDS, octets: int = OCTETS) -> None:
         self._source_of = source_of
         self._records, self._octets = records, octets
         self._sources: list[T] = []
-        """Sources of the waiting records."""
+        """Of the waiting records."""
         nothing = np.empty(0, np.int64)
         self._waiting = nothing, nothing, nothing, nothing
         """Key, packet, item and row of each waiting record, in order."""
         self._recent = nothing, nothing, nothing
-        """Time, ordinal and running sum of octets of the last records, from which watermarks are computed."""
+        """Time, ordinal and running sum of octets of the last records, for watermarks."""
         self._latest = EARLIEST
-        """Latest time of all earlier records."""
+        """Of all earlier records."""
 
     def feed(self, batch: Batch) -> list[tuple[T, list[int]]]:
-        """Add the records of a batch. Return the records that no longer wait, in order, as (source of an item, its
-        rows); the rows of a single record are [-1]."""
+        """Return the records that no longer wait, in order, as (source of an item, its rows); the rows of a single
+        record are [-1]."""
         columns, items = _columns_of(batch)
         if not items:
             return []
@@ -94,12 +94,12 @@ class TimeOrder(Generic[T]):
         return stretches
 
     def finish(self) -> list[tuple[T, list[int]]]:
-        """Return all waiting records, in order, after the last batch."""
+        """Return all waiting records, in order."""
         _, _, items, rows = self._waiting
         return self._stretches(items, rows)
 
     def _watermarks(self, columns: _Columns) -> Int64:
-        """Return the watermarks of new records, and of the next record."""
+        """Of new records, and of the next record."""
         before, sums = len(self._recent[0]), self._recent[2]
         past = sums[-1] if before else 0
         times = np.concatenate((self._recent[0], columns.times))
@@ -119,7 +119,7 @@ class TimeOrder(Generic[T]):
         return latest[passed]
 
     def _stretches(self, source_of: Int64, row_of: Int64) -> list[tuple[T, list[int]]]:
-        """Return successive records, with adjacent rows of one item joined."""
+        """Join adjacent rows of one item."""
         cuts = np.flatnonzero(source_of[1:] != source_of[:-1]) + 1
         edges, rows = [0, *cuts.tolist(), len(source_of)], row_of.tolist()
         sources = [self._sources[source] for source in source_of[edges[:-1]].tolist()] if rows else []
@@ -155,14 +155,14 @@ def _columns_of(batch: Batch) -> tuple[_Columns, list[Item]]:
 
 
 def _begins(ordinals: Int64) -> Int64:
-    """Return, for each place and the end, the first place that was decided by the same segment."""
+    """For each place and the end, the first place decided by the same segment."""
     places = np.arange(len(ordinals) + 1)
     places[1:-1] *= ordinals[1:] != ordinals[:-1]
     return np.maximum.accumulate(places)
 
 
 def _order_of(keys: Int64, packets: Int64) -> Int64 | None:
-    """Return the stable order by key and packet; None if the records are in order."""
+    """Stable, by key and packet; None if the records are in order."""
     low, first = int(keys.min()), int(packets.min())
     late = int(np.max(packets, where=packets < LATE, initial=first)) + 1
     bits = (late - first).bit_length()
@@ -173,7 +173,7 @@ def _order_of(keys: Int64, packets: Int64) -> Int64 | None:
 
 
 def _of_one(item: Record | FrameTable, index: int) -> tuple[int, int, int, int]:
-    """Return time, packet, ordinal and octets of a record or frame; octets of a frame count in its message."""
+    """Time, packet, ordinal and octets of a record or frame; octets of a frame count in its message."""
     if isinstance(item, FrameTable):
         return int(item.times[index]), int(item.packets[index]) & PACKET_MASK, int(item.orders[index]), 0
     if item.type == "connection":

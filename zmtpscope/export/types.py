@@ -1,4 +1,4 @@
-"""The logical types of `zmtpscope.records` in other notations."""
+"""Logical types in other notations."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ T = TypeVar("T")
 def translate(
     type_: str, simple: Mapping[str, T], list_of: Callable[[T], T], struct_of: Callable[[dict[str, T]], T]
 ) -> T:
-    """Translate a field type of `zmtpscope.records` to another notation. `simple` has the words for int, bool, text,
-    octets and json."""
+    """Translate a field type of `zmtpscope.records`. `simple` has the words for int, bool, text, octets and json."""
     name, _, inner = type_.removesuffix(">").partition("<")
     if name == "list":
         return list_of(translate(inner, simple, list_of, struct_of))
@@ -28,7 +27,7 @@ SPARK = {"int": "BIGINT", "bool": "BOOLEAN", "text": "STRING", "octets": "BINARY
 
 
 def spark_schema(record: str) -> str:
-    """Return the schema of a record type in Spark's DDL, for its JSON lines and for its Parquet file.
+    """Spark's DDL for the JSON lines and the Parquet file of a record type.
 
     Octets are base64 in JSON lines; Spark decodes them if the schema says BINARY. Names are quoted, because `offset` is
     a word of SQL.
@@ -38,7 +37,6 @@ def spark_schema(record: str) -> str:
 
 
 def spark_type(type_: str) -> str:
-    """Translate a field type to Spark's DDL."""
     return translate(type_, SPARK, "ARRAY<{}>".format, _spark_struct)
 
 

@@ -1,4 +1,4 @@
-"""The fields of records that are no rows, as every output shows them."""
+"""Fields of records that are no rows, as every output shows them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ _NUMBERS = {
     name: [field.name for field in type_.fields[len(COMMON) :] if field.type == "int"]
     for name, type_ in RECORDS.items()
 }
-"""Own fields of each record type that contain a number."""
+"""Numbers among the own fields of each record type."""
 _NUMBERS_OF = {name: itemgetter(*fields) for name, fields in _NUMBERS.items()}
-"""Functions that return these fields."""
 
 T = TypeVar("T")
 
 
 def record_values(record: Record, options: Options) -> dict[str, Any]:
-    """Return every field of a record, by the names of `zmtpscope.records`, with its `shown_fields`."""
+    """Every field, by the names of `zmtpscope.records`, with its `shown_fields`."""
     own = shown_fields(record, options)
     has_changes = own is not record.own or not (record.file or "").isascii()
     return {**record.values, "file": file_name(record.file), **own} if has_changes else record.values
 
 
 def shown_fields(record: Record, options: Options) -> dict[str, Any]:
-    """Return the own fields of a record.
+    """Own fields of a record.
 
     Numbers above signed 64 bits are null, and secrets are masked unless the options show them.
     """
@@ -42,7 +41,7 @@ def shown_fields(record: Record, options: Options) -> dict[str, Any]:
 
 
 def of_fields(record: Record, options: Options, make: Callable[[Record, Options], T]) -> T:
-    """Return what `make` makes of the own fields of a record, made once for all records that share them."""
+    """Call `make` once for all records that share their own fields."""
     own = record.own
     if not isinstance(own, SharedFields):
         return make(record, options)
@@ -62,7 +61,7 @@ def _shown_fields(record: Record, options: Options) -> dict[str, Any]:
 
 
 def as_base64(value: object) -> str:
-    """Return octets as base64, for JSON. Raises `TypeError` for a value of another type."""
+    """For JSON. Raises `TypeError` for other values than octets."""
     if isinstance(value, bytes):
         return b2a_base64(value, newline=False).decode()
     raise TypeError(f"no JSON for {type(value).__name__}")

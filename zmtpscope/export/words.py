@@ -20,7 +20,7 @@ SEVERITIES_IN_WORDS = {"error": "error", "warn": "warning", "note": "note", "cha
 
 
 def severities_in_words(counts: Mapping[str, int]) -> str:
-    """Return, for example, `1 error, 2 warnings`, from the number of findings or diagnoses of each severity."""
+    """For example, `1 error, 2 warnings`."""
     return ", ".join(counted(count, SEVERITIES_IN_WORDS[severity]) for severity, count in counts.items())
 
 
@@ -32,7 +32,7 @@ def packet_name(file: str | None, packet: int | None, files: Sequence[str | None
 
 
 def size(octets: float) -> str:
-    """Return a size in words: `12.3 kB`, `1 octet`."""
+    """`12.3 kB`, `1 octet`."""
     for scale, unit in SIZES:
         if octets >= scale:
             return scaled(octets / scale, unit)
@@ -40,13 +40,12 @@ def size(octets: float) -> str:
 
 
 def scaled(number: float, unit: str) -> str:
-    """Return a number with three significant digits and the unit, but with all digits before the point: `1.23 s`, `1234
-    s`."""
+    """Three significant digits and the unit, but all digits before the point: `1.23 s`, `1234 s`."""
     return f"{number:.0f} {unit}" if number >= 100 else f"{number:.3g} {unit}"
 
 
 def nothing_found(summary: Summary, statistics: CaptureStatistics) -> str | None:
-    """Return the contents of a capture without ZMTP, and a remedy; None if there is ZMTP."""
+    """Describe a capture without ZMTP, with a remedy; None if there is ZMTP."""
     if summary.connections or summary.datagram_kinds:
         return None
     packets = counted(statistics.packets, "packet")

@@ -1,21 +1,20 @@
-"""Lines that are too long for the terminal, wrapped between words. What goes to a file or a pipe is never wrapped."""
+"""Wrap lines that are too long for the terminal. Output to a file or a pipe is never wrapped."""
 
 from __future__ import annotations
 
 import re
 
 LEAST = 60
-"""Minimum width of the column to the right of the prefix, for words that do not fit in one line."""
+"""Width of the column to the right of the prefix, for words that do not fit in one line."""
 
 INDENT = 8
-"""Indent of words that start on a line of their own."""
+"""Of words that start on a line of their own."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def wrap(prefix: str, used: int, words: str, width: int) -> str:
-    """Return `prefix`, which takes `used` columns, and then `words`, in lines of at most `width` if there are spaces to
-    break at.
+    """Return `prefix`, which takes `used` columns, and `words`, in lines of at most `width`.
 
     Further lines start below the first word or, if that leaves less than `LEAST` columns, after `INDENT`.
     """

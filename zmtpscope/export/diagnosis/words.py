@@ -11,22 +11,22 @@ from zmtpscope.export.safe_text import safe_text
 
 
 def flat(found: Sequence[Explained]) -> list[Diagnosis]:
-    """Return all diagnoses, with consequences after their causes."""
+    """Consequences follow their causes."""
     return [each for explained in found for each in (explained.diagnosis, *explained.consequences)]
 
 
 def packet(moment: Moment) -> str:
-    """Format a packet: `packet 7`, or "" if unknown."""
+    """`packet 7`, or "" if unknown."""
     return "" if moment.packet is None else f"packet {moment.packet}"
 
 
 def when(moment: Moment, clock: Clock) -> str:
-    """Format a moment: `0.000652 packet 7`."""
+    """`0.000652 packet 7`."""
     return f"{clock(moment.ns).strip()} {packet(moment)}".rstrip()
 
 
 def folded(diagnosis: Diagnosis) -> Iterator[tuple[list[Moment], str]]:
-    """Yield the moments of each text of the evidence. The text is empty if the diagnosis contains it."""
+    """Yield the moments of each text of the evidence; the text is empty if the diagnosis contains it."""
     found: dict[str, list[Moment]] = {}
     for each in diagnosis.evidence:
         found.setdefault("" if each.text in diagnosis.text else each.text, []).append(each.moment)
@@ -35,7 +35,7 @@ def folded(diagnosis: Diagnosis) -> Iterator[tuple[list[Moment], str]]:
 
 
 def sentence(diagnosis: Diagnosis) -> str:
-    """Return cause, remedy and evidence, one per line."""
+    """Cause, remedy and evidence, one per line."""
     evidence = (
         ": ".join(filter(None, (", ".join(filter(None, map(packet, moments))), text)))
         for moments, text in folded(diagnosis)

@@ -1,1 +1,0 @@
-"""Sequence diagrams: the events between peers in the order of time."""

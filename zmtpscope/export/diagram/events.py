@@ -1,7 +1,7 @@
 """Convert records to events of a diagram, with printable texts.
 
-A transmission is an arrow from the lifeline of its sender to the lifeline of its peer. A remark about a connection is a
-note between the two.
+A transmission is an arrow from the lifeline of its sender to the one of its peer; a remark about a connection is a note
+between the two.
 """
 
 from __future__ import annotations
@@ -27,41 +27,41 @@ from zmtpscope.words import counted, cut, duration
 
 Values = dict[str, Any]
 End = tuple[str, int]
-"""The address and port of one end of a connection."""
+"""Address and port."""
 
 SAID = frozenset({"greeting", "command", "message", "datagram"})
-"""Kinds of events that one side sends."""
+"""Sent by one side."""
 
 OPENING, CLOSING, ATTEMPT, NOTE = "open", "close", "attempt", "note"
-"""Further kinds of events: a connection opens, a side sends FIN or RST, a connection attempt fails, a note about a
-connection. A gap or leftover has the name of its record."""
+"""A connection opens, a side sends FIN or RST, a connection attempt fails, a note about a connection. A gap or
+leftover has the name of its record."""
 
 ARROWS = SAID | {OPENING, CLOSING, ATTEMPT}
-"""Kinds of events that are arrows; others are notes."""
+"""All other kinds are notes."""
 
 HANDSHAKE = frozenset({"READY", "HELLO", "WELCOME", "INITIATE", "TOKEN"})
 """Commands that precede messages unless there is a problem."""
 
 HEARTBEATS = {"PING": False, "PONG": True, "WS-PING": False, "WS-PONG": True}
-"""Heartbeat commands: False for requests, True for answers."""
+"""True for answers."""
 
 DRAWN = frozenset(
     {"greeting", "command", "datagram", "gap", "leftover", "finding", "stall", "retransmission", "zre_pair"}
 )
-"""Types of records that are drawn, other than messages and connections."""
+"""Drawn record types, besides messages and connections."""
 
 OUTCOMES = {id_: outcome for outcome, id_ in FINDING_BY_OUTCOME.items()}
-"""Outcomes of connection attempts, by the findings that summarise them."""
+"""By the findings that summarise attempts."""
 
 MAX_WORDS = 400
-"""Maximum number of characters of a text; longer texts are truncated."""
+"""Characters of a text."""
 
 MAX_CONTENT = 60
-"""Approximate maximum number of characters of contents."""
+"""Characters of contents, approximately."""
 
 
 class Ends(NamedTuple):
-    """The two ends of a connection, side 0 first. For datagrams (`conn` is None), sender and receiver."""
+    """Side 0 first. For datagrams (`conn` is None), sender and receiver."""
 
     conn: int | None
     one: End
@@ -69,9 +69,8 @@ class Ends(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An event. `packet` is the packet number, with the file if there are several. `ends` is None if the event concerns
-    the whole capture. `side` is the sender, or None if the event concerns both sides. `name` is used in counts, `what`
-    describes the event, `content` its contents."""
+    """`packet` is the packet number, with the file if there are several. `ends` None: the whole capture. `side` is
+    the sender, or None for both sides. `name` is used in counts, `what` describes the event, `content` its contents."""
 
     time: int
     packet: str
@@ -85,7 +84,7 @@ class Event(NamedTuple):
 
     @property
     def key(self) -> tuple[Hashable, ...]:
-        """Return a key that is equal for repetitions of the event. It starts with the two ends."""
+        """Equal for repetitions of the event. Starts with the two ends."""
         return self.ends, self.side, self.kind, self.name
 
     @property
@@ -95,8 +94,8 @@ class Event(NamedTuple):
 
 
 def event_of_record(values: Values, files: Sequence[str | None], *, chat: bool) -> Event | None:
-    """Return the event of a record other than a message or connection, or None if it is not drawn. `chat` includes
-    findings about normal events."""
+    """Return the event of a record, other than a message or connection, if it is drawn. `chat` includes findings
+    about normal events."""
     kind = values["record"]
     ends = ends_of(values)
     if kind not in DRAWN or (kind == "finding" and not _is_drawn(values, chat)):
@@ -130,7 +129,7 @@ def _is_drawn(values: Values, chat: bool) -> bool:
 
 
 class MessageEvents:
-    """The events of the messages of a sender, which are rows of `columns`, in stream order."""
+    """Messages of a sender, which are rows of `columns`, in stream order."""
 
     def __init__(self, sender: Sender, columns: MessageColumns, words: RowWords) -> None:
         self.sender, self._columns, self._words = sender, columns, words
@@ -140,7 +139,7 @@ class MessageEvents:
         self.ends = Ends(stream.conn, *(ends[::-1] if stream.side == 1 else ends))
 
     def alike(self, low: int, high: int) -> Iterator[tuple[str, int, int]]:
-        """Yield (name, begin, end) for each stretch of messages with the same name in `low..high` (high excluded)."""
+        """Yield (name, begin, end) of consecutive messages with the same name in `low..high` (high excluded)."""
         kinds = self._columns.special[low:high]
         begin = 0
         for end in [*(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist(), high - low]:
@@ -153,11 +152,10 @@ class MessageEvents:
         return {"data": decrypted, "encrypted": "encrypted message"}.get(kind, kind.upper())
 
     def key(self, name: str) -> tuple[Hashable, ...]:
-        """Return the key of events with this name."""
+        """Of events with this name."""
         return self.ends, self.sender.stream.side, "message", name
 
     def event(self, row: int, name: str) -> Event:
-        """Return the event of a message."""
         words, columns, reference = self._words, self._columns, int(self._columns.packets[row])
         is_open = name.endswith("message") and name != "encrypted message"
         packet = packet_name(columns.files[reference >> FILE_SHIFT], reference & PACKET_MASK, columns.files)
@@ -174,7 +172,7 @@ class MessageEvents:
 
 
 class BatchEvents:
-    """The events of the messages of a batch."""
+    """Messages of a batch."""
 
     def __init__(self, columns: MessageColumns, options: Options) -> None:
         self._columns = columns
@@ -183,8 +181,8 @@ class BatchEvents:
         self._of_senders = [MessageEvents(sender, in_tables, words) for sender in columns.senders]
 
     def by_sender(self, rows: Sequence[int]) -> Iterator[tuple[MessageEvents, int, int]]:
-        """Yield (events of a sender, low, high) for its consecutive messages `low..high` (high excluded), in the order
-        of `rows`."""
+        """Yield (events of a sender, low, high) for its consecutive messages (high excluded), in the order of
+        `rows`."""
         senders, places = self._columns.sender_of[rows], self._columns.places[rows]
         cuts = np.flatnonzero((senders[1:] != senders[:-1]) | (places[1:] != places[:-1] + 1)) + 1
         begins = [0, *cuts.tolist()]
@@ -196,8 +194,7 @@ class BatchEvents:
 
 
 def opening(values: Values, *, short: bool) -> Event:
-    """Return the event of the opening of a connection. `short` includes the handshake, if it is not drawn
-    separately."""
+    """A connection opens. `short` includes the handshake, if it is not drawn separately."""
     ends, start = _of_connection(values), values["start_ns"]
     if values["opened_by"] is None:
         what = "begins before the capture" if values["handshake"] == "unseen" else "TCP opening not captured"
@@ -209,7 +206,7 @@ def opening(values: Values, *, short: bool) -> Event:
 
 
 def closings(values: Values) -> list[Event]:
-    """Return the events of the end of a connection: the first FIN or RST and the effect."""
+    """The end of a connection: the first FIN or RST and the effect."""
     ends, end, how = _of_connection(values), values["end_ns"], values["close"]
     story = DESCRIBE["connection"](values)
     closed, by = values["closed_ns"], values["closed_by"]
@@ -228,7 +225,7 @@ def closings(values: Values) -> list[Event]:
 
 
 def ends_of(values: Values) -> Ends | None:
-    """Return the ends of the connection or flow of a record, or None if it has none."""
+    """Of the connection or flow of a record, if any."""
     if values["src_ip"] is None:
         return None
     ends = (values["src_ip"], values["src_port"]), (values["dst_ip"], values["dst_port"])

@@ -1,4 +1,4 @@
-"""Fold cycles of events: the first and the last are drawn, and the events in between are counted.
+"""Fold cycles of events: the first and the last are drawn, and the others are counted.
 
 A cycle is any sequence of events that occurs three times in a row: equal messages, PING and PONG, request and reply
 over all hops of a broker, or connection attempts with all their events.
@@ -12,16 +12,16 @@ from typing import NamedTuple
 from zmtpscope.export.diagram.events import Event
 
 LONGEST_CYCLE = 64
-"""Maximum number of events in a cycle."""
+"""Events in a cycle."""
 
 CYCLES = 3
-"""Number of repetitions in a row that make a cycle."""
+"""Repetitions in a row that make a cycle."""
 
 SHORT_CYCLE = 2
-"""If a cycle has at most this number of events, two cycles are drawn before the fold, otherwise one."""
+"""Of a cycle of at most this many events, two are drawn before the fold, otherwise one."""
 
 FEW = 2
-"""Maximum number of repeated events that are drawn, because the line of a fold takes the same space."""
+"""Repeated events that are drawn, because the line of a fold takes the same space."""
 
 
 class Fold(NamedTuple):
@@ -36,7 +36,7 @@ class Fold(NamedTuple):
 
     @property
     def events(self) -> int:
-        """Return the number of events that the fold replaces."""
+        """That the fold replaces."""
         return self.names.total()
 
 
@@ -44,30 +44,29 @@ Step = Event | Fold
 
 
 class Folding:
-    """Folds events that are fed in order, with a key that is equal for repetitions. After `finish`, `steps` has the
-    drawn events with folds between them. Earlier, `drain` returns the steps that no cycle can contain any more."""
+    """Folds events in order, with a key that is equal for repetitions. After `finish`, `steps` has the drawn events
+    with folds between them; earlier, `drain` returns the steps that no cycle can contain any more."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self._keys: list[object] = []
-        """Keys of `steps`; None for a fold."""
+        """Of `steps`; None for a fold."""
         self._cycle: list[object] = []
-        """Keys of the repeating cycle, or empty."""
+        """Of the repeating cycle, or empty."""
         self._place = 0
-        """Index of the next expected key in the cycle."""
+        """Of the next expected key in the cycle."""
         self._first: tuple[Event, ...] = ()
-        """The events of the first cycle."""
+        """Of the first cycle."""
         self._last: deque[Event] = deque()
-        """The latest events of the cycle."""
+        """Latest events of the cycle."""
         self._few: list[Event] = []
-        """The counted events, while they are at most `FEW`."""
+        """Counted events, up to `FEW`."""
         self._names: Counter[str] = Counter()
-        """Number of counted events by name."""
+        """Counted events by name."""
         self._time = self._until = 0
-        """Times of the first and the last counted event."""
+        """First and last counted event."""
 
     def feed(self, step: Event, key: object) -> None:
-        """Add an event."""
         if self._cycle:
             if key == self._cycle[self._place]:
                 self._repeat(step)
@@ -84,7 +83,7 @@ class Folding:
         self._keys.append(None)
 
     def drain(self) -> list[Step]:
-        """Return the final steps in order and remove them. Sometimes returns more than one, and often none."""
+        """Return the final steps in order: sometimes several, often none."""
         settled = len(self.steps) - CYCLES * LONGEST_CYCLE
         if settled < LONGEST_CYCLE:
             return []
@@ -97,8 +96,8 @@ class Folding:
         return self._cycle == [key]
 
     def pass_by(self, count: int, name: str, until: int) -> None:
-        """Count `count` further events of the cycle (more than `FEW`) with one name, the last at `until`. Another one
-        must be fed after them."""
+        """Count further events of the cycle (more than `FEW`) with one name, the last at `until`. Another one must
+        be fed after them."""
         while self._last:
             self._count(self._last.popleft())
         self._names[name] += count
@@ -106,11 +105,11 @@ class Folding:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no cycle repeats now."""
+        """No cycle repeats now."""
         return not self._cycle
 
     def finish(self) -> None:
-        """End the current cycle, after the last event."""
+        """End the current cycle."""
         self._end_cycle()
 
     def _look_for_cycle(self) -> None:
@@ -160,6 +159,6 @@ class Folding:
         self._until = 0
 
     def _keys_of_rest(self, count: int) -> list[object]:
-        """Return the keys of the last `count` events of the cycle."""
+        """Keys of the last `count` events of the cycle."""
         length = len(self._cycle)
         return [self._cycle[(self._place - back) % length] for back in range(count, 0, -1)]

@@ -1,4 +1,4 @@
-"""The layout of a diagram for all output formats: lifelines side by side, and below them rows in the order of time."""
+"""The layout of a diagram for all formats: lifelines side by side, and below them rows in the order of time."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted, duration
 
 FOLD, PAUSE, REST = "fold", "pause", "rest"
-"""Kinds of rows that are not events: a fold, a pause, and a summary of omitted events at the end."""
+"""A fold, a pause, and a summary of omitted events at the end."""
 
 FEW_CONNECTIONS = 3
 """Up to this number of connections, handshakes are drawn in full."""
 
 SHORTEST_PAUSE = SECOND // 10
-"""Minimum duration of a pause in nanoseconds."""
 PAUSE_SHARE = 20
-"""A pause is at least this fraction (one in `PAUSE_SHARE`) of the time of the diagram."""
+"""A pause takes at least one part in this many of the diagram's time."""
 
 ALIKE = (8, 4, 2)
-"""If there are too many steps, number of steps of a kind to draw between two peers before further ones are counted. The
-first number that is small enough is used, otherwise the last."""
+"""If there are too many steps, so many of a kind are drawn between two peers before further ones are counted. The
+first number that is small enough counts, otherwise the last."""
 
 MAX_NAMES = 4
-"""Maximum number of names listed in a fold."""
+"""In a fold."""
 
 
 class Row(NamedTuple):
-    """A row. `source` and `target` are indexes of lifelines: of sender and receiver for an arrow, otherwise of the
-    first and last lifeline concerned. `until` differs from `time` if the row covers a period."""
+    """`source` and `target` are lifelines: sender and receiver of an arrow, otherwise the first and last one
+    concerned. `until` differs from `time` if the row covers a period."""
 
     kind: str
     time: int
@@ -50,13 +49,12 @@ class Row(NamedTuple):
 
     @property
     def is_arrow(self) -> bool:
-        """Whether the row is an arrow from `source` to `target`."""
         return self.kind in ARROWS
 
 
 @dataclass(frozen=True)
 class Diagram:
-    """The contents of a diagram. `left_out` describes omitted events, or is ""."""
+    """`left_out` describes omitted events, or is ""."""
 
     lifelines: list[Lifeline]
     rows: list[Row]
@@ -64,13 +62,13 @@ class Diagram:
 
     @property
     def connections(self) -> set[int]:
-        """Return the numbers of the connections in the rows."""
+        """In the rows."""
         return {row.conn for row in self.rows if row.conn is not None}
 
 
 def layout(sequence: EventSequence, most: int, *, whole: bool) -> Diagram:
-    """Return the diagram of a finished sequence with at most `most` arrows and notes. `whole`: connections were
-    selected whole, so handshakes can be drawn; otherwise each connection opens with one arrow."""
+    """At most `most` arrows and notes. `whole`: connections were selected whole, so handshakes can be drawn;
+    otherwise each connection opens with one arrow."""
     in_full = whole and len(sequence.connections) <= FEW_CONNECTIONS
     steps = _with_ends_of_connections(sequence, in_full=in_full)
     every = dict.fromkeys(event.ends for step in steps for event in _events(step) if event.ends is not None)
@@ -97,7 +95,7 @@ def layout(sequence: EventSequence, most: int, *, whole: bool) -> Diagram:
 
 
 def _with_ends_of_connections(sequence: EventSequence, *, in_full: bool) -> list[Step]:
-    """Return the steps in the order of time, with the opening and the end of connections."""
+    """In order of time, with the opening and the end of connections."""
     before: list[Step] = []
     behind: list[Step] = []
     short = set()
@@ -113,13 +111,13 @@ def _with_ends_of_connections(sequence: EventSequence, *, in_full: bool) -> list
 
 
 def _is_in(short: set[int], event: Event) -> bool:
-    """Whether an event is included in the arrow of the opening of its connection."""
+    """Whether the arrow of the opening of its connection includes an event."""
     return event.is_handshake and event.ends is not None and event.ends.conn in short
 
 
 def _folded(steps: Iterable[Step], lines: Lifelines, most: int) -> list[Step]:
-    """Return the steps with repeats folded between peers, even over several connections, such as connection attempts.
-    If more than `most` remain, they are thinned out as far as necessary."""
+    """Fold repeats between peers, even over several connections, such as connection attempts. If more than `most`
+    steps remain, they are thinned out as far as necessary."""
 
     def key_of(event: Event) -> Key:
         sides = () if event.ends is None else tuple(lines.of(event.ends, side) for side in (0, 1))
@@ -143,7 +141,7 @@ def _folded(steps: Iterable[Step], lines: Lifelines, most: int) -> list[Step]:
 
 
 def _events(step: Step) -> tuple[Event, ...]:
-    """Return the event of a step, or the events that a fold repeats."""
+    """Of a step, or repeated by a fold."""
     return step.cycle if isinstance(step, Fold) else (step,)
 
 
@@ -157,8 +155,8 @@ def _until(step: Step) -> int:
 
 
 def _order(steps: Iterable[Step], lines: Lifelines) -> list[Lifeline]:
-    """Return the lifelines from left to right, in the order of their first messages, so that forwarded messages go from
-    left to right. Lifelines without messages follow."""
+    """From left to right by their first messages, so that forwarded messages go from left to right. Lifelines
+    without messages follow."""
     messages: dict[Lifeline, None] = {}
     others: dict[Lifeline, None] = {}
     for step in steps:
@@ -186,7 +184,7 @@ def _row(step: Step, lines: Lifelines, places: Mapping[Lifeline, int]) -> Row:
 
 
 def _words_of_fold(fold: Fold) -> str:
-    """Format a fold: `118 more messages in 2.3 s`, or for longer cycles `49 more times the 2 above in 2.3 s`."""
+    """`118 more messages in 2.3 s`, or for longer cycles `49 more times the 2 above in 2.3 s`."""
     took = f" in {duration(fold.until - fold.time)}" if fold.until > fold.time else ""
     length = len(fold.cycle)
     if length > 1 and fold.in_order and fold.events % length == 0:
@@ -198,7 +196,7 @@ def _words_of_fold(fold: Fold) -> str:
 
 
 def _more(count: int, name: str) -> str:
-    """Format a count: `118 more messages`, `7 more PING`. Protocol names have no plural."""
+    """`118 more messages`, `7 more PING`. Protocol names have no plural."""
     return f"{count} more {name}" + ("s" if name.islower() and count > 1 else "")
 
 
@@ -214,7 +212,7 @@ def _left_out(rest: Iterable[Step], sequence: EventSequence, peers: int) -> str:
 
 
 def _with_pauses(rows: list[Row]) -> Iterator[Row]:
-    """Yield the rows with pauses between them."""
+    """Put pauses between the rows."""
     if not rows:
         return
     shortest = max(SHORTEST_PAUSE, (rows[-1].until - rows[0].time) // PAUSE_SHARE)

@@ -1,8 +1,8 @@
 """Assign connections to lifelines: one for each peer, as far as the capture identifies peers.
 
-A listener is identified by address and port. A client is identified by address, socket type and identity over all its
-connections, unless two of them to one peer are open at the same time. Without an identity, only successive connections
-of one type to one peer are taken for reconnects of one client.
+A listener is address and port. A client is address, socket type and identity over all its connections, unless two of
+them to one peer are open at the same time. Without an identity, only successive connections of one type to one peer
+count as reconnects of one client.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from zmtpscope.export.side_names import LONGEST_SHORT_IDENTITY, LONGEST_TYPE, na
 from zmtpscope.words import host_port
 
 MAX_SINGLE = 12
-"""Maximum number of lifelines before clients of one type with the same peers share one."""
+"""More clients of one type with the same peers share one lifeline."""
 
 MAX_LIFELINES = 24
-"""Maximum number of lifelines drawn."""
+"""Drawn."""
 
 MAX_COMPARED = 100
-"""Maximum number of lifelines of one kind to search for a reconnecting client."""
+"""Lifelines of one kind to search for a reconnecting client."""
 
 MAX_ADDRESSES = 4
-"""Maximum number of addresses listed for a lifeline."""
+"""Listed for a lifeline."""
 
 FOR_EVER = 1 << 63
 
@@ -37,28 +37,27 @@ class Lifeline:
     """One peer. `name` is short and unique in the diagram; `about` identifies the peer."""
 
     ends: list[End]
-    """Addresses and ports of the peer."""
+    """Its addresses and ports."""
     socket_type: str | None = None
     identity: str | None = None
     is_bound: bool = False
-    """Whether the peer accepted connections."""
+    """It accepted connections."""
     peers: int = 1
-    """Number of peers that the lifeline represents."""
+    """That the lifeline represents."""
     name: str = ""
     connected_until: dict[End, int] = field(default_factory=dict)
-    """For each listener, the end of the last connection of this peer to it."""
+    """By listener, the end of the last connection of this peer to it."""
 
     @property
     def kind(self) -> str:
-        """Return the identity, otherwise the socket type, otherwise ""."""
+        """Identity, otherwise socket type, otherwise ""."""
         if self.identity and self.peers == 1:
             return named(self.identity, LONGEST_SHORT_IDENTITY)
         return safe_text(self.socket_type)[:LONGEST_TYPE] if self.socket_type else ""
 
     @property
     def about(self) -> list[str]:
-        """Return details that are not in the name: the socket type if there is an identity, the addresses, and whether
-        it listens."""
+        """Details that are not in the name: socket type if there is an identity, addresses, and whether it listens."""
         if self.peers > 1:
             hosts = sorted({host for host, _ in self.ends})
             shown = ", ".join(hosts[:MAX_ADDRESSES]) + (", ..." if len(hosts) > MAX_ADDRESSES else "")
@@ -74,13 +73,13 @@ class Lifeline:
 
 
 class Lifelines:
-    """The lifelines of connections, of failed attempts and of datagrams."""
+    """Of connections, failed attempts and datagrams."""
 
     def __init__(self, connections: Iterable[Values], others: Iterable[Ends]) -> None:
         self._of_end: dict[End, Lifeline] = {}
         """Peers known by address and port."""
         self._of_side: dict[tuple[int, int], Lifeline] = {}
-        """Lifelines by connection and side."""
+        """By connection and side."""
         self._connecting: dict[tuple[str, str | None, str | None], list[Lifeline]] = {}
         for values in sorted(connections, key=lambda values: values["start_ns"]):
             self._add_connection(values)
@@ -92,7 +91,7 @@ class Lifelines:
             self._join(every)
 
     def of(self, ends: Ends, side: int) -> Lifeline:
-        """Return the lifeline of a side of a connection, or of an end of a datagram flow."""
+        """Of a side of a connection, or of an end of a datagram flow."""
         if ends.conn is not None:
             return self._of_side[ends.conn, side]
         return self._of_end[ends.other if side else ends.one]
@@ -134,7 +133,7 @@ class Lifelines:
         return line
 
     def _add_ends(self, ends: Ends) -> None:
-        """Add ends without a connection: failed attempts and datagrams."""
+        """Ends without a connection: failed attempts and datagrams."""
         other = self._bound(ends.other)
         if ends.conn is None:
             self._bound(ends.one)
@@ -147,7 +146,7 @@ class Lifelines:
         return line.ends[0][0] == ends.one[0] and ends.other in line.connected_until
 
     def _join(self, lines: Sequence[Lifeline]) -> None:
-        """Join clients of one type that have the same peers into one lifeline."""
+        """Join clients of one type that have the same peers."""
         joined: dict[tuple[object, ...], Lifeline] = {}
         single = set(self._of_end.values())
         new: dict[Lifeline, Lifeline] = {}
@@ -166,7 +165,7 @@ class Lifelines:
 
 
 def name_all(lines: Sequence[Lifeline]) -> None:
-    """Give each lifeline a short unique name: `PUB:5556`, `"worker-1"`, `SUB`, or `SUB 2` if there are several."""
+    """Give each a short unique name: `PUB:5556`, `"worker-1"`, `SUB`, or `SUB 2` if there are several."""
     names = [_short(line) for line in lines]
     counts = Counter(names)
     for place, line in enumerate(lines):

@@ -1,6 +1,6 @@
 """Write a diagram as Mermaid text (`sequenceDiagram`), which GitHub, GitLab and others draw in Markdown pages.
 
-Text from peers cannot be parsed as Mermaid: all characters but letters, digits and some ASCII punctuation are written
+Text from peers cannot become Mermaid syntax: all characters but letters, digits and some ASCII punctuation are written
 as `#NNN;`, which Mermaid shows as the character with this number (mermaid.js.org, "Entity codes to escape characters").
 """
 
@@ -15,23 +15,23 @@ from zmtpscope.export.diagram.events import ATTEMPT, CLOSING, OPENING
 from zmtpscope.export.diagram.layout import FOLD, PAUSE, REST, Diagram, Row
 
 MAX_TEXT = 50_000
-"""Maximum length of a text that Mermaid draws (`maxTextSize`)."""
+"""Characters that Mermaid draws (`maxTextSize`)."""
 
 WIDEST = 60
-"""Maximum number of characters per line of a label."""
+"""Characters per line of a label."""
 
 MAX_LINES = 8
-"""Maximum number of lines of a label."""
+"""Of a label."""
 
 ARROWS = {OPENING: "-->>", CLOSING: "-->>", ATTEMPT: "--x"}
-"""Arrows of TCP events: dotted, with a cross for a failed attempt. All other arrows are solid."""
+"""TCP events are dotted, with a cross for a failed attempt. All other arrows are solid."""
 
 _ESCAPED = re.compile(r"""[^A-Za-z0-9 .,:_/()+="'|…-]|(?<=[pP]):""")
 """`wrap:` at the start of a label is a directive."""
 
 
 def mermaid_lines(diagram: Diagram, clock: Clock) -> Iterator[str]:
-    """Yield the lines of the text, each with its newline, at most `MAX_TEXT` characters in total."""
+    """Yield lines, at most `MAX_TEXT` characters in total."""
     yield "sequenceDiagram\n"
     size = len("sequenceDiagram\n")
     last = len(diagram.lifelines)
@@ -50,7 +50,7 @@ def mermaid_lines(diagram: Diagram, clock: Clock) -> Iterator[str]:
 
 
 def _statement(row: Row, clock: Clock, many: bool, last: int) -> str:
-    """Return an arrow or a note. `many`: there are several connections. `last` is the number of the last lifeline."""
+    """An arrow or a note. `many`: there are several connections. `last` is the last lifeline."""
     if row.kind in (PAUSE, REST):
         return f"Note over p1,p{last}: {_label([row.what])}" if last > 1 else f"Note over p1: {_label([row.what])}"
     conn = f" c{row.conn}" if many and row.conn is not None else ""

@@ -1,4 +1,4 @@
-"""Reduce repeated events: fold cycles, and thin out repeats without an order."""
+"""Reduce repeated events: fold cycles, thin out other repeats."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from zmtpscope.export.diagram.folding import FEW, Fold, Folding, Step
 from zmtpscope.export.diagram.thinning import Key, Thinning
 
 MAX_ALIKE = 20
-"""Maximum number of steps of a key to keep on one connection before further ones are counted; starts over when
-something new occurs."""
+"""Steps of a key to keep on one connection before further ones are counted; starts over when something new occurs."""
 
 
 class Repeats:
-    """Folds steps that are fed in order. After `finish`, `steps` contains the steps to draw (all steps unless it
-    `folds`). `key_of` returns equal keys for repetitions of an event."""
+    """Folds steps in order. After `finish`, `steps` are the ones to draw (all unless it `folds`). `key_of` returns
+    equal keys for repetitions."""
 
     def __init__(self, key_of: Callable[[Event], Key], *, folds: bool = True) -> None:
         self.folds = folds
@@ -25,11 +24,10 @@ class Repeats:
         self._thinning = Thinning(key_of, MAX_ALIKE)
 
     def __len__(self) -> int:
-        """Return the number of steps kept."""
+        """Steps kept."""
         return len(self.steps) + len(self._folding.steps)
 
     def feed(self, step: Step) -> None:
-        """Add a step."""
         if not self.folds:
             self.steps.append(step)
         elif isinstance(step, Fold):
@@ -46,16 +44,15 @@ class Repeats:
         return self._thinning.is_full(key)
 
     def count(self, key: Key, name: str, count: int, time: int, until: int) -> None:
-        """Count events of a key that is not drawn any more, from `time` to `until`. Pass the last of these events to
-        `keep` before the next `feed`."""
+        """Count events of a key that is not drawn any more. Pass the last of them to `keep` before the next `feed`."""
         self._thinning.count(key, name, count, time, until)
 
     def keep(self, event: Event) -> None:
-        """Keep an event, which is already counted, as the last one of its key."""
+        """Keep a counted event as the last one of its key."""
         self._thinning.keep(self._key_of(event), event)
 
     def can_pass_by(self, key: Key, count: int) -> bool:
-        """Whether `pass_by` accepts this number of events of the key. One more event must be fed after them."""
+        """Whether `pass_by` accepts so many events of the key. One more must be fed after them."""
         return count > FEW and self._folding.repeats(key)
 
     def pass_by(self, count: int, name: str, until: int) -> None:
@@ -63,7 +60,6 @@ class Repeats:
         self._folding.pass_by(count, name, until)
 
     def finish(self) -> None:
-        """Complete `steps`, after the last event."""
         self._end_cycles()
         self.steps += self._thinning.finish()
 

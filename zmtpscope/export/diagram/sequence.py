@@ -1,4 +1,4 @@
-"""Collect the events of a capture that are drawn, in the order of time, from batches.
+"""Collect the drawn events of a capture, in the order of time, from batches.
 
 Memory is bounded by `MAX_STEPS`. Events beyond this limit are only counted.
 """
@@ -18,24 +18,24 @@ from zmtpscope.export.time_order import Item, TimeOrder
 from zmtpscope.export.values import record_values
 
 MAX_STEPS = 10_000
-"""Maximum number of steps to keep. Fewer are drawn, because repeats are folded further when all peers are known."""
+"""Kept; fewer are drawn, because repeats are folded further when all peers are known."""
 
 Source = tuple[Record | BatchEvents, Files]
 """A record, or the messages of a batch, with the files of the batch."""
 
 
 class EventSequence:
-    """Collects the drawn steps from all batches of a run. `chat` includes findings about normal events. `folds` reduces
-    repeats to the first and the last."""
+    """Collects the steps of a run. `chat` includes findings about normal events. `folds` reduces repeats to the
+    first and the last."""
 
     def __init__(self, options: Options, *, chat: bool = False, folds: bool = True) -> None:
         self.folds = folds
         self.connections: dict[int, Values] = {}
-        """Connection records of the connections with drawn events."""
+        """Records of connections with drawn events."""
         self.left_out: Counter[str] = Counter()
-        """Number of events beyond the limit, by name."""
+        """Events beyond the limit, by name."""
         self.until: int | None = None
-        """Time of the last event beyond the limit."""
+        """Last event beyond the limit."""
         self._options = options
         self._chat = chat
         self._order = TimeOrder(self._source_of)
@@ -44,21 +44,20 @@ class EventSequence:
         self._aside: list[Step] = []
         """Heartbeats, which are folded separately."""
         self._counted: dict[Hashable, tuple[MessageEvents, int, str]] = {}
-        """For each key, the last message that was only counted, with its name."""
+        """By key, the last message that was only counted, with its name."""
         self._drawn: set[int] = set()
         """Open connections with drawn events."""
 
     @property
     def steps(self) -> list[Step]:
-        """Return the drawn steps in the order of time."""
+        """In order of time."""
         return sorted([*self._repeats.steps, *self._aside], key=lambda step: step.time)
 
     def feed(self, batch: Batch) -> None:
-        """Add a batch."""
         self._take(self._order.feed(batch))
 
     def finish(self) -> None:
-        """Complete the steps, after the last batch."""
+        """Complete the steps."""
         self._take(self._order.finish())
         self._repeats.finish()
         for heartbeats in self._heartbeats.values():
@@ -124,8 +123,7 @@ class EventSequence:
             self._take_alike(events, name, begin, end)
 
     def _take_alike(self, events: MessageEvents, name: str, row: int, high: int) -> None:
-        """Add the messages `row..high` (high excluded) of a run, which have one name. Repeats are counted many at a
-        time."""
+        """Add messages with one name (high excluded). Repeats are counted many at a time."""
         repeats, key, times = self._repeats, events.key(name), events.times
         while row < high:
             if repeats.only_counts(key):
@@ -141,7 +139,7 @@ class EventSequence:
                 row = high - 1
 
     def _keep_counted(self) -> None:
-        """Convert the last counted message of each key to an event."""
+        """Make an event of the last counted message of each key."""
         for events, row, name in self._counted.values():
             self._repeats.keep(events.event(row, name))
         self._counted.clear()
@@ -153,14 +151,14 @@ class Heartbeats:
 
     def __init__(self) -> None:
         self._open: list[Event | None] = [None, None]
-        """The unanswered PING of each side."""
+        """Unanswered PING of each side."""
         self._names: Counter[str] = Counter()
         self._since = self._until = 0
         self._cycle: tuple[Event, ...] = ()
-        """The first answered PING with its PONG."""
+        """First answered PING with its PONG."""
 
     def feed(self, event: Event) -> list[Event]:
-        """Add a PING or PONG of the connection and return the events to draw now."""
+        """Add a PING or PONG; return the events to draw now."""
         is_answer = HEARTBEATS[event.name]
         assert event.side is not None
         asker = 1 - event.side if is_answer else event.side
@@ -179,7 +177,7 @@ class Heartbeats:
         return []
 
     def finish(self) -> list[Step]:
-        """Return the steps to draw at the end of the connection."""
+        """Return the steps to draw at the end."""
         steps: list[Step] = [asked for asked in self._open if asked is not None]
         if self._names:
             steps.append(Fold(self._since, self._until, self._names, self._cycle, in_order=False))

@@ -1,7 +1,7 @@
 """Draw a diagram as SVG without external resources and scripts, for light and dark mode.
 
-Colours are set by classes and follow the reader's system. Programs without media queries show the light colours. All
-text is escaped, and none of it is in an attribute.
+Colours are set by classes; programs without media queries show the light ones. All text is escaped, and none of it is
+in an attribute.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from zmtpscope.export.diagram.lifelines import Lifeline
 
 MARGIN = 20
 LETTER, SMALL_LETTER = 6.9, 6.7
-"""Maximum average width of a character of a label, and of a monospaced character."""
+"""Maximum average width of a character of a label, and of a monospaced one."""
 CLOSEST, WIDEST = 130, 440
-"""Minimum and maximum distance between lifelines."""
+"""Distance between lifelines."""
 MIN_WANTED = 190
 """Distance that long labels may use, regardless of the number of lifelines."""
 USUAL_WIDTH = 1500
-"""Width of the picture beyond which lifelines are closer than `WIDEST`."""
+"""In a wider picture, lifelines are closer than `WIDEST`."""
 NARROWEST_NOTE = 240
 HEADING_LINE, NOTE_LINE = 15, 15
 ARROW, CONTENT = 30, 13
-"""Height of an arrow with its label, and additional height if it has contents."""
+"""Height of an arrow with its label, and more if it has contents."""
 PAUSE_HEIGHT, FOLD_HEIGHT = 34, 30
 HEAD, HALF_HEAD = 8, 4
 LOOP = 26
@@ -76,11 +76,10 @@ DARK = {
     "error-line": "#c94f4a",
 }
 NOTES = {"gap": "warn", "leftover": "warn", "warn": "warn", "error": "error"}
-"""Style classes of notes, by kind or severity. Notes of other kinds are plain."""
+"""Style classes, by kind or severity; other notes are plain."""
 
 
 def svg_lines(diagram: Diagram, clock: Clock) -> Iterator[str]:
-    """Yield the lines of the picture, each with its newline."""
     yield from _Picture(diagram, clock).lines()
 
 
@@ -99,7 +98,7 @@ class _Picture:
         self.width = round(max(right, self.gutter + NARROWEST_NOTE) + MARGIN)
 
     def _columns(self) -> list[float]:
-        """Return the positions of lifelines. Labels between them determine the distances, within limits."""
+        """Positions of lifelines. Labels between them determine the distances, within limits."""
         count = len(self.box_widths)
         if not count:
             return []
@@ -117,7 +116,6 @@ class _Picture:
         return places
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the SVG."""
         top = MARGIN + self.head_height
         rows: list[str] = []
         breaks: list[float] = []
@@ -147,7 +145,7 @@ class _Picture:
         yield "</svg>\n"
 
     def _life(self, x: float, top: float, bottom: float, breaks: Sequence[float]) -> str:
-        """Return the path of a lifeline, which is broken at pauses."""
+        """A lifeline, broken at pauses."""
         path = f"M{x:g} {top:g}"
         for y in breaks:
             path += f"V{y - 9:g}m-4 3l8 -6m-8 15l8 -6M{x:g} {y + 9:g}"
@@ -163,7 +161,7 @@ class _Picture:
             yield _text(x, y + number * HEADING_LINE, about, "small quiet middle") + "\n"
 
     def _row(self, row: Row, y: float) -> tuple[float, list[str]]:
-        """Return the height of a row that starts at `y`, and its elements."""
+        """Return the height and the elements of a row."""
         if row.kind == PAUSE:
             middle = (self.places[0] + self.places[-1]) / 2 if len(self.places) > 1 else self.places[0] + 60
             return PAUSE_HEIGHT, [self._on_ground(middle, y + PAUSE_HEIGHT / 2 + 4, row.what, "small pause middle")]
@@ -221,18 +219,18 @@ class _Picture:
         return height + 10, drawn
 
     def _left(self, middle: float, width: float) -> float:
-        """Return the left edge of an element around `middle`, inside the picture."""
+        """Left edge of an element around `middle`, inside the picture."""
         return max(self.gutter - 8.0, min(middle - width / 2, self.width - MARGIN / 2 - width))
 
     def _on_ground(self, x: float, y: float, words: str, kind: str) -> str:
-        """Return text on a background that hides lines."""
+        """Text on a background that hides lines."""
         width = cell_len(words) * LETTER + 12
         area = f'<rect class="ground" x="{x - width / 2:g}" y="{y - 13:g}" width="{width:g}" height="18"/>'
         return area + _text(x, y, words, kind)
 
 
 def _front(row: Row, clock: Clock, packets: int, *, many: bool) -> str:
-    """Return the packet number (`packets` columns), the time and, if there are `many`, the connection of a row."""
+    """Packet number (`packets` columns), time and, if there are `many`, connection of a row."""
     if row.kind in (PAUSE, REST):
         return ""
     conn = f" c{row.conn}" if many and row.conn is not None else ""
@@ -240,7 +238,7 @@ def _front(row: Row, clock: Clock, packets: int, *, many: bool) -> str:
 
 
 def _baseline(row: Row) -> float:
-    """Return the distance from the top of a row to the baseline of its time."""
+    """From the top of a row to the baseline of its time."""
     return 24 if row.is_arrow else 20
 
 
@@ -268,7 +266,7 @@ def _fit(words: str, room: float) -> str:
 
 
 def _text(x: float, y: float, words: str, kind: str, whole: str = "") -> str:
-    """Return a text element. `whole` is its tooltip."""
+    """`whole` is the tooltip."""
     title = f"<title>{escape(whole, quote=False)}</title>" if whole else ""
     return f'<text class="{kind}" x="{x:g}" y="{y:g}">{title}{escape(words, quote=False)}</text>'
 

@@ -1,4 +1,4 @@
-"""Draw a diagram as text for terminals and pipes: a column for each lifeline, and the texts of arrows to the right."""
+"""Draw a diagram as text: a column for each lifeline, and the texts of arrows to the right."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from zmtpscope.export.diagram.layout import FOLD, PAUSE, REST, Diagram, Row
 from zmtpscope.export.wrap import wrap
 
 CLOSEST, WIDEST = 6, 22
-"""Minimum and maximum columns between lifelines."""
+"""Columns between lifelines."""
 
 MIN_WORDS = 30
-"""Minimum columns to leave for the texts of arrows."""
+"""Columns left for the texts of arrows."""
 
 
 class Marks(NamedTuple):
-    """The characters of a drawing: lines, ends of arrows, crossings, and marks of notes on lifelines."""
+    """Lines, ends of arrows, crossings, and marks of notes on lifelines."""
 
     life: str
     line: str
@@ -43,8 +43,8 @@ ASCII = Marks("|", "-", ".", ">", "<", "|", "|", "|", "x", "*", ":", "@", "...")
 
 
 class Look(NamedTuple):
-    """The appearance. `width` is the terminal width, or None for lines of any length. `is_unicode`: the terminal can
-    show box-drawing characters. `paint` takes a style of `export.text.STYLES` and a text, and returns text."""
+    """`width` is the terminal width, or None. `is_unicode`: the terminal can show box-drawing characters. `paint`
+    takes a style of `export.text.STYLES` and a text."""
 
     clock: Clock
     paint: Callable[[str, str], str]
@@ -53,7 +53,6 @@ class Look(NamedTuple):
 
 
 def text_lines(diagram: Diagram, look: Look) -> Iterator[str]:
-    """Yield the lines of a diagram, each with its newline."""
     if diagram.rows:
         yield from _Drawing(diagram, look).lines()
 
@@ -74,11 +73,10 @@ class _Drawing:
 
     @property
     def columns(self) -> int:
-        """Return the width of all lifelines in columns, including the name of the last."""
+        """Width of all lifelines, with the name of the last."""
         return self.places[-1] + 1
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the diagram."""
         for number, line in enumerate(self.diagram.lifelines, 1):
             name = line.name if self.has_names else f"{number} {line.name}"
             yield f"{name:<{max(map(cell_len, self.names)) + 2}}  {', '.join(line.about)}".rstrip() + "\n"
@@ -115,7 +113,7 @@ class _Drawing:
         return wrap(said, used, painted, look.width)
 
     def _drawn(self, row: Row) -> str:
-        """Return the lifelines of a row with its arrow or note."""
+        """Lifelines of a row with its arrow or note."""
         marks, places = self.marks, self.places
         cells = [" "] * self.columns
         for place in places:
@@ -146,7 +144,7 @@ class _Drawing:
 
 
 def _places(widths: list[int], room: int | None) -> list[int]:
-    """Return the columns of lifelines. Names determine the distances, limited by `room`."""
+    """Columns of lifelines. Names determine the distances, limited by `room`."""
     places = [0]
     for one, other in pairwise(widths):
         places.append(places[-1] + min(WIDEST, max(CLOSEST, (one + other) // 2 + 2)))

@@ -13,22 +13,21 @@ from zmtpscope.export.diagram.events import ARROWS, Event
 from zmtpscope.export.diagram.folding import Fold, Step
 
 Key = tuple[Hashable, ...]
-"""Equal for repetitions of an event. It starts with the ends."""
+"""Equal for repetitions of an event. Starts with the ends."""
 
 
 class _Stretch:
-    """The events between two peers that were thinned out since the last new kind. `alike` steps of a key are drawn
-    before the rest is counted."""
+    """Events between two peers since the last new kind. `alike` steps of a key are drawn before the rest is counted."""
 
     def __init__(self, alike: int) -> None:
         self.alike = alike
         self.drawn: Counter[Key] = Counter()
-        """Number of drawn steps by key."""
+        """By key."""
         self.names: Counter[str] = Counter()
-        """Number of events that are not drawn, by name."""
+        """Events that are not drawn, by name."""
         self.time = self.until = 0
         self.last: dict[Key, Event] = {}
-        """The last event of each key."""
+        """By key."""
         self.kinds: dict[Key, Event] = {}
         """Any event of each key."""
 
@@ -43,8 +42,8 @@ class _Stretch:
 
 
 class Thinning:
-    """Thins out steps that are fed in order. Returned steps are not always in the order of time. `alike` steps of a key
-    are drawn before the rest is counted."""
+    """Thins out steps in order; returned steps are not always in the order of time. `alike` steps of a key are drawn
+    before the rest is counted."""
 
     def __init__(self, key_of: Callable[[Event], Key], alike: int) -> None:
         self.alike = alike
@@ -52,7 +51,7 @@ class Thinning:
         self._stretches: defaultdict[Hashable, _Stretch] = defaultdict(lambda: _Stretch(alike))
 
     def feed(self, step: Step) -> Iterator[Step]:
-        """Add a step and yield the steps to draw now."""
+        """Yield the steps to draw now."""
         kinds = {self._key_of(event): event for event in (step.cycle if isinstance(step, Fold) else (step,))}
         if all(self.is_full(key) and event.kind in ARROWS for key, event in kinds.items()):
             self._thin_out(step, kinds)
@@ -65,25 +64,23 @@ class Thinning:
         yield step
 
     def is_full(self, key: Key) -> bool:
-        """Whether an arrow of this key is counted and not drawn."""
+        """An arrow of this key is counted and not drawn."""
         stretch = self._stretches.get(key[0])
         return stretch is not None and stretch.drawn[key] >= self.alike
 
     def count(self, key: Key, name: str, count: int, time: int, until: int) -> None:
-        """Count events, from `time` to `until`, of a key that is not drawn any more. Pass the last of these events to
-        `keep`."""
+        """Count events of a key that is not drawn any more. Pass the last of them to `keep`."""
         stretch = self._stretches[key[0]]
         stretch.time = min(stretch.time, time) if stretch.names else time
         stretch.until = max(stretch.until, until)
         stretch.names[name] += count
 
     def keep(self, key: Key, event: Event) -> None:
-        """Keep an event, which is already counted, as the last one of its key."""
+        """Keep a counted event as the last one of its key."""
         stretch = self._stretches[key[0]]
         stretch.last[key] = stretch.kinds[key] = event
 
     def finish(self) -> Iterator[Step]:
-        """Yield the remaining steps."""
         for stretch in self._stretches.values():
             yield from stretch.end()
 

@@ -13,23 +13,23 @@ from zmtpscope.dissect.records.sink import count_word
 from zmtpscope.findings.capturing import ATTEMPTS
 
 MAX_ENDPOINTS = 16_384
-"""Maximum number of endpoints. Connections to further ones are only counted."""
+"""Connections to further ones are only counted."""
 
 MAX_CLIENTS, MAX_IDENTITIES = 1024, 64
-"""Maximum numbers of client addresses and of identities of each endpoint."""
+"""Client addresses, and identities, of each endpoint."""
 
 MAX_REFUSALS = 4096
-"""Maximum number of different refusals, and of open connections whose findings are kept."""
+"""Different refusals, and open connections whose findings are kept."""
 
 LONGEST_TEXT = 300
-"""Maximum number of characters of an identity or sentence."""
+"""Characters of an identity or sentence."""
 
 NOTE, WORSE = "note", ("note", "warn", "error")
-"""Severities of findings that can explain a failed handshake, the worst last."""
+"""Findings that can explain a failed handshake, the worst last."""
 
 
 class Address(NamedTuple):
-    """The address of a listener. `transport` is tcp, ws or udp."""
+    """Of a listener. `transport` is tcp, ws or udp."""
 
     ip: str
     port: int
@@ -45,29 +45,29 @@ class Endpoint:
     versions: Counter[str] = field(default_factory=Counter)
     mechanisms: Counter[str] = field(default_factory=Counter)
     socket_types: Counter[str] = field(default_factory=Counter)
-    """Socket types of the listener."""
+    """Of the listener."""
     client_types: Counter[str] = field(default_factory=Counter)
     handshakes: Counter[str] = field(default_factory=Counter)
     confidences: Counter[str] = field(default_factory=Counter)
     identities: set[str] = field(default_factory=set)
     client_identities: set[str] = field(default_factory=set)
     more_identities: int = 0
-    """Number of connections whose identities were not added because of the limit."""
+    """Connections whose identities were not added because of the limit."""
     clients: set[str] = field(default_factory=set)
-    """Client addresses, including refused clients."""
+    """Addresses, refused clients included."""
     messages: int = 0
     start_ns: int | None = None
     end_ns: int = 0
 
     def seen(self, start: int, end: int) -> None:
-        """Extend the time of the endpoint."""
+        """Extend the time."""
         self.start_ns = start if self.start_ns is None else min(self.start_ns, start)
         self.end_ns = max(self.end_ns, end)
 
 
 class Refusal(NamedTuple):
-    """A client that was refused at an endpoint. `outcome` is "handshake failed", "handshake incomplete" or one of
-    `ATTEMPTS`; `finding` is the id of the finding with the reason, or None."""
+    """A client that was refused. `outcome` is "handshake failed", "handshake incomplete" or one of `ATTEMPTS`;
+    `finding` is the id of the reason, or None."""
 
     ip: str
     port: int
@@ -78,7 +78,7 @@ class Refusal(NamedTuple):
 
 @dataclass
 class Refused:
-    """Number of refusals, and the sentence and time of the first."""
+    """Number of refusals, and sentence and time of the first."""
 
     count: int = 0
     text: str | None = None
@@ -86,19 +86,17 @@ class Refused:
 
 
 class Inventory:
-    """The inventory of all records passed to `feed`, in order."""
+    """Of all records passed to `feed`, in order."""
 
     def __init__(self) -> None:
         self.endpoints: dict[Address, Endpoint] = {}
         self.refusals: dict[Refusal, Refused] = {}
         self.left_out = 0
-        """Number of connections to further endpoints and of further refusals, which were not added because of the
-        limits."""
+        """Connections to further endpoints, and refusals, beyond the limits."""
         self._reasons: dict[int, tuple[int, str, str]] = {}
-        """The worst finding of each open connection: its index in `WORSE`, id and sentence."""
+        """Worst finding of each open connection: index in `WORSE`, id and sentence."""
 
     def feed(self, records: Iterable[Record]) -> None:
-        """Add the records of a batch."""
         for record in records:
             if record.type == "connection":
                 self._connection(record.values)

@@ -1,4 +1,4 @@
-"""The inventory as JSON lines: one object for each endpoint, each refusal, and each endpoint without ZMTP."""
+"""The inventory as JSON lines: one for each endpoint, each refusal, and each endpoint without ZMTP."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from zmtpscope.export.inventory.inventory import MAX_CLIENTS, Endpoint, Inventor
 
 
 def lines(inventory: Inventory, others: Mapping[tuple[str, int], int]) -> Iterator[bytes]:
-    """Yield JSON lines. `others` is the number of TCP connections without ZMTP, by destination."""
+    """`others` is the number of TCP connections without ZMTP, by destination."""
     for values in objects(inventory, others):
         yield orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def objects(inventory: Inventory, others: Mapping[tuple[str, int], int]) -> Iterator[dict[str, Any]]:
-    """Yield the objects of `lines` as dicts."""
     for endpoint in sorted(inventory.endpoints.values(), key=_busiest_first):
         yield _endpoint(endpoint, 0 if endpoint.address.transport == "udp" else others.get(endpoint.address[:2], 0))
     for refusal, refused in sorted(inventory.refusals.items(), key=_most_often_first):

@@ -1,4 +1,4 @@
-"""The inventory as text within 80 columns: a table of endpoints, with remarks below single ones."""
+"""The inventory as text: a table of endpoints, with remarks below single ones."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted, host_port, listed
 
 WIDTH = 80
-"""Width of the report, also in files, pipes and wider terminals."""
+"""Also in files, pipes and wider terminals."""
 
 HEADINGS = ("ENDPOINT", "ZMTP", "MECH", "SOCKETS", "CONNS", "CLIENTS", "SEEN (UTC)")
 WIDTHS = (20, 7, 5, 13, 5, 7, 17)
 RIGHT = ("CONNS", "CLIENTS")
 MAX_WORDS = 3
-"""Maximum number of versions, mechanisms and so on in a cell or line."""
+"""Versions, mechanisms and so on in a cell or line."""
 MAX_NAMES = 8
 MAX_OTHERS = 5
 INDENT = 4
 
 
 def report(inventory: Inventory, others: Mapping[tuple[str, int], int], capture: CaptureStatistics) -> Iterator[str]:
-    """Yield the lines of the report."""
     found = list(objects(inventory, others))
     endpoints = [each for each in found if each["found"] == "endpoint"]
     refusals = [each for each in found if each["found"] == "refusal"]
@@ -98,13 +97,13 @@ def _endpoint(values: dict[str, Any]) -> Iterator[str]:
 
 
 def _versions(versions: list[str]) -> str:
-    """Format versions: `3.1`, or from the oldest to the newest."""
+    """`3.1`, or from the oldest to the newest."""
     known = sorted(map(safe_text, versions)) or ["-"]
     return known[0] if len(known) == 1 else f"{known[0]}-{known[-1]}"
 
 
 def _first(counts: Iterable[str]) -> str:
-    """Return the most frequent word, followed by + if there are further ones, which the next line lists."""
+    """The most frequent word, with + if the next line lists further ones."""
     words = list(counts)
     return safe_text(words[0]) + "+" * (len(words) > 1) if words else ""
 
@@ -115,7 +114,7 @@ def _words(counts: Iterable[str]) -> str:
 
 
 def _row(cells: Iterable[str]) -> str:
-    """Return a line of the table. A long cell takes space from the cells after it, if they have any."""
+    """A long cell takes space from the cells after it, if they have any."""
     line, end = "", 0
     for heading, width, cell in zip(HEADINGS, WIDTHS, cells, strict=True):
         end += width
@@ -127,7 +126,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _below(text: str) -> str:
-    """Return indented, wrapped lines."""
+    """Indent and wrap."""
     return wrap(" " * INDENT, INDENT, text, WIDTH)
 
 

@@ -1,1 +1,1 @@
-"""Fold repeated heartbeats, retries, and gaps of the snap length in text output."""
+"""Fold repetitions in text output."""

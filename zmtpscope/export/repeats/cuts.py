@@ -1,7 +1,7 @@
 """Fold gaps caused by the snap length: "41 gaps more of 1547 octets, cut off by the snap length".
 
-A capture with a small snap length truncates every large packet. The first gap of a connection is printed. Later gaps
-are counted if parsing resumes after them, and printed as one line when the connection or the capture ends.
+The first gap of a connection is printed. Later gaps are counted if parsing resumes after them, and printed as one line
+when the connection or the capture ends.
 """
 
 from __future__ import annotations
@@ -15,22 +15,21 @@ from zmtpscope.export.repeats.stretches import ITSELF, Repeats, Stretch, conn_of
 from zmtpscope.words import counted
 
 LOSS = "ZMTP-CONN-05"
-"""Id of the finding that accompanies each gap."""
+"""Accompanies each gap."""
 
 MAX_CONNECTIONS = 4096
-"""Maximum number of connections whose gaps are counted. Beyond it, the gaps of the oldest are printed."""
+"""Above, the gaps of the oldest connection are printed."""
 
 
 class Cuts:
-    """The gaps of one connection after the first one, which is printed."""
+    """Gaps of one connection after the first one."""
 
     def __init__(self) -> None:
         self.count, self.octets = 0, 0
         self.last: tuple[Record, Files] | None = None
-        """The last gap that is counted but not printed."""
+        """Last gap that is counted but not printed."""
 
     def add(self, gap: Record, files: Files) -> None:
-        """Add a gap that is not printed: to the count and the missing octets."""
         self.count += 1
         self.octets += gap.own["bytes"]
         self.last = gap, files
@@ -51,14 +50,11 @@ class Cuts:
 
 
 class CutFold:
-    """Folds the gaps of all connections."""
-
     def __init__(self) -> None:
         self._cuts: dict[int | None, Cuts] = {}
-        """Counts by connection."""
+        """By connection."""
 
     def feed(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
-        """Fold repeated gaps; see `Fold.feed`."""
         for stretch in stretches:
             said, files = stretch[0]
             if not isinstance(said, Record) or (said.type != "gap" and not self._cuts):
@@ -80,7 +76,6 @@ class CutFold:
             yield stretch
 
     def rest(self) -> Iterator[Stretch]:
-        """Yield the remaining lines; see `Fold.rest`."""
         for conn in list(self._cuts):
             yield from self._release(conn)
 

@@ -1,5 +1,3 @@
-"""Fold all repetitions in text output, one kind after the other."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
@@ -11,8 +9,8 @@ from zmtpscope.export.repeats.stretches import Fold, Stretch
 
 
 class Folding:
-    """All folds, one after the other; none if `folds` is false. `waits`: lines are delayed until it is known whether
-    they repeat earlier lines; otherwise for about a second."""
+    """All folds, one after the other; none unless `folds`. `waits`: lines are delayed until it is known whether they
+    repeat earlier ones; otherwise for about a second."""
 
     def __init__(self, *, folds: bool, waits: bool) -> None:
         self._folds: list[Fold] = []
@@ -26,7 +24,7 @@ class Folding:
         return stretches
 
     def rest(self, stretches: Iterable[Stretch]) -> Iterable[Stretch]:
-        """Return the last stretches to print, after `stretches`."""
+        """Return the last stretches to print."""
         for fold in self._folds:
             stretches = _with_rest(fold, stretches)
         return stretches

@@ -1,9 +1,9 @@
 """Fold answered PINGs: "PING/PONG 30 times more, every 1 s, slowest answer 2.1 ms".
 
-The first PING of a side and its PONG are printed. Later pairs that equal them are counted, even with messages in
-between. The count is printed when the connection ends, has a gap or a finding of severity warn or error, and at the end
-of the capture; if lines do not wait, also every ten seconds. A PING is delayed until its PONG arrives. A PING without a
-PONG is printed unfolded, and so is a PONG without a PING.
+The first PING of a side and its PONG are printed. Later equal pairs are counted, even with messages in between. The
+count is printed when the connection ends, has a gap or a finding of severity warn or error, and at the end of the
+capture; if lines do not wait, also every ten seconds. A PING is delayed until its PONG arrives. A PING without a PONG
+is printed unfolded, and so is a PONG without a PING.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ ANSWERS = {"PING": "PONG", "WS-PING": "WS-PONG"}
 ASKED = {answer: name for name, answer in ANSWERS.items()}
 
 MAX_OPEN = 8
-"""Maximum number of PINGs of a side that wait for their PONGs. Beyond it, they are printed."""
+"""PINGs of a side that wait for their PONGs. Above, they are printed."""
 
 MAX_CONNECTIONS = 4096
-"""Maximum number of connections whose heartbeats are counted. Beyond it, the count of the oldest is printed."""
+"""Above, the count of the oldest connection is printed."""
 
 LONGEST_WAIT = SECOND
-"""Maximum capture time to delay a PING if lines do not wait."""
+"""Of capture time to delay a PING if lines do not wait."""
 
 ENDING = frozenset({"connection", "gap", "leftover"})
 WARNING = frozenset({"error", "warn"})
-"""Record types and severities of findings that make the count be printed before them."""
+"""The count is printed before these."""
 
 
 class Asker:
-    """The PINGs of one side of a connection. `first` is printed."""
+    """The PINGs of one side. `first` is printed."""
 
     def __init__(self, first: dict[str, Any]) -> None:
         self.first = first
         self.is_answered = False
-        """Whether the PONG to `first` has arrived. Later pairs are counted only then."""
+        """The PONG to `first` has arrived: later pairs are counted."""
         self.open: list[tuple[Record, Files]] = []
-        """PINGs that wait for their PONGs."""
+        """PINGs without PONGs so far."""
         self.count = 0
-        """Number of answered PINGs that are not printed yet."""
+        """Answered PINGs that are not printed yet."""
         self.last: tuple[Record, Files] | None = None
-        """The last of the counted PINGs."""
+        """Last of the counted PINGs."""
         self.slowest = 0
-        """The longest wait of a PING for its PONG, in nanoseconds."""
+        """Longest wait for a PONG (ns)."""
         self.since: int = first["ts_ns"]
-        """Capture time of the PING before the counted ones."""
+        """The PING before the counted ones."""
 
     @property
     def last_sent(self) -> int:
-        """Capture time of the last counted PING."""
+        """The last counted PING."""
         sent: int = self.since if self.last is None else self.last[0].values["ts_ns"]
         return sent
 
@@ -91,7 +91,7 @@ class Asker:
 
 
 class HeartbeatFold:
-    """Folds the heartbeats of all connections. If `waits`, a PING may be delayed until it is known to be unanswered."""
+    """If `waits`, a PING may be delayed until it is known to be unanswered."""
 
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits
@@ -101,7 +101,6 @@ class HeartbeatFold:
         """Capture time of the next check for PINGs and counts that have waited too long."""
 
     def feed(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
-        """Fold answered heartbeats; see `Fold.feed`."""
         for stretch in stretches:
             said, files = stretch[0]
             if not isinstance(said, Record):

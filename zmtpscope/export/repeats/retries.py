@@ -1,7 +1,7 @@
 """Fold retries with one outcome: "retried 117 times, c2 to c118, every 0.3 s, each with the same outcome as c1".
 
-The first failed attempt of a client at an endpoint is printed. Later attempts with the same records and the same ending
-are counted; times and ports may differ. The lines of an attempt are therefore delayed while they equal the lines of a
+The first failed attempt of a client at an endpoint is printed. Later ones with the same records and the same ending are
+counted; times and ports may differ. The lines of an attempt are therefore delayed while they equal the lines of a
 printed one, and all are printed at the first difference. The count is printed when an attempt differs and at the end;
 if lines do not wait, also every ten seconds.
 """
@@ -28,30 +28,29 @@ COMPARED = {
     "finding": ("id", "severity"),
     "connection": ("handshake", "close", "closed_by", "reset_by", "opened_by"),
 }
-"""Values that must be equal in the records of two attempts. A connection with a record of any other type is not a
-failed attempt."""
+"""Equal in the records of two attempts. A connection with a record of any other type is not a failed attempt."""
 
 ABOUT_RETRIES = frozenset({"ZMTP-CONN-09", "ZMTP-CONN-10"})
-"""Findings about retries: printed once for each client and endpoint, and not compared."""
+"""Printed once for each client and endpoint, and not compared."""
 
 FAILED = frozenset({"fin", "rst"})
-"""Values of `close` of a failed connection."""
+"""`close` of a failed connection."""
 
 MAX_RECORDS = 32
-"""Maximum number of records of an attempt. Longer ones are not compared."""
+"""Of an attempt. Longer ones are not compared."""
 
 MAX_OPEN, MAX_PAIRS, MAX_FAILURES = 4096, 4096, 4
-"""Maximum numbers of open attempts, of pairs of client and endpoint, and of different failures of a pair."""
+"""Open attempts, pairs of client and endpoint, and different failures of a pair."""
 
 LONGEST_WAIT, LONGEST_WAIT_LIVE = 60 * SECOND, SECOND
-"""Maximum capture time to delay the lines of an attempt: longer than the handshake timer of libzmq (30 s), or a second
-if lines do not wait."""
+"""Capture time to delay the lines of an attempt: longer than the handshake timer of libzmq (30 s), or a second if
+lines do not wait."""
 
 Pair = tuple[str, str, int]
 """Client address, address and port of the endpoint."""
 
 Compared = dict[int | None, tuple[object, ...]]
-"""Compared values by side (None: neither side). The order between the sides varies from attempt to attempt."""
+"""By side (None: neither). The order between the sides varies from attempt to attempt."""
 
 
 class Attempt:
@@ -61,19 +60,18 @@ class Attempt:
     def __init__(self, pair: Pair, began: int, kept: list[Stretch] | None) -> None:
         self.pair, self.began, self.kept = pair, began, kept
         self.count = 0
-        """Number of records."""
+        """Of records."""
         self._compared: Compared = {}
         self._records: list[Record] = []
-        """Records that are not in `_compared` yet: most connections are never compared."""
+        """Not in `_compared` yet: most connections are never compared."""
 
     def add(self, record: Record) -> None:
-        """Add a record."""
         self._records.append(record)
         self.count += 1
 
     @property
     def compared(self) -> Compared:
-        """Values to compare with other attempts."""
+        """To compare with other attempts."""
         for record in self._records:
             side = None if record.stream is None else record.stream.side
             values = tuple(map(record.own.get, COMPARED[record.type]))
@@ -83,22 +81,20 @@ class Attempt:
 
 
 class Failure:
-    """One way in which attempts of a client at an endpoint fail. The first such attempt was printed as connection
-    `conn`."""
+    """One way in which attempts of a client at an endpoint fail. The first was printed as connection `conn`."""
 
     def __init__(self, conn: int, compared: Compared, began: int) -> None:
         self.conn, self.compared = conn, compared
         self.count = 0
-        """Number of equal attempts that are not printed yet."""
+        """Equal attempts that are not printed yet."""
         self.since = began
         """Start of the attempt before the counted ones."""
         self.first = conn
-        """Connection of the first counted attempt."""
+        """First counted attempt."""
         self.last: tuple[Record, Files] | None = None
-        """Connection record of the last counted attempt."""
+        """Of the last counted attempt."""
 
     def add(self, conn: int, connection: Record, files: Files) -> None:
-        """Count an equal attempt."""
         self.first = self.first if self.count else conn
         self.count += 1
         self.last = connection, files
@@ -120,16 +116,16 @@ class Failure:
 
 
 class FailedAttempts:
-    """The failed attempts of one client at one endpoint."""
+    """Failed attempts of one client at one endpoint."""
 
     def __init__(self) -> None:
         self.failures: list[Failure] = []
-        """The distinct failures, oldest first."""
+        """Distinct, oldest first."""
         self.noted: set[str] = set()
         """Findings of `ABOUT_RETRIES` that are already printed."""
 
     def like(self, compared: Compared) -> Failure | None:
-        """Return the failure with equal records, or None."""
+        """Return the failure with equal records."""
         return next((failure for failure in self.failures if failure.compared == compared), None)
 
     def begins_like(self, compared: Compared) -> bool:
@@ -146,7 +142,7 @@ class FailedAttempts:
 
 
 class RetryFold:
-    """Folds the attempts of all clients. If `waits`, lines may be delayed until the attempt has ended."""
+    """If `waits`, lines may be delayed until the attempt has ended."""
 
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits
@@ -156,12 +152,11 @@ class RetryFold:
         self._kept: dict[int, Attempt] = {}
         """Open attempts with delayed lines, oldest first."""
         self._failed: OrderedDict[Pair, FailedAttempts] = OrderedDict()
-        """Failed attempts by client and endpoint, the oldest failure first."""
+        """By client and endpoint, the oldest failure first."""
         self._next_look = 0
         """Capture time of the next check for counts that have waited too long."""
 
     def feed(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
-        """Fold equal attempts; see `Fold.feed`."""
         for stretch in stretches:
             line, files = stretch[0]
             if isinstance(line, RowWords):
@@ -178,15 +173,14 @@ class RetryFold:
                 yield from handle(line, files, line.stream, line.stream.conn)
 
     def rest(self) -> Iterator[Stretch]:
-        """Yield the remaining lines; see `Fold.rest`."""
         for conn, attempt in self._open.items():
             yield from self._release(conn, attempt)
         for failed in self._failed.values():
             yield from failed.write()
 
     def _rows(self, words: RowWords, files: Files, rows: Sequence[int]) -> Iterator[Stretch]:
-        """Print rows. A connection with rows is not a failed attempt, so its delayed lines are printed before its first
-        row."""
+        """Print rows. A connection with rows is not a failed attempt, so its delayed lines are printed before its
+        first row."""
         begin = 0
         for place, row in enumerate(rows):
             conn = words.sender(row).stream.conn
@@ -236,7 +230,6 @@ class RetryFold:
             yield from self._release(oldest, self._open.pop(oldest))
 
     def _begin(self, conn: int, stream: Stream, time: int) -> Attempt:
-        """Start an attempt."""
         pair = _pair_of(stream)
         attempt = self._open[conn] = Attempt(pair, time, [] if pair in self._failed else None)
         if attempt.kept is not None:
@@ -244,7 +237,7 @@ class RetryFold:
         return attempt
 
     def _connection(self, connection: Record, files: Files, _: Stream, conn: int) -> Iterator[Stretch]:
-        """Handle the end of a connection: a failed attempt, or more."""
+        """A connection ends: a failed attempt, or more."""
         own = connection.own
         if conn in self._open and (own["handshake"] == "complete" or own["close"] not in FAILED):
             yield from self._connected(conn)
@@ -266,7 +259,7 @@ class RetryFold:
         yield one(connection, files)
 
     def _remember(self, pair: Pair, failure: Failure) -> Iterator[Stretch]:
-        """Remember a new failure. Yield the counts of a failure that is forgotten for it."""
+        """Remember a new failure; yield the counts of a failure that is forgotten for it."""
         failures = self._failed[pair].failures
         self._failed.move_to_end(pair)
         failures.append(failure)
@@ -276,7 +269,7 @@ class RetryFold:
             yield from self._failed.popitem(last=False)[1].write()
 
     def _connected(self, conn: int) -> Iterator[Stretch]:
-        """Handle a connection that is not a failed attempt. It ends the retries of its client."""
+        """A connection that is not a failed attempt ends the retries of its client."""
         attempt = self._open.pop(conn)
         yield from self._release(conn, attempt)
         if attempt.pair in self._failed:
@@ -307,7 +300,7 @@ class RetryFold:
 
 
 def _pair_of(stream: Stream) -> Pair:
-    """Return client and endpoint. Side 0 opened the connection."""
+    """Client and endpoint. Side 0 opened the connection."""
     if stream.side:
         return stream.dst_ip, stream.src_ip, stream.src_port
     return stream.src_ip, stream.dst_ip, stream.dst_port

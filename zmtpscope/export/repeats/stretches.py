@@ -12,22 +12,22 @@ from zmtpscope.export.words import scaled
 from zmtpscope.records import SECOND
 
 WRITTEN_EVERY = 10 * SECOND
-"""Capture time between two lines about the same repetition, if lines do not wait."""
+"""Between two lines about the same repetition, if lines do not wait."""
 
 
 ITSELF = (-1,)
-"""Used instead of rows for a single line."""
+"""Instead of rows, for a single line."""
 
 
 class Repeats(NamedTuple):
-    """One line that replaces repeated records. `last` is the last record, `text` includes their number."""
+    """One line for repeated records. `last` is the last record, `text` includes their number."""
 
     last: Record
     text: str
 
 
 Stretch = tuple[tuple[Record | RowWords | Repeats, Files], Sequence[int]]
-"""Rows of one batch, or a single record or line with `ITSELF`. With the files of the batch."""
+"""Rows of one batch, or a single record or line with `ITSELF`; with the files of the batch."""
 
 
 class Fold(Protocol):
@@ -37,24 +37,22 @@ class Fold(Protocol):
         """Yield the stretches to print now."""
 
     def rest(self) -> Iterator[Stretch]:
-        """Yield the remaining stretches, at the end."""
+        """Yield the remaining stretches."""
 
 
 def one(record: Record, files: Files) -> Stretch:
-    """Return the stretch of one record."""
     return (record, files), ITSELF
 
 
 def conn_of(record: Record) -> int | None:
-    """Return the number of the connection of a record, or None."""
     return None if record.stream is None else record.stream.conn
 
 
 def time_of(record: Record) -> int:
-    """Return the time at which a record is printed: for a connection, its end."""
+    """Time at which a record is printed: for a connection, its end."""
     return int(record.own["end_ns"]) if record.type == "connection" else record.ts_ns
 
 
 def length(nanoseconds: int) -> str:
-    """Format a duration: `0.201 s`, `2.1 ms`."""
+    """`0.201 s`, `2.1 ms`."""
     return scaled(nanoseconds / SECOND, "s") if nanoseconds >= SECOND // 10 else scaled(nanoseconds / 1e6, "ms")

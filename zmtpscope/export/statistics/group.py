@@ -22,10 +22,10 @@ from zmtpscope.export.top.counters import (
 )
 
 MAX_ROWS = 4096
-"""Maximum number of rows of a kind."""
+"""Of a kind."""
 
 MAX_SIZES_OF_ALL = 65_536
-"""Maximum number of different sizes to count exactly if there is only one row."""
+"""Different sizes to count exactly if there is only one row."""
 
 
 class Group:
@@ -43,12 +43,12 @@ class Group:
         self._most_sizes = MAX_SIZES_OF_ALL if kind == "all" else MAX_SIZES
 
     def row(self, key: Hashable) -> int:
-        """Return the row of a key. Raises `TooManyRows`."""
+        """Raises `TooManyRows`."""
         return self.counters.row(key)
 
     def add(self, tally: Tally, rows: Int64, is_received: Bool, is_new: Bool) -> None:
-        """Add the messages with number i to `rows[i]`: as received ones if `is_received[i]`, and with a new connection
-        if `is_new[i]`."""
+        """Add the messages with number i to `rows[i]`: as received ones if `is_received[i]`, and with a new
+        connection if `is_new[i]`."""
         counters, total = self.counters, self.counters.total
         there = np.flatnonzero(tally.messages)
         of_there, back = rows[there], is_received[there]
@@ -65,13 +65,13 @@ class Group:
         self._count_intervals(tally, rows)
 
     def add_gap(self, row: int, octets: int) -> None:
-        """Count a gap of `octets` lost octets in a row."""
+        """`octets` were lost."""
         self._fill()
         self.gaps[row] += 1
         self.gap_octets[row] += octets
 
     def join_bars(self) -> None:
-        """Join bars in pairs."""
+        """In pairs."""
         count = len(self.bars)
         self.bars[:, : BARS // 2] = self.bars.reshape(count, BARS // 2, 2).sum(axis=2)
         self.bars[:, BARS // 2 :] = 0
@@ -97,7 +97,7 @@ class Group:
             self.sizes.append(Sizes(self._most_sizes))
 
     def _count_intervals(self, tally: Tally, rows: Int64) -> None:
-        """Update the number of messages in the busiest interval of each row. Intervals arrive in order."""
+        """Update the busiest interval of each row. Intervals arrive in order."""
         numbers, intervals, counts = tally.intervals.moved(rows)
         if not len(numbers):
             return

@@ -20,11 +20,11 @@ from zmtpscope.words import counted
 
 PLURALS = {"endpoint": "endpoints", "topic": "topics", "peer": "peers", "connection": "connections", "type": "types"}
 SHOWN_ROWS = 5
-"""Number of rows of a kind if several kinds are shown."""
+"""Of a kind if several kinds are shown."""
 
 BLOCKS, ASCII_BLOCKS = "▁▂▃▄▅▆▇█", ".:-=+*%#"
 NOTHING = "·"
-"""Marks a bar without messages."""
+"""A bar without messages."""
 ASCII_NOTHING = " "
 
 MIN_NAME, WIDEST_NAME = 16, 60
@@ -32,7 +32,7 @@ MIN_BARS, WIDEST_BARS = len("OVER TIME"), 32
 
 
 class Column(NamedTuple):
-    """A column of numbers. If not all columns fit, those with the largest `priority` are dropped."""
+    """If not all columns fit, the ones with the largest `priority` are dropped."""
 
     heading: str
     width: int
@@ -53,15 +53,14 @@ GAPS = Column("GAPS", 5, 2)
 
 
 class Look(NamedTuple):
-    """The appearance. `width` is the terminal width, or None for any width. `is_unicode`: the terminal can show
-    blocks."""
+    """`width` is the terminal width, or None. `is_unicode`: the terminal can show blocks."""
 
     width: int | None
     is_unicode: bool
 
 
 def sparkline(bars: Sequence[int], width: int, look: Look) -> str:
-    """Return a chart of numbers in at most `width` characters. The largest number has full height."""
+    """Chart numbers in at most `width` characters; the largest has full height."""
     step = max(1, -(-len(bars) // width))
     sums = [sum(bars[at : at + step]) for at in range(0, len(bars), step)]
     blocks, nothing = (BLOCKS, NOTHING) if look.is_unicode else (ASCII_BLOCKS, ASCII_NOTHING)
@@ -96,7 +95,7 @@ def overview(
 def _damage(
     statistics: Statistics, capture: CaptureStatistics, summary: Summary, problems: Sequence[CaptureProblem]
 ) -> str:
-    """Describe the damage of the whole capture, and the number of incomplete messages."""
+    """Damage of the whole capture, and the number of incomplete messages."""
     damage = damage_of(summary, capture, problems)
     if summary.sums.unfinished:
         damage.append(f"{counted(summary.sums.unfinished, 'octet')} in unfinished units")
@@ -123,7 +122,7 @@ def _all(row: Row, statistics: Statistics, seconds: float, damage: str, look: Lo
 
 
 def _duration(nanoseconds: int) -> str:
-    """Format a duration in milliseconds or seconds."""
+    """In milliseconds or seconds."""
     return f"{nanoseconds / SECOND:g} s" if nanoseconds >= SECOND else f"{nanoseconds / 1_000_000:g} ms"
 
 
@@ -177,7 +176,7 @@ def _numbers(row: Row, seconds: float, interval: float) -> dict[str, str]:
 
 
 def _cut(text: str, width: int) -> str:
-    """Truncate or pad a text to `width` columns."""
+    """Truncate or pad to `width` columns."""
     return set_cell_size(text, width) if cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"
 
 

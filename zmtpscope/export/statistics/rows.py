@@ -28,40 +28,39 @@ PERCENTILES = (0.5, 0.9, 0.99)
 
 
 class Row(NamedTuple):
-    """The counters of one key. The key is None for the folded rows."""
+    """Counters of one key, None for the folded rows."""
 
     kind: str
     key: Any
     name: str
-    """The name to print."""
+    """To print."""
     counts: list[int]
-    """One number for each column of `zmtpscope/export/top/counters.py`."""
+    """As the columns of `zmtpscope/export/top/counters.py`."""
     busiest: int
-    """Number of messages in the busiest interval."""
+    """Messages in the busiest interval."""
     first_ns: int | None
-    """Time of the first message."""
+    """First message."""
     sizes: dict[str, int | None]
     """`min`, `p50`, `p90`, `p99` and `max` of the octets in the frames of a message."""
     sizes_exact: bool
     gaps: int
     gap_octets: int
     bars: list[int]
-    """Number of messages in each bar."""
+    """Messages in each bar."""
 
     @property
     def messages(self) -> int:
-        """Return the number of messages in both directions."""
+        """In both directions."""
         return self.counts[SENT] + self.counts[RECEIVED]
 
     @property
     def octets(self) -> int:
-        """Return the octets in the frames of messages in both directions."""
+        """In the frames of messages, in both directions."""
         return self.counts[SENT_OCTETS] + self.counts[RECEIVED_OCTETS]
 
 
 def rows_of(statistics: Statistics, kind: str, latest: int) -> list[Row]:
-    """Return the rows of a kind, most messages first, and the row of all other messages last. `latest` is the time of
-    the last packet."""
+    """Most messages first, and the row of all other messages last. `latest` is the time of the last packet."""
     group = statistics.groups[kind]
     bars = int(statistics.scale.bars_until(latest))
     numbers = range(0 if group.counters.folded else OTHERS + 1, len(group.counters))
@@ -73,7 +72,6 @@ def rows_of(statistics: Statistics, kind: str, latest: int) -> list[Row]:
 
 
 def row_of(group: Group, number: int, bars: int) -> Row:
-    """Return one row of a group with `bars` bars."""
     counters, sizes = group.counters, group.sizes[number] if number < len(group.sizes) else None
     key = counters.keys[number]
     first = int(counters.first[number])
@@ -97,7 +95,7 @@ def row_of(group: Group, number: int, bars: int) -> Row:
 
 
 def line_of(row: Row, scale: Scale, seconds: float) -> bytes:
-    """Return a row as a JSON line. `seconds` is the time from the first to the last packet."""
+    """`seconds` from the first to the last packet."""
     counts = row.counts
     values = {
         "by": row.kind,
@@ -124,7 +122,7 @@ def line_of(row: Row, scale: Scale, seconds: float) -> bytes:
 
 
 def lines_of(statistics: Statistics, latest: int, most: int | None) -> Iterator[bytes]:
-    """Yield the rows of all kinds as JSON lines, at most `most` of each."""
+    """At most `most` rows of each kind."""
     scale = statistics.scale
     seconds = (latest - scale.start_ns) / SECOND if scale.start_ns is not None else 0.0
     for kind in statistics.groups:

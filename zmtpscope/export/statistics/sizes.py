@@ -1,4 +1,4 @@
-"""The distribution of message sizes: exact counts for few different sizes, otherwise counts by range.
+"""Message sizes: exact counts for few different sizes, otherwise counts by range.
 
 There are `PARTS` ranges between two powers of two. A size is reported as the middle of its range, which differs by less
 than 2 %.
@@ -17,11 +17,11 @@ LARGEST = (1 << LARGEST_BITS) - 1
 
 RANGES = PARTS * (LARGEST_BITS - PART_BITS + 1)
 MAX_SIZES = 128
-"""Maximum number of different sizes to count exactly."""
+"""Different sizes to count exactly."""
 
 
 class Sizes:
-    """Counts of sizes. `least` and `most` are always exact, percentiles if `is_exact`."""
+    """`least` and `most` are always exact, percentiles if `is_exact`."""
 
     __slots__ = ("_by_range", "_by_size", "_most_sizes", "least", "most")
 
@@ -33,11 +33,10 @@ class Sizes:
 
     @property
     def is_exact(self) -> bool:
-        """Whether each size is counted separately."""
+        """Each size is counted separately."""
         return self._by_range is None
 
     def add(self, size: int, count: int) -> None:
-        """Add `count` messages of a size."""
         self.least, self.most = min(self.least, size), max(self.most, size)
         if self._by_range is not None:
             self._by_range[_range_of(size)] += count
@@ -50,15 +49,13 @@ class Sizes:
             self._by_size = {}
 
     def merge(self, other: Sizes) -> None:
-        """Add all counts of another one."""
         least, most = min(self.least, other.least), max(self.most, other.most)
         for size, count in other._counts():
             self.add(size, count)
         self.least, self.most = least, most  # the middle of a range can exceed all sizes in it
 
     def percentiles(self, *parts: float) -> list[int | None]:
-        """Return, for each part from 0 to 1, the smallest size that this part of the messages does not exceed. None if
-        there are no messages."""
+        """For each part from 0 to 1, the smallest size that this part of the messages does not exceed."""
         counts = self._counts()
         if not counts:
             return [None] * len(parts)
@@ -67,7 +64,7 @@ class Sizes:
         return [min(max(counts[place][0], self.least), self.most) for place in places]
 
     def _counts(self) -> list[tuple[int, int]]:
-        """Return sizes or the middles of ranges with their counts, ascending."""
+        """Sizes or the middles of ranges with their counts, ascending."""
         if self._by_range is None:
             return sorted(self._by_size.items())
         ranges = np.flatnonzero(self._by_range).tolist()
@@ -75,7 +72,7 @@ class Sizes:
 
 
 def _range_of(size: int) -> int:
-    """Return the number of the range of a size. Below `PARTS`, each size is a range."""
+    """Below `PARTS`, each size is a range."""
     shift = max(0, size.bit_length() - PART_BITS - 1)
     return shift * PARTS + (size >> shift)
 

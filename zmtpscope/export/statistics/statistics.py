@@ -28,7 +28,7 @@ ALL = "all"
 
 
 class Endpoint(NamedTuple):
-    """Address and port of a listener."""
+    """Of a listener."""
 
     ip: str
     port: int
@@ -38,8 +38,7 @@ class Endpoint(NamedTuple):
 
 
 OTHER_COMMANDS, MAX_COMMANDS = "other commands", 200
-"""Name for other commands, and maximum number of command names to count separately, because peers can choose any
-names."""
+"""Command names to count separately, because peers can choose any names."""
 
 
 class Places(NamedTuple):
@@ -51,10 +50,9 @@ class Places(NamedTuple):
 
 
 class Statistics:
-    """The counters of one capture. `kinds` are some of `KINDS`, `interval_ns` is the interval for the busiest rate, and
-    `least_bar_ns` the minimum width of a bar.
+    """Counters of one capture: call `feed` with each batch.
 
-    Call `feed` with each batch.
+    `kinds` are some of `KINDS`, `interval_ns` is for the busiest rate, and `least_bar_ns` the minimum width of a bar.
     """
 
     def __init__(
@@ -70,18 +68,17 @@ class Statistics:
         topics = self.groups.get("topic")
         self._topic_rows = None if topics is None else TopicRows(topics.counters)
         self.incomplete = 0
-        """Number of incomplete messages. They count, but not among sizes."""
+        """They count, but not among sizes."""
         self.is_empty = True
-        """Whether nothing has been counted."""
+        """Nothing has been counted."""
         self._messages = 0
         self._latest = 0
-        """Time of the last message."""
+        """Last message."""
         self._latest_of_types: dict[str, int] = {}
         self._commands: set[str] = set()
 
     def feed(self, batch: Batch, wanted: Iterable[Record], first_time: int) -> None:
-        """Count the messages of a batch, and its records `wanted`. `first_time` is the time of the first packet of the
-        capture."""
+        """Count messages, and the records `wanted`. `first_time` is the time of the first packet of the capture."""
         order = batch.arranged()
         messages = MessageColumns.of_arrangement(order, batch.files)
         places = first_places(messages)
@@ -125,7 +122,7 @@ class Statistics:
             self._topic_rows.clear()
 
     def _rows_of(self, columns: Columns) -> tuple[list[Places], Int64 | None]:
-        """Return the rows of senders, and the rows of the topics of messages. Raises `TooManyRows`."""
+        """Rows of senders, and rows of the topics of messages. Raises `TooManyRows`."""
         there = np.flatnonzero(np.bincount(columns.sender_of)).tolist()
         senders = [(number, columns.senders[number]) for number in there]
         ends_of = [(number, self._connections.of_sender(sender), sender.stream.side or 0) for number, sender in senders]
@@ -182,7 +179,7 @@ class Statistics:
         types.add(tally, np.arange(count), nothing, nothing)
 
     def _type_of(self, record: Record) -> str:
-        """Return the type of a record, with the name of a command."""
+        """With the name of a command."""
         if record.type != "command":
             return record.type
         name = f"command {record.values['name']}"
@@ -191,13 +188,13 @@ class Statistics:
         return name if name in self._commands else OTHER_COMMANDS
 
     def _time_of(self, record: Record) -> int:
-        """Return the time of a record, or the latest time of the records before it if that is later."""
+        """Time of a record, or the latest time of earlier records if that is later."""
         key, time = self._type_of(record), int(record.values["ts_ns"])
         time = self._latest_of_types[key] = max(time, self._latest_of_types.get(key, time))
         return time
 
     def _count_gap(self, values: dict[str, Any]) -> None:
-        """Count a gap in the rows of its sender. The topic of lost messages is unknown."""
+        """Count a gap for its sender. The topic of lost messages is unknown."""
         ends = self._connections.of_record(values)
         for kind, group in self.groups.items():
             if kind in KEYS and kind != "type":
@@ -206,7 +203,7 @@ class Statistics:
 
 
 def _complete(columns: Columns) -> Bool | None:
-    """Return which messages are complete, or None if all are."""
+    """None if all are complete."""
     complete: Bool = columns.messages.complete[columns.rows]
     return None if complete.all() else complete
 
@@ -220,7 +217,7 @@ def _row_with_room(group: Group, key: Hashable) -> int:
 
 
 def _octets_of(values: dict[str, Any]) -> int:
-    """Return the octets of a record; 0 for findings."""
+    """0 for findings."""
     if values["record"] == "finding":
         return 0
     return next((values[name] for name in ("size", "bytes", "length") if values.get(name) is not None), 0)
@@ -237,8 +234,8 @@ KEYS: dict[str, tuple[Callable[[ConnectionEnds, int], tuple[Hashable, bool]], ..
     "connection": (lambda ends, side: (ends, side == 1),),
     "type": (lambda ends, side: ("message", False),),
 }
-"""Functions for the key of the messages of a side, and whether they count as received; the sender first. Topics are
-looked up by message."""
+"""The key of a side's messages, and whether they count as received; the sender first. Topics are looked up by
+message."""
 
 
 def _timestamp(record: Record) -> int:

@@ -1,4 +1,4 @@
-"""Sums over the messages of a batch, by a number of each message: its run or its topic."""
+"""Sums over the messages of a batch, by the number of their run or topic."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.export.statistics.sizes import LARGEST
 
 BARS = 64
-"""Maximum number of bars for the time of a capture."""
+"""For the time of a capture."""
 
 MIN_BAR_NS = 1_000_000
-"""Minimum width of a bar in nanoseconds."""
+"""Width of a bar."""
 FEW_CELLS = 1 << 18
-"""Maximum number of combinations of two numbers to count in one array."""
+"""Combinations of two numbers to count in one array."""
 
 
 class Pairs(NamedTuple):
@@ -28,7 +28,7 @@ class Pairs(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Int64, values: Int64, weights: Int64 | None = None) -> Self:
-        """Return the pairs of messages, or of other pairs that count `weights` messages each."""
+        """Of messages, or of other pairs that count `weights` messages each."""
         low = int(values.min(initial=0))
         span = int(values.max(initial=0)) - low + 1
         cells = numbers * span + (values - low)
@@ -41,23 +41,22 @@ class Pairs(NamedTuple):
         return cls(found // span, found % span + low, counts)
 
     def moved(self, to: Int64) -> Pairs:
-        """Return the pairs with `to[number]` instead of each number."""
+        """Replace each number by `to[number]`."""
         return Pairs.of(to[self.numbers], self.values, self.counts)
 
 
 @dataclass
 class Scale:
-    """The time scale of the bars: each is `width_ns` wide, and the first starts at `start_ns`. The busiest interval has
-    `interval_ns`."""
+    """Bars are `width_ns` wide, and the first starts at `start_ns`. The busiest interval has `interval_ns`."""
 
     interval_ns: int
     width_ns: int
     start_ns: int | None = None
     latest_ns: int = 0
-    """The latest time with a bar."""
+    """Latest time with a bar."""
 
     def halvings(self, first: int, last: int) -> int:
-        """Widen the bars until `last` is in one of them. Return how often adjacent bars must be joined. `first` is the
+        """Widen the bars until they include `last`; return how often adjacent bars must be joined. `first` is the
         earliest time."""
         if self.start_ns is None:
             self.start_ns = first
@@ -68,12 +67,10 @@ class Scale:
         return count
 
     def bars(self, times: Int64) -> Int64:
-        """Return the bars of times."""
         assert self.start_ns is not None
         return np.maximum(times - self.start_ns, 0) // self.width_ns
 
     def bars_until(self, latest: int) -> int:
-        """Return the number of bars up to a time."""
         if self.start_ns is None:
             return 0
         return min(BARS, (max(latest, self.latest_ns) - self.start_ns) // self.width_ns + 1)
@@ -104,8 +101,8 @@ class Tally(NamedTuple):
         scale: Scale,
         sized: Bool | None = None,
     ) -> Self:
-        """Return the sums over messages in order. Numbers are below `count`. Only the messages in `sized` (all if None)
-        count among sizes."""
+        """Sums over messages in order. Numbers are below `count`. Only the messages in `sized` (all if None) count
+        among sizes."""
         first = np.zeros(count, np.int64)
         first[numbers[::-1]] = np.arange(len(numbers))[::-1]
         octets = np.minimum(octets, LARGEST)

@@ -1,1 +1,1 @@
-"""Counters and tables of `zmtpscope top`: topics, connections and peers, by interval and in total."""
+"""Counters and tables of `zmtpscope top`."""

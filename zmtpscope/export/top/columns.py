@@ -1,4 +1,4 @@
-"""The messages of a batch as columns, in the order of the schema, and the part of a single message that is shown."""
+"""The messages of a batch as columns, in the order of the schema, and the displayed part of a single message."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ from zmtpscope.payloads.dissectors import TEXT
 from zmtpscope.zmtp.events import MARKED
 
 SHOWN_FRAMES, SHOWN_OCTETS = 4, 128
-"""Maximum number of frames of a message to keep, and of octets of each frame."""
+"""Kept of a message, and octets of each frame."""
 
 
 class Columns(NamedTuple):
-    """Some messages of a batch; message i is row `rows[i]` of `messages`."""
+    """Message i is row `rows[i]` of `messages`."""
 
     messages: MessageColumns
     rows: Int64
     sender_of: NDArray[Any]
-    """Indexes of `messages.senders`. Small integers, because columns are sorted by them."""
+    """Indexes of `messages.senders`, small integers because columns are sorted by them."""
     numbers: Int64
     """Positions among the messages of all batches."""
     times: Int64
-    """Times of the last octets, never decreasing."""
+    """Of the last octets, never decreasing."""
     frames: Int64
     octets: Int64
-    """Captured octets of message frames, without headers."""
+    """Captured, in message frames, without headers."""
     marked: NDArray[np.bool_]
-    """Whether each message is a subscription or a cancellation."""
+    """The message is a subscription or a cancellation."""
 
     @property
     def senders(self) -> list[Sender]:
-        """The senders of all messages of the batch."""
+        """Of all messages of the batch."""
         return self.messages.senders
 
     def part(self, which: slice | NDArray[np.bool_]) -> Columns:
-        """Return the messages that `which` selects."""
+        """Select messages."""
         columns: list[NDArray[Any]] = [column[which] for column in self[1:]]
         return Columns(self.messages, *columns)
 
 
 def columns_of(rows: MessageColumns, before: int, latest: int, events: Sequence[tuple[int, int]]) -> Columns:
-    """Return the columns of a batch after `before` earlier messages. No message is earlier than `latest`, the time of
-    the last event, or than an event at a lower place; `events` are (place, time)."""
+    """Return the columns after `before` earlier messages. No message is earlier than `latest`, the time of the last
+    event, or than an event at a lower place; `events` are (place, time)."""
     times = np.maximum(rows.time_ends, latest)
     for place, time in events:
         if place < len(times):
@@ -67,20 +67,18 @@ def columns_of(rows: MessageColumns, before: int, latest: int, events: Sequence[
 
 
 class LastMessage(NamedTuple):
-    """The last message of a row, as far as it is shown."""
+    """The displayed part of a row's last message."""
 
     time: int
-    """Nanoseconds since the epoch."""
     topic: bytes | None
-    """The first octets of the topic."""
+    """First octets."""
     content: tuple[tuple[bytes | None, int], ...] | None
-    """The first octets of each content frame (None if not kept) and its size. None if the message is encrypted."""
+    """First octets of each content frame (None if not kept) and its size. None if the message is encrypted."""
     frames: int
     summary: str | None
-    """Summary of a payload dissector."""
+    """Of a payload dissector."""
 
     def read(self) -> LastMessage:
-        """Return this object, which needs no reading."""
         return self
 
 
@@ -92,7 +90,7 @@ class UnreadMessage(NamedTuple):
     time: int
 
     def read(self) -> LastMessage:
-        """Return the part of the message that is shown."""
+        """Return the displayed part."""
         table = self.table.part(self.row, self.row + 1)
         columns = MessageColumns.of_table(table)
         time, frames, first = self.time, len(table.sizes), int(columns.content[0])
@@ -107,7 +105,7 @@ class UnreadMessage(NamedTuple):
 
 
 def first_and_last(numbers: NDArray[Any]) -> tuple[Int64, Int64, Int64]:
-    """Return each distinct number, and the first and the last place of each."""
+    """Each distinct number, and the first and the last place of each."""
     places = np.arange(len(numbers))
     counts = np.bincount(numbers)
     first, last = np.empty((2, len(counts)), np.int64)
@@ -118,7 +116,7 @@ def first_and_last(numbers: NDArray[Any]) -> tuple[Int64, Int64, Int64]:
 
 
 def first_places(messages: MessageColumns) -> dict[int | None, int]:
-    """Return the place of the first message of each connection."""
+    """Place of the first message of each connection."""
     if not len(messages):
         return {}
     numbers, places, _ = first_and_last(messages.sender_of)

@@ -1,4 +1,4 @@
-"""Counters of topics, connections or peers: one row for each, columns of numbers, and a limited number of rows."""
+"""Counters of topics, connections or peers: one row for each, with a limited number of rows."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ Key = TypeVar("Key", bound=Hashable)
 Int64 = NDArray[np.int64]
 
 MAX_ROWS = 16_384
-"""Maximum number of topics, of connections and of peers."""
+"""Of topics, of connections and of peers."""
 
 SENT, SENT_OCTETS, RECEIVED, RECEIVED_OCTETS, FRAMES, CONNECTIONS = range(6)
-"""The columns. Octets are octets of message frames, without headers. Connections are new connections."""
+"""Octets of message frames, without headers; new connections."""
 COLUMNS = 6
 
 OTHERS = 0
-"""The row that counts all folded rows."""
+"""Counts all folded rows."""
 
 NEVER = np.iinfo(np.int64).max
 
 
 class TooManyRows(Exception):
-    """The table is full; `fold` makes room."""
+    """`fold` makes room."""
 
     def __init__(self, counters: Counters[Any]) -> None:
         super().__init__()
@@ -35,26 +35,26 @@ class TooManyRows(Exception):
 
 
 class Counters(Generic[Key]):
-    """Counters of one kind, with at most `most` rows. `most` is at least 3, because a message needs up to two rows.
-    `interval` counts the current interval, `previous` the one before, `total` all finished intervals."""
+    """Counters of one kind, with at most `most` rows (at least 3, because a message needs up to two). `interval`
+    counts the current interval, `previous` the one before, `total` all finished intervals."""
 
     def __init__(self, most: int = MAX_ROWS) -> None:
         self.most = most
         self.folded = 0
-        """Number of rows folded so far."""
+        """Rows so far."""
         self.keys: list[Key | None] = [None]
         self.rows: dict[Key, int] = {}
         self.last: list[LastMessage | UnreadMessage | None] = [None]
         self.subscribers: list[int | None] = [None]
-        """Number of subscribers of each row, in the last interval in which it had messages."""
+        """By row, in the last interval in which it had messages."""
         self.most_subscribers: list[int | None] = [None]
         self.total, self.interval, self.previous = np.zeros((3, COLUMNS, most + 1), np.int64)
         self.busiest = np.zeros(most + 1, np.int64)
-        """Number of messages in the busiest interval."""
+        """Messages in the busiest interval."""
         self.first = np.full(most + 1, NEVER)
-        """Time of the first message."""
+        """First message."""
         self.orders = np.full(most + 1, NEVER)
-        """A sort key for each row, in the order of the first messages of the rows."""
+        """Sorts rows by their first messages."""
 
     @property
     def _lists(self) -> tuple[list[Any], ...]:
@@ -64,7 +64,7 @@ class Counters(Generic[Key]):
         return len(self.keys)
 
     def row(self, key: Key) -> int:
-        """Return the row of a key, adding a row if it is new. Raises `TooManyRows`."""
+        """Adds a row for a new key. Raises `TooManyRows`."""
         row = self.rows.get(key)
         if row is None:
             row = len(self.keys)
@@ -85,9 +85,9 @@ class Counters(Generic[Key]):
             del column[count:]
 
     def fold(self) -> tuple[Int64, Int64]:
-        """Add half of the rows to the row of others: the rows with the fewest messages, and of equal rows the newest.
+        """Add the half of the rows with the fewest messages, of equal rows the newest, to the row of others.
 
-        Return the old numbers of the rows that stay, in their new order, and of the rows that were added.
+        Returns the old numbers of the rows that stay, in their new order, and of the rows that were added.
         """
         count = len(self.keys)
         messages = self.total[:, :count] + self.interval[:, :count]
@@ -109,16 +109,16 @@ class Counters(Generic[Key]):
         return kept, folded
 
     def note(self, rows: Int64, times: Int64, orders: Int64) -> None:
-        """Record first messages of rows. A row may occur more than once."""
+        """Record first messages of rows, which may occur more than once."""
         np.minimum.at(self.first, rows, times)
         np.minimum.at(self.orders, rows, orders)
 
     def read_messages(self) -> None:
-        """Reduce the last message of each row to its displayed part, which frees the run."""
+        """Reduce each last message to its displayed part, which frees the run."""
         self.last = [None if last is None else last.read() for last in self.last]
 
     def active_rows(self) -> list[int]:
-        """Return the rows that had messages in the current interval."""
+        """Rows with messages in the current interval."""
         count = len(self.keys)
         active: list[int] = np.flatnonzero(self.interval[SENT, :count] + self.interval[RECEIVED, :count]).tolist()
         return active

@@ -1,4 +1,4 @@
-"""The peers of a connection. A peer that reconnects keeps its name."""
+"""Peers of connections. A peer that reconnects keeps its name."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from zmtpscope.words import host_port
 
 
 class Peer(NamedTuple):
-    """A socket, known by its identity or else its address. `port` is None unless the socket listens: a client uses
-    another port for each connection."""
+    """A socket, known by its identity or else its address. `port` is None unless it listens: a client uses another
+    port for each connection."""
 
     identity: str | None
     address: str | None
@@ -21,7 +21,7 @@ class Peer(NamedTuple):
     socket_type: str | None
 
     def __str__(self) -> str:
-        """Return printable text such as `127.0.0.1:5556 PUB` or `"worker-1" DEALER`."""
+        """Printable, such as `127.0.0.1:5556 PUB` or `"worker-1" DEALER`."""
         if self.identity:
             name = named(self.identity)
         else:
@@ -30,7 +30,7 @@ class Peer(NamedTuple):
 
 
 class ConnectionEnds:
-    """Both ends of one connection, as far as records describe them."""
+    """As far as records describe them."""
 
     def __init__(self, stream: Stream) -> None:
         """`stream` is either direction of the connection."""
@@ -41,17 +41,17 @@ class ConnectionEnds:
         self.socket_types: list[str | None] = [None, None]
         self.identities: list[str | None] = [None, None]
         self.was_counted = False
-        """Whether any message of the connection has been counted."""
+        """A message of the connection has been counted."""
         self._peers: tuple[Peer, Peer] | None = None
 
     def learn(self, side: int, socket_type: str | None, identity: str | None) -> None:
-        """Record the socket type and identity of a side, from a greeting, command or message."""
+        """From a greeting, command or message."""
         self.socket_types[side] = socket_type or self.socket_types[side]
         self.identities[side] = identity or self.identities[side]
 
     @property
     def peers(self) -> tuple[Peer, Peer]:
-        """Return the peers of side 0 and 1. They never change after the first call."""
+        """They never change after the first call."""
         if self._peers is None:
             one, other = (self._peer(side) for side in (0, 1))
             self._peers = one, other
@@ -59,7 +59,7 @@ class ConnectionEnds:
 
     @property
     def listener(self) -> int:
-        """Return the listening side, which identifies the service."""
+        """The side that identifies the service."""
         (_, one), (_, other) = self.addresses
         return listening_side((one, other))
 
@@ -71,7 +71,7 @@ class ConnectionEnds:
         return Peer(None, address, port if side == self.listener else None, socket_type)
 
     def __str__(self) -> str:
-        """Return printable text such as `3 10.0.0.2:40122 SUB > 10.0.0.1:5556 PUB`."""
+        """Printable, such as `3 10.0.0.2:40122 SUB > 10.0.0.1:5556 PUB`."""
         ends = []
         for (address, port), peer in zip(self.addresses, self.peers, strict=True):
             words = [host_port(address, port)]
@@ -82,7 +82,7 @@ class ConnectionEnds:
 
 
 class Topic(NamedTuple):
-    """The messages of one sender with one topic. `name` is None for messages without a topic, of any socket type."""
+    """The messages of one sender with one topic. `name` None: without a topic, of any socket type."""
 
     sender: Peer
     name: bytes | None

@@ -1,8 +1,8 @@
 """Count messages by topic, connection and peer, over intervals of capture time and in total.
 
-Batches are counted as columns. An interval ends with the first message after it, so the numbers depend on the order of
-records and not on the sizes of batches. The time of a message is the time of its last octet, or of an earlier message
-if that is later. A message that was delayed by a loss counts at the time at which it could be read.
+An interval ends with the first message after it, so the numbers depend on the order of records and not on the sizes of
+batches. The time of a message is that of its last octet, or of an earlier message if that is later: a message delayed
+by a loss counts when it could be read.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ KINDS = ("topic", "connection", "peer")
 
 
 MAX_HELD, TABLE_COST, SENDER_COST, FRAME_COST = 8 << 20, 3000, 400, 100
-"""Maximum octets of batches to keep until their last messages are read, and the estimated cost of a table, a sender and
-a frame in addition to the data."""
+"""Octets of batches to keep until their last messages are read, and the estimated cost of a table, a sender and a
+frame besides the data."""
 
 RELEVANT = ("greeting", "command", "connection")
-"""Types of records that identify peers or change subscriptions."""
+"""They identify peers or change subscriptions."""
 
 
 class Interval(NamedTuple):
-    """An interval in nanoseconds since the epoch, without `end_ns`."""
+    """In nanoseconds since the epoch, without `end_ns`."""
 
     start_ns: int
     end_ns: int
 
 
 class SenderRows(NamedTuple):
-    """The rows of the connection, the sender and the receiver of each sender."""
+    """Of connection, sender and receiver, for each sender."""
 
     connection: Int64
     sender: Int64
@@ -64,10 +64,10 @@ class SenderRows(NamedTuple):
 
 class Rates:
     """All counters of one capture. Call `feed` with each batch, then `finish`. Both yield the intervals that ended;
-    read the numbers of an interval from the counters before the next one."""
+    read the numbers of an interval before the next one."""
 
     def __init__(self, interval_ns: int | None, most_rows: int = MAX_ROWS) -> None:
-        """Start counting. `interval_ns` None: one interval lasts from the first message to the last."""
+        """`interval_ns` None: one interval from the first message to the last."""
         self.interval_ns = interval_ns
         self.topics = Counters[Topic](most_rows)
         self.connections = Counters[ConnectionEnds](most_rows)
@@ -76,28 +76,28 @@ class Rates:
         self._open = OpenConnections()
         self._topic_rows = TopicRows(self.topics)
         self._messages = 0
-        """Number of messages in all batches so far."""
+        """In all batches so far."""
         self._held = 0
-        """Octets of runs that last messages keep in memory."""
+        """Of runs that last messages keep in memory."""
         self._first: int | None = None
-        """Time of the first message of the current interval."""
+        """First message of the current interval."""
         self._latest = 0
-        """Time of the last message or subscription."""
+        """Last message or subscription."""
         self._number = -1
-        """Number of the current interval since 1970."""
+        """Of the current interval since 1970."""
 
     @property
     def counters(self) -> dict[str, Counters[Any]]:
-        """Return all counters by kind."""
+        """By kind."""
         return dict(zip(KINDS, (self.topics, self.connections, self.peers), strict=True))
 
     @property
     def messages_before(self) -> int:
-        """Return the number of messages in the interval that ended last."""
+        """Messages in the interval that ended last."""
         return int(self.topics.previous[SENT].sum())
 
     def feed(self, batch: Batch) -> Iterator[Interval]:
-        """Count the messages of a batch. Yields each interval that ends before the messages after it are counted."""
+        """Yields each interval that ends before the messages after it are counted."""
         order = batch.arranged()
         records = [
             (place, item) for place, item, _ in order.between if isinstance(item, Record) and item.type in RELEVANT
@@ -139,7 +139,7 @@ class Rates:
                 counters.read_messages()
 
     def tick(self, now: int) -> Iterator[Interval]:
-        """Advance the time to `now`; yields the current interval if it is over by then."""
+        """Advance the time; yields the current interval if it is over."""
         self._latest = max(self._latest, now)
         if self.interval_ns is None:
             return
@@ -151,13 +151,12 @@ class Rates:
             self._number = number
 
     def finish(self) -> Iterator[Interval]:
-        """Yield the current interval, after the last batch."""
+        """Yield the current interval."""
         if self._first is not None:
             yield self._end_interval()
 
     def subscribers(self, topic: Topic | None) -> int | None:
-        """Return the number of connections with a subscription that matches a topic, or None if its sender is no
-        publisher."""
+        """Number of connections with a matching subscription; None if the sender is no publisher."""
         if topic is None or topic.name is None or topic.sender.socket_type not in PUBLISHERS:
             return None
         return self.subscriptions.count(topic.sender, topic.name)
@@ -165,8 +164,8 @@ class Rates:
     # -- intervals ---------------------------------------------------------------------------------------------------
 
     def _ends_of_intervals(self, times: Int64) -> list[int]:
-        """Return the place after the last message of each interval, and of the batch. The first is 0, because records
-        before all messages belong to no interval."""
+        """Place after the last message of each interval, and of the batch. The first is 0, because records before
+        all messages belong to no interval."""
         cuts: list[int] = []
         if self.interval_ns is not None:
             cuts = (np.flatnonzero(np.diff(times // self.interval_ns)) + 1).tolist()
@@ -197,8 +196,8 @@ class Rates:
     # -- records -----------------------------------------------------------------------------------------------------
 
     def _feed_record(self, record: Record, place: int, first_places: dict[int | None, int]) -> None:
-        """Count a record at a place of the batch. After the first message of its connection, a record no longer changes
-        the name of the peer."""
+        """Count a record at a place of the batch. After the first message of its connection, a record no longer
+        changes the name of the peer."""
         values = record.values
         conn = values["conn"]
         if record.type == "connection":
@@ -227,18 +226,18 @@ class Rates:
         self._count_data(columns.part(~columns.marked) if columns.marked.any() else columns)
 
     def _count_data(self, columns: Columns) -> None:
-        """Count messages that are not subscriptions."""
+        """Messages that are not subscriptions."""
         if len(columns.rows):
             counters = list(self.counters.values())
             count_with_room(columns, counters, self._rows_of, self._add, self._topic_rows.clear, Counters.fold)
 
     def _rows_of(self, columns: Columns) -> tuple[Int64, SenderRows]:
-        """Return the row of the topic of each message, and the rows of the senders."""
+        """Row of the topic of each message, and rows of the senders."""
         sides = self._rows_of_senders(columns)
         return self._topic_rows.of_messages(columns, self._open), sides
 
     def _rows_of_senders(self, columns: Columns) -> SenderRows:
-        """Return the rows of connection, sender and receiver of each sender that has messages."""
+        """Of senders that have messages."""
         rows = np.zeros((3, len(columns.senders)), np.int64)
         for number in np.flatnonzero(np.bincount(columns.sender_of)).tolist():
             each = columns.senders[number]
@@ -248,7 +247,6 @@ class Rates:
         return SenderRows(*rows)
 
     def _add(self, columns: Columns, found: tuple[Int64, SenderRows]) -> None:
-        """Add messages to their rows."""
         topics, sides = found
         weights = (None, columns.octets, columns.frames)
         count = len(self.topics)
@@ -283,7 +281,7 @@ class Rates:
     def _note(
         counters: Counters[Any], columns: Columns, rows: Int64, orders: Int64, firsts: Int64, lasts: Int64
     ) -> None:
-        """Record the first and last messages of rows. A row may occur more than once."""
+        """Record first and last messages of rows, which may occur more than once."""
         counters.note(rows, columns.times[firsts], orders)
         by_last = np.argsort(lasts, kind="stable")
         places = lasts[by_last]
@@ -294,15 +292,14 @@ class Rates:
             counters.last[row] = UnreadMessage(tables[table], row_of_table, time)
 
     def _is_new(self, stream: Stream) -> bool:
-        """Whether no message of the connection has been counted yet. Marks it as counted."""
+        """Mark a connection as counted; return whether it was not."""
         ends = self._open.of_stream(stream)
         is_new, ends.was_counted = not ends.was_counted, True
         return is_new
 
 
 def changes_subscribers(record: Record) -> bool:
-    """Whether a record changes the number of subscribers: it subscribes, cancels, or ends a connection with its
-    subscriptions."""
+    """Whether a record subscribes, cancels, or ends a connection with its subscriptions."""
     if record.type == "command":
         return record.values["name"] in ("SUBSCRIBE", "CANCEL")
     return record.type == "connection"

@@ -32,45 +32,44 @@ class Row(NamedTuple):
     """A topic, connection or peer with its numbers in an interval or in total."""
 
     key: Topic | ConnectionEnds | Peer | None
-    """The topic, connection or peer of the row; None for the row of all others."""
+    """None for all others."""
     name: str
-    """Printable, like all texts in this module."""
+    """Printable, as all texts in this module."""
     counts: list[int]
-    """One number for each column of `counters.py`, in the interval."""
+    """As the columns of `counters.py`, in the interval."""
     totals: list[int]
-    """The same numbers since the start of the capture."""
+    """Since the start of the capture."""
     seconds: float
-    """Length of the interval, or of the whole capture."""
+    """Of the interval, or of the whole capture."""
     busiest: float
     """Messages per second in the busiest interval."""
     subscribers: int | None
     first: int | None
-    """Time of the first message, nanoseconds since the epoch."""
+    """First message, in nanoseconds since the epoch."""
     last: LastMessage | UnreadMessage | None
 
     @property
     def messages(self) -> int:
-        """Return the number of messages in both directions."""
+        """In both directions."""
         return self.counts[SENT] + self.counts[RECEIVED]
 
     @property
     def octets(self) -> int:
-        """Return the octets in both directions."""
+        """In both directions."""
         return self.counts[SENT_OCTETS] + self.counts[RECEIVED_OCTETS]
 
     def rate(self, *columns: int) -> float:
-        """Return the sum of some columns per second."""
+        """Sum of some columns per second."""
         amount = sum(self.counts[column] for column in columns)
         return amount / self.seconds if self.seconds else 0.0
 
     @property
     def last_time(self) -> int:
-        """Time of the last message, or 0 if there is none."""
+        """Last message, or 0."""
         return 0 if self.last is None else self.last.time
 
     def last_value(self, limit: int) -> str:
-        """Return the content of the last message in about `limit` characters, after its topic unless the row is one
-        topic."""
+        """Content of the last message in about `limit` characters, after its topic unless the row is one topic."""
         if self.last is None:
             return ""
         last = self.last.read()
@@ -81,7 +80,7 @@ class Row(NamedTuple):
 
 
 def value_text(last: LastMessage, limit: int) -> str:
-    """Return the content of a message in about `limit` characters, printable."""
+    """Printable content in about `limit` characters."""
     if last.content is None:
         return "sealed"
     if last.summary is not None:
@@ -90,12 +89,12 @@ def value_text(last: LastMessage, limit: int) -> str:
 
 
 def interval_rows(rates: Rates, kind: str, seconds: float) -> list[Row]:
-    """Return the rows of the last interval, including rows without messages."""
+    """Of the last interval, including rows without messages."""
     return _rows(rates, kind, seconds, seconds, in_all=False)
 
 
 def total_rows(rates: Rates, kind: str, seconds: float, interval_seconds: float) -> list[Row]:
-    """Return the rows of the whole capture of `seconds`, including the current interval."""
+    """Of the whole capture of `seconds`, including the current interval."""
     return _rows(rates, kind, seconds, min(seconds, interval_seconds), in_all=True)
 
 
@@ -132,7 +131,6 @@ def _rows(rates: Rates, kind: str, seconds: float, interval_seconds: float, *, i
 
 
 def name_of(key: Topic | ConnectionEnds | Peer | None, folded: int) -> str:
-    """Return the display name of a topic, connection or peer."""
     if key is None:
         return f"({folded} others)"
     if isinstance(key, Topic):
@@ -141,8 +139,7 @@ def name_of(key: Topic | ConnectionEnds | Peer | None, folded: int) -> str:
 
 
 def with_senders(names: Sequence[str], keys: Sequence[Any]) -> list[str]:
-    """Return the names of rows. The sender is added if the messages have no topic, or if several senders use the
-    topic."""
+    """Add the sender if the messages have no topic, or if several senders use the topic."""
     counts = Counter(names)
     return [
         f"{name} of {key.sender}" if isinstance(key, Topic) and (key.name is None or counts[name] > 1) else name
@@ -151,14 +148,14 @@ def with_senders(names: Sequence[str], keys: Sequence[Any]) -> list[str]:
 
 
 def lines(rows: Iterable[Row], kind: str, interval: Interval) -> Iterator[bytes]:
-    """Yield a JSON line for each row with messages in an interval."""
+    """Yield the rows with messages in an interval."""
     for row in rows:
         if row.messages:
             yield orjson.dumps(_values(row, kind, interval), option=orjson.OPT_APPEND_NEWLINE)
 
 
 LONGEST_VALUE = 200
-"""Maximum number of characters of a last value in JSON."""
+"""Characters of a last value in JSON."""
 
 
 def _values(row: Row, kind: str, interval: Interval) -> dict[str, Any]:
@@ -215,11 +212,11 @@ KEY_FIELDS: dict[str, Any] = {
     "connection": _fields_of_connection,
     "peer": _fields_of_peer,
 }
-"""JSON fields that identify a row of each kind: fields of connection records, or of the sender."""
+"""Identify a row of each kind: fields of connection records, or of the sender."""
 
 
 def _of_its_kind(row: Row, kind: str) -> dict[str, Any]:
-    """Return the fields that only rows of one kind have."""
+    """Fields that only rows of one kind have."""
     if kind == "topic":
         return {"subscribers": row.subscribers}
     connections = {} if kind == "connection" else {"connections": row.totals[CONNECTIONS]}
@@ -227,7 +224,7 @@ def _of_its_kind(row: Row, kind: str) -> dict[str, Any]:
 
 
 def directions_of(counts: list[int], kind: str) -> dict[str, int]:
-    """Return messages and octets in each direction; for connections, as sent by side 0 and side 1."""
+    """Messages and octets in each direction; for connections, as sent by side 0 and side 1."""
     forth, back = ("0", "1") if kind == "connection" else ("sent", "received")
     return {
         f"messages_{forth}": counts[SENT],

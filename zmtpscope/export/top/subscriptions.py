@@ -1,7 +1,7 @@
 """Count the connections of a publisher with a subscription that matches a topic.
 
-A subscription counts until the end of the interval in which it or its connection ends. The number therefore includes
-every connection that could receive messages of the interval.
+A subscription counts until the end of the interval in which it or its connection ends: the number includes every
+connection that could receive messages of the interval.
 """
 
 from __future__ import annotations
@@ -12,26 +12,24 @@ from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.export.top.peers import ConnectionEnds, Peer
 
 MAX_SUBSCRIPTIONS = 131_072
-"""Maximum number of subscriptions to count, about 50 MB. Later ones are left out."""
+"""About 50 MB. Later ones are left out."""
 
 
 class Holders:
-    """The subscriptions to one publisher."""
+    """Subscriptions to one publisher."""
 
     def __init__(self) -> None:
         self.names: dict[bytes, set[ConnectionEnds]] = {}
         self._sizes = Counter[int]()
-        """Number of names by length in octets."""
+        """Names by length in octets."""
 
     def add(self, name: bytes, connection: ConnectionEnds) -> None:
-        """Add a subscription of a connection."""
         if name not in self.names:
             self.names[name] = set()
             self._sizes[len(name)] += 1
         self.names[name].add(connection)
 
     def remove(self, name: bytes, connection: ConnectionEnds) -> None:
-        """Remove a subscription of a connection."""
         self.names[name].discard(connection)
         if not self.names[name]:
             del self.names[name]
@@ -40,28 +38,28 @@ class Holders:
                 del self._sizes[len(name)]
 
     def count(self, topic: bytes) -> int:
-        """Return the number of connections with a subscription that is a prefix of `topic`."""
+        """Connections with a subscription that is a prefix of `topic`."""
         sizes = [size for size in self._sizes if size <= len(topic)]
         found = [self.names[name] for size in sizes if (name := topic[:size]) in self.names]
         return len(found[0]) if len(found) == 1 else len(set().union(*found))
 
 
 class Subscriptions:
-    """The subscriptions of all open connections."""
+    """Of all open connections."""
 
     def __init__(self, most: int = MAX_SUBSCRIPTIONS) -> None:
         self.most = most
         self.left_out = 0
-        """Number of subscriptions beyond the limit."""
+        """Beyond the limit."""
         self._held: dict[ConnectionEnds, tuple[Peer, Counter[bytes]]] = {}
-        """For each connection of a subscriber, its publisher and the number of subscriptions to each topic."""
+        """By connection of a subscriber: its publisher, and subscriptions to each topic."""
         self._holders: dict[Peer, Holders] = {}
         self._size = 0
         self._ended: dict[tuple[ConnectionEnds, bytes], None] = {}
-        """Subscriptions that ended in the current interval."""
+        """In the current interval."""
 
     def change(self, connection: ConnectionEnds, side: int, topic: bytes, entering: bool) -> None:
-        """Add a subscription of `side` of a connection, or cancel one that is equal."""
+        """Add a subscription of `side`, or cancel an equal one."""
         topic = topic[:LONGEST_TOPIC]
         publisher = connection.peers[1 - side]
         counts = self._held[connection][1] if connection in self._held else Counter[bytes]()
@@ -81,7 +79,6 @@ class Subscriptions:
             self._holders.setdefault(publisher, Holders()).add(topic, connection)
 
     def end_connection(self, connection: ConnectionEnds) -> None:
-        """End all subscriptions of a connection."""
         if connection in self._held:
             for topic in self._held[connection][1]:
                 self._held[connection][1][topic] = 0
@@ -104,6 +101,6 @@ class Subscriptions:
         self._ended = {}
 
     def count(self, publisher: Peer, topic: bytes) -> int:
-        """Return the number of connections of a publisher with a subscription that is a prefix of `topic`."""
+        """Connections of a publisher with a subscription that is a prefix of `topic`."""
         holders = self._holders.get(publisher)
         return 0 if holders is None else holders.count(topic)

@@ -1,4 +1,4 @@
-"""The table of `zmtpscope top`, drawn by Rich. All texts are escaped beforehand, and none contains markup."""
+"""The table of `zmtpscope top`, drawn by Rich. All texts are escaped beforehand, without markup."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HELP = (
 
 
 def scaled(number: float) -> str:
-    """Format a number in at most six characters: `0.25`, `12`, `53.9k`, `1.20M`."""
+    """In at most six characters: `0.25`, `12`, `53.9k`, `1.20M`."""
     for scale, unit in SCALES:
         if number >= scale and number >= 10_000:
             shown = number / scale
@@ -50,8 +50,7 @@ def scaled(number: float) -> str:
 
 
 def columns_that_fit(columns: Sequence[Column], longest_name: int, width: int | None) -> list[Column]:
-    """Return the columns that fit, dropping less important columns first. Names get up to `SPARED_NAME` characters
-    before optional columns get any."""
+    """Drop less important columns first. Names get up to `SPARED_NAME` characters before optional columns get any."""
     shown = list(columns)
     least = {"name": min(longest_name, SPARED_NAME), "from": MIN_NAME, "last": MIN_VALUE}
     while width is not None:
@@ -64,7 +63,7 @@ def columns_that_fit(columns: Sequence[Column], longest_name: int, width: int | 
 
 
 def table_of(view: View, rows: Sequence[Row], width: int | None = None, selected: int | None = None) -> Table:
-    """Return the rows as a table. If `width` is None, it is as wide as its contents."""
+    """`width` None: as wide as the contents."""
     columns = columns_that_fit(view.columns, _longest(view.columns[0], rows), width)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False)
     if view.kind == "topic" and all(column.name != "from" for column in columns):
@@ -93,13 +92,11 @@ def _number_width(column: Column) -> int:
 
 
 def _longest(column: Column, rows: Sequence[Row]) -> int:
-    """Return the width of the longest text in a column."""
     return max(map(cell_len, [column.heading, *(_cell(column, row, 0) for row in rows)]))
 
 
 def _widths(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> dict[str, int]:
-    """Return the width of each column. Columns of numbers have a fixed width; columns of text share the rest of
-    `width`."""
+    """Columns of numbers have a fixed width; columns of text share the rest."""
     widths = {column.name: _number_width(column) for column in columns if column.name not in TEXTS}
     longest = {column.name: _longest(column, rows) for column in columns if column.name in ("name", "from")}
     if width is None:
@@ -124,7 +121,7 @@ def _cell(column: Column, row: Row, width: int) -> str:
 
 
 def help_table() -> Table:
-    """Return a table of the keys and their effects."""
+    """The keys and their effects."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for keys, meaning in HELP:
         table.add_row(Text(keys, style="bold"), Text(meaning))

@@ -1,4 +1,4 @@
-"""The state of the display: kind of rows, order, filter, pinned rows; and the keys that change it."""
+"""Kind of rows, order, filter, pinned rows; and the keys that change them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zmtpscope.export.top.rows import Row
 
 
 class Column(NamedTuple):
-    """A column of the table. Rows are sorted by `value`, which is also shown if it is a number."""
+    """Rows are sorted by `value`, which is also shown if it is a number."""
 
     name: str
     letter: str
@@ -20,7 +20,7 @@ class Column(NamedTuple):
     heading: str
     value: Callable[[Row], Any]
     priority: int
-    """If not all columns fit, those with the largest number are dropped."""
+    """If not all columns fit, the largest numbers are dropped."""
 
 
 def _sender(row: Row) -> str:
@@ -77,7 +77,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         LAST,
     ),
 }
-"""The columns of each kind of rows, in order."""
+"""By kind of rows, in order."""
 
 ASCENDING = ("name", "from")
 PLURALS = {"topic": "topics", "connection": "connections", "peer": "peers"}
@@ -86,18 +86,16 @@ KINDS_BY_KEY = {"t": "topic", "c": "connection", "p": "peer"}
 
 @dataclass
 class View:
-    """The current view of the rows."""
-
     kind: str = "topic"
     sort: str = "rate"
     reverse: bool = False
     filter: str = ""
     pinned: list[object] = field(default_factory=list)
-    """Keys of the rows that stay on top, in the order in which they were pinned."""
+    """Keys of the rows that stay on top, in the order of pinning."""
     selected: int = 0
     """Place of the row that Enter pins."""
     followed: object = None
-    """Key of the row that the user selected. The selection follows it when rows move."""
+    """Key of the selected row. The selection follows it when rows move."""
     paused: bool = False
     typed: str | None = None
     """The filter text while the user edits it."""
@@ -105,17 +103,16 @@ class View:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Return the columns of the current kind."""
+        """Of the current kind."""
         return COLUMNS[self.kind]
 
     @property
     def column(self) -> Column:
-        """Return the column to sort by, or the rate if the current kind does not have it."""
+        """To sort by; the rate if the current kind does not have it."""
         return next((column for column in self.columns if column.name == self.sort), RATE)
 
     def select(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows to show, in order: pinned rows, rows that match the filter, and last the row of all
-        others."""
+        """Rows to show, in order: pinned rows, rows that match the filter, and last the row of all others."""
         wanted = (self.filter if self.typed is None else self.typed).casefold()
         found = [row for row in rows if not wanted or wanted in f"{row.name} {_sender(row)}".casefold()]
         value, descending = self.column.value, (self.column.name not in ASCENDING) != self.reverse
@@ -133,7 +130,7 @@ class View:
         self.selected = max(0, min(len(shown) - 1, place))
 
     def press(self, key: str, shown: Sequence[Row], page: int) -> bool:
-        """Handle a key; return False to quit. `shown` are the rows in order, and `page` of them are visible."""
+        """Handle a key; return False to quit. `page` rows of `shown` are visible."""
         if self.typed is not None:
             self._type(key)
             return True
