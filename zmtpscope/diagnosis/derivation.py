@@ -112,10 +112,10 @@ class Derivation:
             self._see(batch.until)
         for each in touched.values():
             for observer in each.observers:
-                yield from filter(len, observer.derive())
+                yield from observer.derive()
             yield None
         for record in ends:
-            yield from filter(len, self._end(record))
+            yield from self._end(record)
             yield None
 
     @property

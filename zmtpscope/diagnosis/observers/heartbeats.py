@@ -12,6 +12,7 @@ if nothing gets through, FIN waits after the data sent before.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -46,16 +47,11 @@ class Heartbeat(NamedTuple):
     ordinal: int
 
 
+@dataclass(slots=True, eq=False)
 class HeartbeatTable(DerivedTable):
     """In the order of decision."""
 
-    type = "heartbeat"
-
-    def __init__(self, heartbeats: Sequence[Heartbeat]) -> None:
-        self.heartbeats = heartbeats
-
-    def __len__(self) -> int:
-        return len(self.heartbeats)
+    heartbeats: Sequence[Heartbeat]
 
     def records(self) -> Iterable[Record]:
         for ping, pong, outcome, ordinal in self.heartbeats:

@@ -17,13 +17,7 @@ from zmtpscope.records import SCHEMA, empty
 
 
 class DerivedTable(ABC):
-    """Derived records of one type, as columns that become records when written."""
-
-    type: str
-
-    @abstractmethod
-    def __len__(self) -> int:
-        """Return the number of records."""
+    """Derived records of one type, at least one, as columns that become records when written."""
 
     @abstractmethod
     def records(self) -> Iterable[Record]:

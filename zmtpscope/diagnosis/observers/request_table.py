@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from zmtpscope.capture.segments import PACKET_MASK
@@ -17,6 +18,7 @@ ANSWERED, LATE, OPEN, UNANSWERED, UNASKED, UNKNOWN = range(6)
 OUTCOMES = ("answered", "late", "open", "unanswered", "unasked", "unknown")
 
 
+@dataclass(slots=True, eq=False)
 class RequestTable(DerivedTable):
     """Requests of one asker with the same outcome, or replies without a request.
 
@@ -24,35 +26,18 @@ class RequestTable(DerivedTable):
     deciding segments, `until` when they were answered or given up (ns).
     """
 
-    type = "request"
-
-    def __init__(
-        self,
-        stream: Stream,
-        socket_types: tuple[str | None, str | None],
-        files: Sequence[str | None],
-        outcome: int,
-        rows: Sequence[MessageRow],
-        decided: Sequence[int],
-        until: Sequence[int] | None = None,
-        replies: Sequence[MessageRow] | None = None,
-        lost_from: int | None = None,
-    ) -> None:
-        self.stream = stream
-        """Of the asker."""
-        self.socket_types = socket_types
-        """Of the asker and of the other side."""
-        self.files = files
-        self.outcome = outcome
-        self.rows = rows
-        self.decided = decided
-        self.until = until
-        self.replies = replies
-        self.lost_from = lost_from
-        """Offset in the asker's stream from which no octets were acknowledged."""
-
-    def __len__(self) -> int:
-        return len(self.rows)
+    stream: Stream
+    """Of the asker."""
+    socket_types: tuple[str | None, str | None]
+    """Of the asker and of the other side."""
+    files: Sequence[str | None]
+    outcome: int
+    rows: Sequence[MessageRow]
+    decided: Sequence[int]
+    until: Sequence[int] | None
+    replies: Sequence[MessageRow] | None
+    lost_from: int | None
+    """Offset in the asker's stream from which no octets were acknowledged."""
 
     @property
     def waited(self) -> list[int] | None:

@@ -7,7 +7,7 @@ JOIN (10.4).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -197,18 +197,13 @@ def ref_of_subscription(connection: ObservedConnection, side: int, subscription:
     return f"{connection.conn_id}/{side}/{subscription.source}/{subscription.offset}/{record}"
 
 
+@dataclass(slots=True, eq=False)
 class SubscriptionTable(DerivedTable):
     """Ended subscriptions of one side, each with the deciding segment."""
 
-    type = "subscription"
-
-    def __init__(self, observed: ObservedConnection, side: int, ended: list[tuple[ObservedSubscription, int]]) -> None:
-        self.observed = observed
-        self.side = side
-        self.ended = ended
-
-    def __len__(self) -> int:
-        return len(self.ended)
+    observed: ObservedConnection
+    side: int
+    ended: list[tuple[ObservedSubscription, int]]
 
     def records(self) -> Iterable[Record]:
         """In the order of their ends."""

@@ -52,7 +52,7 @@ class KeptRequests:
 
 
 def _kept_of(table: RequestTable, near: int) -> Kept:
-    kept = np.zeros(len(table), KEPT)
+    kept = np.zeros(len(table.rows), KEPT)
     kept["rank"], kept["outcome"], kept["near"] = RANKS[table.outcome], table.outcome, near
     kept["waited"] = -1 if table.waited is None else table.waited
     kept["reply_time"] = -1
