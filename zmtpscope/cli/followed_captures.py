@@ -64,7 +64,7 @@ def _own_capture(settings: CaptureSettings, copy: PacketCopy | None) -> Followed
     try:
         capture = OwnCapture(settings, copy)
     except CaptureRefused as error:
-        raise refused(error.sentence, *(f"  {way}" for way in (error.hint or "").splitlines())) from None
+        raise refused(str(error), *(f"  {way}" for way in (error.hint or "").splitlines())) from None
     try:
         user = invoking_user(settings.user, os.environ)
         load_for(user)

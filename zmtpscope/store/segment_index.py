@@ -12,8 +12,8 @@ import numpy as np
 from zmtpscope.capture.packets import NOWHERE
 from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.dissect.identity import Stream
+from zmtpscope.dissect.records.batch import Segments
 from zmtpscope.dissect.records.columns import numbers
-from zmtpscope.dissect.records.segments import Segments
 from zmtpscope.dissect.records.tables import Pieces
 from zmtpscope.store.files import CaptureFiles
 from zmtpscope.store.packed import Int64, Packed, joined

@@ -6,7 +6,7 @@ import numpy as np
 
 from zmtpscope.capture.packets import NOWHERE
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.segments import Segments
+from zmtpscope.dissect.records.batch import Segments
 from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.tcp.connection import TcpSide
 

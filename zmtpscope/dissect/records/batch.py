@@ -16,7 +16,6 @@ import numpy as np
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.facts import Fact
-from zmtpscope.dissect.records.segments import Segments
 from zmtpscope.dissect.records.tables import (
     FrameTable,
     MessageTable,
@@ -29,6 +28,23 @@ from zmtpscope.dissect.records.tables import (
 from zmtpscope.records import COMMON, SCHEMA, empty_own
 from zmtpscope.zmtp.reader import FieldNode
 from zmtpscope.zmtp.regime import Regime
+
+
+class Segments(NamedTuple):
+    """Consecutive pieces of one side, from stream offset `begin` on, as columns.
+
+    Columns: octets, packet references (0: a hole), file offset of the packet, and its octets before (`heads`) and after
+    (`tails`) the piece. `octets` joins the pieces that are in no file (`capture.packets.NOWHERE`).
+    """
+
+    stream: Stream
+    begin: int
+    lengths: Int64
+    packets: Int64
+    offsets: Int64
+    heads: Int64
+    tails: Int64
+    octets: bytes
 
 
 class Unit(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from zmtpscope.live.capture.interfaces import find_interface, interfaces
 from zmtpscope.live.capture.namespaces import NamespaceError, enter
-from zmtpscope.live.capture.packet_socket import CannotCapture, PacketSource
+from zmtpscope.live.capture.packet_socket import CannotCapture, EngineRefused, PacketSource
 from zmtpscope.live.capture.privileges import missing_rights
 from zmtpscope.live.capture.ring import RingSocket
 from zmtpscope.live.capture.settings import CaptureSettings
@@ -26,10 +26,6 @@ TOOLS = ("dumpcap", "tcpdump")
 ON_REQUEST = ("scapy",)
 """Engines that are too slow to be used unless the user selects them."""
 ENGINES = (*SOCKETS, *TOOLS, *ON_REQUEST)
-
-
-class Refused(Exception):
-    """An engine does not work here. The text is the reason."""
 
 
 class OpenSource(NamedTuple):
@@ -66,7 +62,7 @@ def open_source(settings: CaptureSettings) -> OpenSource:
     for name in engines:
         try:
             return OpenSource(name, _open(name, settings), passed_over)
-        except Refused as refusal:
+        except EngineRefused as refusal:
             passed_over.append(f"{name}: {refusal}")
     why = "; ".join(passed_over)
     raise _without_rights(settings, why) or CannotCapture(f"cannot capture packets: {why}")
@@ -78,18 +74,15 @@ def _open(name: str, settings: CaptureSettings) -> PacketSource:
     if name not in SOCKETS:
         from zmtpscope.live.capture import tools  # sockets do not need this module
 
-        try:
-            return tools.TOOLS[name](settings)
-        except tools.ToolRefused as error:
-            raise Refused(str(error)) from None
+        return tools.TOOLS[name](settings)
     if not hasattr(socket, "AF_PACKET"):
-        raise Refused("this system has no packet sockets")
+        raise EngineRefused("this system has no packet sockets")
     try:
         return SOCKETS[name](settings)
     except PermissionError:
-        raise Refused("this user may not open packet sockets") from None
+        raise EngineRefused("this user may not open packet sockets") from None
     except OSError as error:  # the kernel has no ring, or no memory for one
-        raise Refused(error.strerror or str(error)) from None
+        raise EngineRefused(error.strerror or str(error)) from None
 
 
 def _without_rights(settings: CaptureSettings, why: str) -> CannotCapture | None:

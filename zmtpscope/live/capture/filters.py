@@ -95,9 +95,9 @@ def compile_filter(text: str, link_type: int, snap_length: int) -> Program:
             try:
                 program = compile_text(text)
             except _Refused as refused:
-                raise CaptureFilterError(text, refused.words, _column(text, refused.words, compile_text)) from None
+                raise CaptureFilterError(text, str(refused), _column(text, str(refused), compile_text)) from None
     except _Refused as refused:  # no compiler for this interface
-        raise CaptureFilterError(text, refused.words) from None
+        raise CaptureFilterError(text, str(refused)) from None
     _check_length(text, len(program))
     return program
 
@@ -141,11 +141,7 @@ def _check_length(text: str, length: int) -> None:
 
 
 class _Refused(Exception):
-    """A compiler has rejected a text, with the message `words`."""
-
-    def __init__(self, words: str) -> None:
-        super().__init__(words)
-        self.words = words
+    """A compiler has rejected a text."""
 
 
 _Compile = Callable[[str], Program]
@@ -258,5 +254,5 @@ def _words(compile_text: _Compile, text: str) -> str | None:
     try:
         compile_text(text)
     except _Refused as refused:
-        return refused.words
+        return str(refused)
     return None

@@ -53,6 +53,10 @@ class CannotCapture(Exception):
         self.hint = hint
 
 
+class EngineRefused(Exception):
+    """An engine does not work here: a program, for example, is not installed. The text is the reason."""
+
+
 class CapturedInterface(NamedTuple):
     """An interface of the capture, as described in the file."""
 

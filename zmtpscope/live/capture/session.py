@@ -23,11 +23,10 @@ CHUNK = 1 << 16
 
 
 class CaptureRefused(Exception):
-    """A capture cannot start. `sentence` is the reason; each line of `hint` is one remedy, or it is None."""
+    """A capture cannot start. The text is the reason; each line of `hint` is one remedy, or it is None."""
 
     def __init__(self, sentence: str, hint: str | None = None) -> None:
         super().__init__(sentence)
-        self.sentence = sentence
         self.hint = hint
 
 

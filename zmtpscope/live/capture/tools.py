@@ -23,7 +23,7 @@ from contextlib import suppress
 from math import inf
 
 from zmtpscope.live.capture.interfaces import ANY
-from zmtpscope.live.capture.packet_socket import Batch, CannotCapture, CapturedInterface
+from zmtpscope.live.capture.packet_socket import Batch, CannotCapture, CapturedInterface, EngineRefused
 from zmtpscope.live.capture.packet_stream import PacketStream
 from zmtpscope.live.capture.privileges import invoking_user
 from zmtpscope.live.capture.settings import CaptureSettings
@@ -38,14 +38,10 @@ KERNEL_DROPS = re.compile(r"^(\d+) packets? dropped by kernel", re.MULTILINE)
 """tcpdump's report of dropped packets."""
 
 
-class ToolRefused(Exception):
-    """A program is not installed, lacks a requested feature or did not start. The text is the reason."""
-
-
 def dumpcap(settings: CaptureSettings) -> Tool:
-    """Start dumpcap. Raises `ToolRefused`."""
+    """Start dumpcap. Raises `EngineRefused`."""
     if invoking_user(settings.user, os.environ) is not None:
-        raise ToolRefused("if started by root it stays root, and we could not stop it after dropping privileges")
+        raise EngineRefused("if started by root it stays root, and we could not stop it after dropping privileges")
     options = ["-s", str(settings.snap_length), "-B", str(max(1, settings.buffer_octets >> 20))]
     if not settings.promiscuous:
         options.append("-p")
@@ -56,7 +52,7 @@ def dumpcap(settings: CaptureSettings) -> Tool:
 
 
 def tcpdump(settings: CaptureSettings) -> Tool:
-    """Start tcpdump, which captures from one interface. Raises `ToolRefused`."""
+    """Start tcpdump, which captures from one interface. Raises `EngineRefused`."""
     command = [_program("tcpdump"), "-U", "-w", "-", "-i", _only_name(settings), "-s", str(settings.snap_length)]
     command += ["-B", str(max(1, settings.buffer_octets >> 10))]
     if sys.platform == "linux":
@@ -70,7 +66,7 @@ def tcpdump(settings: CaptureSettings) -> Tool:
 
 
 def scapy(settings: CaptureSettings) -> Tool:
-    """Start our own loop over libpcap through scapy, the last resort. Raises `ToolRefused`."""
+    """Start our own loop over libpcap through scapy, the last resort. Raises `EngineRefused`."""
     command = [sys.executable, "-P", "-m", SCAPY_ENGINE, _only_name(settings), str(settings.snap_length)]
     command += [str(int(settings.promiscuous)), str(settings.buffer_octets), settings.filter, settings.user or ""]
     return Tool("scapy", command, settings, delay=0.2)
@@ -79,17 +75,17 @@ def scapy(settings: CaptureSettings) -> Tool:
 def _only_name(settings: CaptureSettings) -> str:
     first, *others = settings.interfaces
     if others:
-        raise ToolRefused(f"it captures from one interface, or from {ANY}")
+        raise EngineRefused(f"it captures from one interface, or from {ANY}")
     return first
 
 
 def _program(name: str) -> str:
-    """Return the path of an executable program. Raises `ToolRefused`."""
+    """Return the path of an executable program. Raises `EngineRefused`."""
     path = _find(name, os.X_OK)
     if path is not None:
         return path
     there = _find(name, os.F_OK)
-    raise ToolRefused("it is not installed" if there is None else f"this user may not run {there}")
+    raise EngineRefused("it is not installed" if there is None else f"this user may not run {there}")
 
 
 def _find(name: str, mode: int) -> str | None:
@@ -114,7 +110,7 @@ TOOLS = {"dumpcap": dumpcap, "tcpdump": tcpdump, "scapy": scapy}
 
 
 class Tool:
-    """A started program that captures. Implements `PacketSource`. Raises `ToolRefused`."""
+    """A started program that captures. Implements `PacketSource`. Raises `EngineRefused`."""
 
     has_read_all = True
     due = inf
@@ -134,7 +130,7 @@ class Tool:
             )
         except OSError as error:
             self._errors.close()
-            raise ToolRefused(f"cannot run {self._name}: {error.strerror}") from None
+            raise EngineRefused(f"cannot run {self._name}: {error.strerror}") from None
         assert self._process.stdout is not None
         self._output = self._process.stdout
         os.set_blocking(self._output.fileno(), False)
@@ -142,7 +138,7 @@ class Tool:
             self._await_the_beginning()
         except CannotCapture as error:
             self.close()
-            raise ToolRefused(str(error)) from None
+            raise EngineRefused(str(error)) from None
 
     @property
     def interfaces(self) -> list[CapturedInterface]:

@@ -14,7 +14,7 @@ from zmtpscope.export.message_lines import Render, typed
 from zmtpscope.live.cat.message_input import BadMessage
 from zmtpscope.live.cat.standard_streams import Messages, Output
 from zmtpscope.live.peer.connection import Unreachable
-from zmtpscope.live.peer.routing import ROUTES, Route
+from zmtpscope.live.peer.outbox import ROUTES, Route
 from zmtpscope.live.peer.socket import FIRST_DELAY, ConnectionClosed, Socket
 from zmtpscope.words import counted
 from zmtpscope.zmtp.peer import (

@@ -6,12 +6,31 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from enum import Enum
 from typing import Any
 
 from zmtpscope.live.peer.connection import FULL, Connection
-from zmtpscope.live.peer.routing import Route
 from zmtpscope.live.peer.send_timeout import SendTimeout
 from zmtpscope.zmtp.peer import Dropped
+from zmtpscope.zmtp.peer.patterns import PATTERNS
+
+
+class Route(Enum):
+    """Selection of the connections that get a message."""
+
+    ROUND_ROBIN = "to one after the other"
+    ALL = "to everybody who wants them"
+    BACK = "to the one that asked last"
+    NAMED = "to the one that the first part names"
+
+
+ROUTES: dict[str, Route] = {
+    **dict.fromkeys(PATTERNS, Route.ROUND_ROBIN),
+    **dict.fromkeys(("PUB", "XPUB", "RADIO", "XSUB"), Route.ALL),
+    **dict.fromkeys(("ROUTER", "SERVER", "PEER"), Route.NAMED),
+    "REP": Route.BACK,
+}
+
 
 MIN_FRAME = 2
 """Minimum octets of a frame's header."""

@@ -28,8 +28,7 @@ from zmtpscope.live.peer.connection import LINGER, Connection, Unreachable, reac
 from zmtpscope.live.peer.connection_pool import ConnectionPool
 from zmtpscope.live.peer.endpoint import Endpoint
 from zmtpscope.live.peer.inbox import Inbox
-from zmtpscope.live.peer.outbox import Outbox, start
-from zmtpscope.live.peer.routing import ROUTES, Route
+from zmtpscope.live.peer.outbox import ROUTES, Outbox, Route, start
 from zmtpscope.live.peer.streams import StreamReader, listen_ipc, listen_tcp
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.peer import (
