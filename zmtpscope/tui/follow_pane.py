@@ -57,7 +57,7 @@ class FollowPane(RecordsPane):
 
     async def restore(self, snapshot: Followed) -> None:
         self.title, self.scope = snapshot.title, snapshot.scope
-        self._heading.update(Text(f"{snapshot.title}; b goes back", no_wrap=True, overflow="ellipsis"))
+        self._heading.update(Text(f"{snapshot.title}; b goes back", no_wrap=True, overflow="ellipsis"), layout=False)
         self.shown = None
         await self.open(snapshot.spec)
         if snapshot.selected is not None:

@@ -77,7 +77,7 @@ class KeyBar(Static):
             line.append(entry.key, "bold")
             line.append(f" {entry.binding.description}{GAP}")
             self._edges.append((len(line), entry))
-        self.update(line)
+        self.update(line, layout=False)
 
     async def on_click(self, event: events.Click) -> None:
         entry = next((entry for edge, entry in self._edges if event.x - 1 < edge), None)

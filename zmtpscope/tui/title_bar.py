@@ -105,7 +105,9 @@ class TitleBar(Horizontal):
         room = max(MIN_NAME, self._line.content_size.width - cell_len(said) - len(GAP))
         name = Text(self.what, no_wrap=True)
         name.truncate(room, overflow="ellipsis")
-        self._line.update(Text(GAP.join([name.plain, *words]), no_wrap=True, overflow="ellipsis"))
+        # without a layout of the whole screen: progress comes all the time
+        line = Text(GAP.join([name.plain, *words]), no_wrap=True, overflow="ellipsis")
+        self._line.update(line, layout=False)
 
 
 def _words(progress: Progress, key: str) -> list[str]:

@@ -49,7 +49,7 @@ class ViewBar(Static):
         for name, title in titles(self._views, self._open, self.size.width):
             line.append(title, Style(bold=True, reverse=True) if name == self._open else Style())
             self._edges.append((len(line), name))
-        self.update(line)
+        self.update(line, layout=False)
 
     def on_click(self, event: events.Click) -> None:
         name = next((name for edge, name in self._edges if event.x - 1 < edge), None)

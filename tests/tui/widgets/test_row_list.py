@@ -266,3 +266,21 @@ def test_rows_that_are_asked_for_again_stay_until_the_others_come() -> None:
         assert {line.split()[2] for line in lines(shown)[1:]} == {"new"}
 
     with_list(use)
+
+
+def test_rows_whose_order_changes_while_they_are_fetched_are_shown_and_fetched_again() -> None:
+    """While a capture is read, the order changes more often than a busy worker answers."""
+
+    async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
+        screen.rows.open.clear()
+        shown.go_to(500)
+        await pilot.pause()
+        screen.rows.word = "new"
+        shown.ask_again()
+        asked = len(screen.rows.asked)
+        screen.rows.open.set()
+        await pilot.pause()
+        assert {line.split()[2] for line in lines(shown)[1:]} == {"new"}
+        assert len(screen.rows.asked) > asked
+
+    with_list(use)

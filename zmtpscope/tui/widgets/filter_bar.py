@@ -87,6 +87,7 @@ class FilterBar(Vertical):
         self._prompt = Static(Content("filter"), id="prompt")
         self._input = FilterInput(compact=True, select_on_focus=False, placeholder="")
         self._state = Static(id="state")
+        self._shown_state = ""
         self._hints = FilterHints()
         self._problem: FilterProblem | None = None
         self._completion = NOTHING
@@ -125,7 +126,9 @@ class FilterBar(Vertical):
 
     def show_state(self, text: str) -> None:
         """Show the number of rows, or progress."""
-        self._state.update(Content(text))
+        before, self._shown_state = self._shown_state, text
+        if text != before:
+            self._state.update(Content(text), layout=len(text) != len(before))
 
     def type_in(self) -> None:
         self.screen.set_focus(self._input)  # at once: `focus` would take effect after queued keys

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import ClassVar, NamedTuple
@@ -102,6 +103,8 @@ class RowList(LineView):
         self._skip = 0
         self._pages = RowPages()
         self._generation = 0
+        self._outdated = sys.maxsize
+        """Number of rows that kept their place since rows were requested last."""
         self._look = asyncio.Event()
         self._posted: int | None = None
         self._following = False
@@ -162,7 +165,7 @@ class RowList(LineView):
 
     def ask_again(self, kept: int = 0) -> None:
         """Fetch the rows after the first `kept` again, and show the old cells meanwhile."""
-        self._generation += 1
+        self._outdated = min(kept, self._outdated)
         self._pages.ask_again(kept)
         self._lines.clear()
         self._look.set()
@@ -205,10 +208,12 @@ class RowList(LineView):
             self._look.clear()
             while (missing := self._missing()) is not None:
                 generation, count = self._generation, max(self._count, self._aim)
+                self._outdated = sys.maxsize
                 page = await self._fetch(*missing)
                 if generation == self._generation:
                     if self._pages.put(page, count):
                         self._lines.clear()
+                    self._pages.ask_again(self._outdated)
                     self._learn_widths(page.rows)
                     self._refresh_rows(*missing)
                     self._post_selected()
@@ -221,7 +226,7 @@ class RowList(LineView):
             target = self._target
             first, last = (top, top + height) if target is None else (target - height, target + height)
             missing = self._pages.missing(first, last, self._aim)
-            if missing is not None:
+            if missing is not None and not self._pages.have(first, last, self._aim):
                 return missing
             self._grow(self._aim)
         top, around = self.top, PREFETCHED_SCREENS * height

@@ -59,6 +59,10 @@ class RowPages:
                     break
         return None if first is None or last is None else (first * PAGE, (last + 1) * PAGE)
 
+    def have(self, low: int, high: int, count: int) -> bool:
+        """Whether all of these rows are loaded, be they outdated."""
+        return all(self.row(place) is not None for place in range(max(0, low), min(high, count)))
+
     def _is_complete(self, number: int, count: int) -> bool:
         if number not in self._pages:
             return False
