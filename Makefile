@@ -9,7 +9,8 @@ DEV := $(VENV)-dev
 COMPILED := $(VENV)-compiled
 SOURCES := build_compiled.py $(shell find zmtpscope -name '*_compiled.p[xy][xd]')
 # seam P20, vectors, goldens and captures: the tests whose result could differ without compiled code
-IN_PYTHON := tests/zmtp tests/capture/test_records.py tests/capture/test_headers.py tests/dissect/test_arrived.py \
+IN_PYTHON := tests/zmtp tests/capture/test_records.py tests/capture/test_headers.py \
+  tests/dissect/test_carrying_rows.py \
   tests/dissect/test_row_contents.py tests/payloads/test_json.py tests/export/test_json_lines.py \
   tests/export/test_row_lines.py tests/test_golden.py \
   tests/test_captures.py tests/test_compiled.py

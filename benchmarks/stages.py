@@ -48,9 +48,9 @@ STAGES = {
         ["dissect.stream.negotiation", "zmtp.negotiation", "zmtp.prefix", "dissect.connection.outcome"],
     ),
     "joining, feeding": ("packet", ["dissect.stream", "dissect.connection", "dissect.analyser"]),
-    "sessions under way": ("packet", ["dissect.lane"]),
-    "openings": ("connection", ["dissect.lane.openings", "dissect.lane.known", "dissect.lane.sessions"]),
-    "scanner": ("frame", ["zmtp.scanner", "dissect.lane.stretches"]),
+    "sessions under way": ("packet", ["dissect.fast_path"]),
+    "openings": ("connection", ["dissect.fast_path.openings", "dissect.fast_path.known", "dissect.fast_path.sessions"]),
+    "scanner": ("frame", ["zmtp.scanner", "dissect.fast_path.plain_frames"]),
     "careful reader": ("connection", ["zmtp", "findings", "records"]),
     "frames to messages": ("frame", ["dissect.stream.assembly"]),
     "handshakes, findings, records": (
@@ -79,7 +79,15 @@ COMMANDS = ("count", "json", "parquet", "text", "top")
 USUAL = {
     "capture": ("pcap.py", "headers.py"),
     "dissect/tcp": ("directions.py",),
-    "dissect/lane": ("lane.py", "slots.py", "arrived.py", "sides.py", "turns.py", "stretches.py", "payloads.py"),
+    "dissect/fast_path": (
+        "fast_path.py",
+        "side_states.py",
+        "carrying_rows.py",
+        "sides.py",
+        "segment_runs.py",
+        "plain_frames.py",
+        "payloads.py",
+    ),
     "dissect/records": ("batch.py",),
     "zmtp": ("scanner.py",),
 }
@@ -206,7 +214,7 @@ def functions(samples: Sampled) -> str:
 
 
 def usual() -> str:
-    """The files of the lane and their lengths."""
+    """The files of the fast path and their lengths."""
     rows = []
     for folder, names in USUAL.items():
         for name in names:

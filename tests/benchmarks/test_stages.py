@@ -19,7 +19,7 @@ def test_every_module_that_a_stage_names_is_there() -> None:
     assert [str(path) for path in paths if not (path.is_dir() or path.with_suffix(".py").exists())] == []
 
 
-def test_every_file_of_the_lane_is_there() -> None:
+def test_every_file_of_the_fast_path_is_there() -> None:
     assert [name for folder, names in USUAL.items() for name in names if not Path(PACKAGE, folder, name).exists()] == []
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from zmtpscope.dissect.lane import openings
+from zmtpscope.dissect.fast_path import openings
 
 
 @pytest.fixture(scope="package", autouse=True)
 def learned_at_once() -> Iterator[None]:
-    """The lane learns the first opening, so that few connections are enough for a test."""
+    """The fast path learns the first opening, so that few connections are enough for a test."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(openings, "FEWEST_ALIKE", 1)
         yield

@@ -14,17 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dissect.talks import SECOND, hello, message, said
+from tests.dissect.test_fast_path import OPTIONS, keep, read, release, without_fast_path
 from tests.dissect.test_heartbeats import ping
-from tests.dissect.test_lane import OPTIONS, keep, read, release, without_lane
 from tests.traffic import Capture, Conversation, Packet
 from tests.twins import twins
 from zmtpscope.capture.segments import FIN, SYN
 from zmtpscope.dissect import Analyser, Options, budget
-from zmtpscope.dissect.lane import openings, stretches, turns
-from zmtpscope.dissect.lane.known import KnownConnection
-from zmtpscope.dissect.lane.openings import FEWEST_IN_VAIN, MAX_AHEAD, MAX_LOST, Simulation
+from zmtpscope.dissect.fast_path import openings, plain_frames, segment_runs
+from zmtpscope.dissect.fast_path.known import KnownConnection
+from zmtpscope.dissect.fast_path.openings import FEWEST_IN_VAIN, MAX_AHEAD, MAX_LOST, Simulation
 from zmtpscope.dissect.records.columns import Int64
-from zmtpscope.dissect.records.facts import Said
+from zmtpscope.dissect.records.facts import ConnectionFact
 from zmtpscope.dissect.records.record_writer import MAX_WRITTEN
 from zmtpscope.dissect.tcp import flows
 from zmtpscope.payloads.registry import Registry
@@ -109,7 +109,7 @@ ALIKE = [
 
 
 def connection(random: Random, number: int, opening: tuple[bytes, bytes], cuts: tuple[int, ...]) -> list[Packet]:
-    """One that opens so, as many do or a little otherwise, and sends what can be read in the lane, as a rule."""
+    """One that opens so, as many do or a little otherwise, and sends what can be read on the fast path, as a rule."""
     talk = Conversation(initial=(random.choice([1000, 2**32 - 70]), 9000), ports=(50_000 + number, 5555))
     early = message(b"early")[: random.choice([0, 0, 0, 0, 0, 3, 7])]
     if random.random() < 0.2:
@@ -195,9 +195,11 @@ def test_p19_connections_that_open_alike_are_read_as_each_of_them(
     packets: list[Packet], size: int, options: Options, data: st.DataObject
 ) -> None:
     released = Random(data.draw(st.integers(0, 1 << 16)))
-    expected = without_lane(packets, size, options)
+    expected = without_fast_path(packets, size, options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns, "scan", data.draw(st.sampled_from(twins("zmtpscope.dissect.lane.stretches.scan"))))
+        patch.setattr(
+            segment_runs, "scan", data.draw(st.sampled_from(twins("zmtpscope.dissect.fast_path.plain_frames.scan")))
+        )
         assert read(packets, size, options, keep) == expected
         assert read(packets, size, options, release) == expected
         assert read(packets, size, options, lambda each: release(each) if released.random() < 0.2 else None) == expected
@@ -207,7 +209,7 @@ def test_p19_connections_that_open_alike_are_read_as_each_of_them(
 def test_p19_connections_that_come_whole_in_a_block_are_read_as_each_of_them(
     packets: list[Packet], size: int, options: Options
 ) -> None:
-    assert read(packets, size, options, keep) == without_lane(packets, size, options)
+    assert read(packets, size, options, keep) == without_fast_path(packets, size, options)
 
 
 def many(count: int, opening: Callable[[int], tuple[bytes, bytes]], *, closed: bool = True) -> list[Packet]:
@@ -245,7 +247,9 @@ def otherwise_read(packets: list[Packet], monkeypatch: pytest.MonkeyPatch, size:
 
 
 @pytest.mark.parametrize("size", [7, 100, 1 << 30])
-def test_connections_that_open_alike_are_read_in_the_lane_alone(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def test_connections_that_open_alike_are_read_on_the_fast_path_alone(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
     assert otherwise_read(many(40, pushing), monkeypatch, size) == 0
 
 
@@ -294,7 +298,7 @@ def test_a_syn_may_be_repeated_before_anything_else(
 def test_p19_connections_with_a_repeated_syn_are_read_as_each_of_them(places: tuple[int, ...], size: int) -> None:
     packets = repeat_syns(many(12, pushing, closed=False), places)
     for stop in (len(packets), -2, -9, -16, -17, -18):  # the last connection may end with any of its SYNs
-        assert read(packets[:stop], size, Options(), keep) == without_lane(packets[:stop], size, Options())
+        assert read(packets[:stop], size, Options(), keep) == without_fast_path(packets[:stop], size, Options())
 
 
 def test_an_opening_is_learned_when_it_comes_the_fourth_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,7 +313,7 @@ def test_connections_whose_messages_are_compared_are_read_as_before(monkeypatch:
 
 @pytest.mark.parametrize("size", [7, 100, 1 << 30])
 @pytest.mark.parametrize("at_once", [True, False], ids=["with READY", "behind it"])
-def test_subscribers_are_read_in_the_lane_alone(size: int, at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subscribers_are_read_on_the_fast_path_alone(size: int, at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     packets = subscribing(40, EVERYTHING, at_once=at_once)
     assert otherwise_read(packets, monkeypatch, size) == 0
 
@@ -319,7 +323,7 @@ def test_subscribers_of_nothing_or_much_or_something_else_are_read_as_before(
     topics: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packets = subscribing(40, b"".join(map(subscribe, topics)))
-    assert read(packets, 100, Options(), keep) == without_lane(packets, 100, Options())
+    assert read(packets, 100, Options(), keep) == without_fast_path(packets, 100, Options())
     assert otherwise_read(packets, monkeypatch) == 40
 
 
@@ -332,14 +336,14 @@ def test_what_was_subscribed_to_counts_as_long_as_connections_are_open() -> None
             list(analyser.feed(block))
             budget = analyser.sink.budget
             found.append((budget.held, budget.memberships, budget.subscriptions))
-        assert analyser.lane.sessions.slots
+        assert analyser.fast_path.sessions.slots
         list(analyser.finish())
         return found
 
     topics = subscribe(b"one") + subscribe(b"two")
     packets = subscribing(9, topics, closed=False) + subscribing(9, topics, first=20)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("zmtpscope.dissect.lane.openings.Openings.behind", lambda *_: None)
+        patch.setattr("zmtpscope.dissect.fast_path.openings.Openings.behind", lambda *_: None)
         expected = held(packets)
     assert min(expected[-1]) > 0
     assert held(packets) == expected
@@ -353,7 +357,7 @@ def test_where_topics_take_much_room_connections_are_read_as_before(
     monkeypatch.setattr(budget, "ALL_MEMBERSHIPS", most * NODE_COST)
     packets = subscribing(4, subscribe(b"one") + subscribe(b"two"), closed=False)
     packets += subscribing(20, subscribe(b"one") + subscribe(b"two"), first=10)
-    assert read(packets, 30, Options(), keep) == without_lane(packets, 30, Options())
+    assert read(packets, 30, Options(), keep) == without_fast_path(packets, 30, Options())
     assert otherwise_read(packets, monkeypatch, 30) == expected
 
 
@@ -370,7 +374,7 @@ def test_an_error_in_an_opening_may_be_why_the_other_side_closes(size: int) -> N
         talk.add(0, FIN | 0x10)
         packets += talk.packets
     found = read(packets, size, Options(), keep)
-    assert found == without_lane(packets, size, Options())
+    assert found == without_fast_path(packets, size, Options())
     assert [record.get("id") for record in found[0]].count("ZMTP-CONN-08") == 9
 
 
@@ -388,7 +392,7 @@ def test_p19_heartbeats_of_connections_that_open_alike_are_matched(size: int) ->
         talk.close()
         packets += talk.packets
     found = read(packets, size, Options(), keep)
-    assert found == without_lane(packets, size, Options())
+    assert found == without_fast_path(packets, size, Options())
     ids = [record.get("id") for record in found[0]]
     assert ids.count("ZMTP31-PING-04") == ids.count("ZMTP31-PING-06") == 9
 
@@ -402,7 +406,7 @@ NOT_TO_BE_LEARNED = {
 @pytest.mark.parametrize("opening", NOT_TO_BE_LEARNED)
 def test_p19_what_refers_to_one_connection_is_said_of_no_other(opening: str) -> None:
     packets = many(12, lambda _: NOT_TO_BE_LEARNED[opening]())
-    assert read(packets, 1, Options(), keep) == without_lane(packets, 1, Options())
+    assert read(packets, 1, Options(), keep) == without_fast_path(packets, 1, Options())
 
 
 def subscribing(
@@ -441,7 +445,7 @@ def asking(count: int, server: str, turns: str, *frames: bytes) -> list[Packet]:
 @pytest.mark.parametrize(
     ("turns", "expected"), [("01", 0), ("010101", 0), ("", 0), ("0", 20), ("0011", 20), ("10", 20), ("0110", 20)]
 )
-def test_requests_and_replies_that_take_turns_are_read_in_the_lane(
+def test_requests_and_replies_that_take_turns_are_read_on_the_fast_path(
     server: str, turns: str, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert otherwise_read(asking(20, server, turns, b"", b"words"), monkeypatch, 1 << 30) == expected
@@ -449,7 +453,7 @@ def test_requests_and_replies_that_take_turns_are_read_in_the_lane(
 
 def test_a_reply_may_come_in_the_block_behind_that_of_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
     packets = asking(20, "REP", "0101", b"", b"words")
-    assert read(packets, 1, Options(), keep) == without_lane(packets, 1, Options())
+    assert read(packets, 1, Options(), keep) == without_fast_path(packets, 1, Options())
     assert otherwise_read(packets, monkeypatch, 1) <= 3
 
 
@@ -457,7 +461,7 @@ def test_a_reply_may_come_in_the_block_behind_that_of_its_request(monkeypatch: p
 def test_a_request_without_a_reply_is_told_where_its_connection_ends_in_another_block(size: int) -> None:
     packets = asking(12, "REP", "010", b"", b"words")
     found = read(packets, size, Options(), keep)
-    assert found == without_lane(packets, size, Options())
+    assert found == without_fast_path(packets, size, Options())
     assert sum(count for (_, id_), count in found[1].findings.items() if id_ == "REQREP-06") == 12
 
 
@@ -466,7 +470,7 @@ def test_a_newcomer_whose_request_is_not_answered_is_told() -> None:
     learned_from, more = asking(3, "REP", "01", b"", b"words"), asking(4, "REP", "0", b"", b"words")
     packets = learned_from + more[-len(more) // 4 :]
     found = read(packets, len(learned_from), Options(), keep)
-    assert found == without_lane(packets, len(learned_from), Options())
+    assert found == without_fast_path(packets, len(learned_from), Options())
     assert "REQREP-06" in [record.get("id") for record in found[0]]
 
 
@@ -482,7 +486,7 @@ def test_an_opening_behind_which_most_are_lost_is_not_used(monkeypatch: pytest.M
 @pytest.mark.parametrize("frames", [(b"words",), (b"",), (b"address", b"", b"words")], ids=str)
 def test_requests_of_another_form_are_judged(frames: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     packets = asking(20, "REP", "01", *frames)
-    assert read(packets, 1 << 30, Options(), keep) == without_lane(packets, 1 << 30, Options())
+    assert read(packets, 1 << 30, Options(), keep) == without_fast_path(packets, 1 << 30, Options())
     assert otherwise_read(packets, monkeypatch, 1 << 30) == 20
 
 
@@ -492,7 +496,7 @@ def test_a_connection_that_is_open_at_the_end_is_told_as_such() -> None:
     analyser.begin(capture.files)
     for block in capture:
         list(analyser.feed(block))
-    assert all(isinstance(each, KnownConnection) for each in analyser.lane.sessions.connections.values())
+    assert all(isinstance(each, KnownConnection) for each in analyser.fast_path.sessions.connections.values())
     assert analyser.messages_so_far() == (9, 3)
     (batch,) = analyser.finish()
     assert [record.values["close"] for record in batch.records if record.type == "connection"] == ["open"] * 3
@@ -534,7 +538,7 @@ def naming(of: Callable[[int], bytes]) -> Callable[[int], tuple[bytes, bytes]]:
 
 @pytest.mark.parametrize("kind", NAMED)
 @pytest.mark.parametrize("size", [7, 100, 1 << 30])
-def test_connections_with_an_identity_each_are_read_in_the_lane_alone(
+def test_connections_with_an_identity_each_are_read_on_the_fast_path_alone(
     kind: str, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert otherwise_read(many(40, naming(NAMED[kind])), monkeypatch, size) == 0
@@ -547,7 +551,7 @@ def test_p19_each_connection_has_its_own_identity(kind: str, size: int, closed: 
     """In records and in comparisons: an identity that two open connections have is a finding (ZMTP3X-META-15)."""
     packets = many(12, naming(NAMED[kind]), closed=closed)
     found = read(packets, size, Options(), keep)
-    assert found == without_lane(packets, size, Options())
+    assert found == without_fast_path(packets, size, Options())
     identities = [record["identity"] for record in found[0] if record.get("name") == "READY" and record["side"] == 0]
     assert identities == [to_text(NAMED[kind](number)) for number in range(12)]
     are_two = kind.startswith("the same") and not closed
@@ -559,7 +563,7 @@ def test_p19_an_identity_that_rules_judge_is_learned_with_its_octets(identity: b
     """Some of the last connections have it; the others have another one of the same size."""
     packets = many(24, naming(lambda number: identity if number > 12 and number % 2 else b"n" * len(identity)))
     found = read(packets, 100, Options(), keep)
-    assert found == without_lane(packets, 100, Options())
+    assert found == without_fast_path(packets, 100, Options())
     assert [record.get("id") for record in found[0]].count("ZMTP3X-META-11") == 6 * identity.startswith(b"\0")
 
 
@@ -573,7 +577,7 @@ def test_a_server_that_closes_is_noticed_where_connections_open_alike() -> None:
         talk.add(1, FIN | 0x10)
         talk.add(0, FIN | 0x10)
         packets += talk.packets
-    expected = without_lane(packets, 30, Options())
+    expected = without_fast_path(packets, 30, Options())
     assert read(packets, 30, Options(), keep) == expected
     assert any("ZMTP-CONN-10" in kind for kind in expected[1].findings)
 
@@ -594,7 +598,7 @@ def test_an_opening_that_takes_its_time_is_left_to_the_ordinary_way(pause: float
     """Who has greeted, and hears nothing for three seconds, is read alone then."""
     packets = [packet for number in range(5) for packet in by_halves(number).packets]
     packets += by_halves(6, pause).packets
-    expected = without_lane(packets, 50, Options())
+    expected = without_fast_path(packets, 50, Options())
     assert read(packets, 50, Options(), keep) == expected
     decided = [each["packet"] for each in expected[0] if each["conn"] == 6 and each.get("id") == "ZMTP-CONN-06"]
     last = [number for number, packet in enumerate(packets, 1) if packet.payload][-3:]
@@ -613,7 +617,7 @@ def test_the_beginning_of_a_message_amid_the_handshakes_is_not_lost() -> None:
         packets += talk.packets
     for size in (1, 4, 50):
         found = read(packets, size, Options(), keep)
-        assert found == without_lane(packets, size, Options())
+        assert found == without_fast_path(packets, size, Options())
         assert found[1].messages == 5
 
 
@@ -629,12 +633,12 @@ def test_mechanisms_that_differ_are_found_in_an_opening_that_is_read_again(size:
     talk.send(1, server[10:])
     talk.send(0, client[11:])
     found = read(talk.packets, size, Options(), keep)
-    assert found == without_lane(talk.packets, size, Options())
+    assert found == without_fast_path(talk.packets, size, Options())
     assert "ZMTP3X-GREETING-05" in [record.get("id") for record in found[0]]
     talk.wait(2 * SECOND)
     talk.send(0, greets("PUSH")[64:])
     found = read(talk.packets, size, Options(), keep)
-    assert found == without_lane(talk.packets, size, Options())
+    assert found == without_fast_path(talk.packets, size, Options())
     assert "ZMTP3X-GREETING-13" in [record.get("id") for record in found[0]]
 
 
@@ -704,7 +708,7 @@ def test_newcomers_that_are_not_what_they_seem_are_read_in_the_ordinary_way(
     size = len(packets)
     assert len(talk.packets) < size
     packets += talk.packets
-    assert read(packets, size, Options(), keep) == without_lane(packets, size, Options())
+    assert read(packets, size, Options(), keep) == without_fast_path(packets, size, Options())
 
 
 def test_what_comes_late_for_a_connection_that_was_over_at_once_opens_no_other() -> None:
@@ -715,7 +719,7 @@ def test_what_comes_late_for_a_connection_that_was_over_at_once_opens_no_other()
     packets += [packet for packet in talks[-1].packets if packet.payload]
     size = 3 * len(talks[0].packets)
     found = read(packets, size, Options(), keep)
-    assert found == without_lane(packets, size, Options())
+    assert found == without_fast_path(packets, size, Options())
     assert found[1].connections == 9
     assert found[1].other_tcp == 0
 
@@ -732,7 +736,7 @@ def test_who_was_over_at_once_is_remembered_from_its_end_on(monkeypatch: pytest.
     packets += around.packets[:-3] + [packet for talk in within for packet in talk.packets] + around.packets[-3:]
     packets += [packet for packet in around.packets if packet.payload]
     found = read(packets, size, Options(), keep)
-    assert found == without_lane(packets, size, Options())
+    assert found == without_fast_path(packets, size, Options())
     assert found[1].other_tcp == 0
 
 
@@ -747,7 +751,7 @@ def test_findings_that_were_only_counted_are_told_at_the_end(size: int) -> None:
         packets += talk.packets
     options = Options(payloads=Registry())
     found = read(packets, size, options, keep)
-    assert found == without_lane(packets, size, options)
+    assert found == without_fast_path(packets, size, options)
     assert max(record["count"] for record in found[0] if record["record"] == "finding") == 5
 
 
@@ -772,7 +776,7 @@ def test_a_second_fin_does_not_move_the_end_of_a_connection() -> None:
     talk.add(1, FIN | 0x10)
     talk.add(0, FIN | 0x10)
     packets, size = in_two_blocks(talk, first, known_way(40))
-    assert read(packets, size, Options(), keep) == without_lane(packets, size, Options())
+    assert read(packets, size, Options(), keep) == without_fast_path(packets, size, Options())
 
 
 def test_half_a_message_at_the_end_of_a_connection_is_not_lost() -> None:
@@ -782,7 +786,7 @@ def test_half_a_message_at_the_end_of_a_connection_is_not_lost() -> None:
     talk.close()
     packets, size = in_two_blocks(talk, first)
     found = read(packets, size, Options(), keep)
-    assert found == without_lane(packets, size, Options())
+    assert found == without_fast_path(packets, size, Options())
     assert not all(record["complete"] for record in found[0] if record["record"] == "message" and record["conn"] == 4)
 
 
@@ -795,7 +799,7 @@ def test_what_comes_behind_a_fin_is_no_message() -> None:
         talk.add(1, FIN | 0x10)
         packets += talk.packets
     for size in (1, 2, 50):
-        assert read(packets, size, Options(), keep) == without_lane(packets, size, Options())
+        assert read(packets, size, Options(), keep) == without_fast_path(packets, size, Options())
 
 
 def test_time_alone_ends_an_opening_that_goes_on_nowhere() -> None:
@@ -829,15 +833,15 @@ def test_what_a_known_connection_has_said_is_said_once_where_it_goes_on_by_itsel
     packets = many(3, pushing, closed=False)
     last = packets[-1]
     packets.append(replace(last, sequence=last.sequence + len(last.payload), payload=said("NULL", "READY")))
-    assert read(packets, 13, Options(), keep) == without_lane(packets, 13, Options())
+    assert read(packets, 13, Options(), keep) == without_fast_path(packets, 13, Options())
 
 
 def test_facts_of_an_opening_are_reported_once() -> None:
-    """Also if the connection leaves the lane later, and the analyser of all connections is another one."""
+    """Also if the connection leaves the fast path later, and the analyser of all connections is another one."""
     packets = many(12, naming(NAMED["text"]), closed=False)
     analyser = Analyser(Options(), comparing=False)
     facts = [fact for batch in analyser.run(Capture(packets, 50)) for fact in batch.facts]
-    assert [fact.kind for fact in facts if isinstance(fact, Said)] == ["served"] * 12 + ["closed"] * 12
+    assert [fact.kind for fact in facts if isinstance(fact, ConnectionFact)] == ["served"] * 12 + ["closed"] * 12
 
 
 HEADERS = [b"\0\0", b"\0\1a", b"\1\3abc", b"\0\xff" + bytes(255), b"\2" + (256).to_bytes(8) + bytes(256)]
@@ -854,10 +858,10 @@ HEADERS += [
 HEADERS += [bytes([flags]) + (300).to_bytes(8) + bytes(300) for flags in (6, 0x82)]
 
 
-@pytest.mark.parametrize("scan", twins("zmtpscope.dissect.lane.stretches.scan"))
+@pytest.mark.parametrize("scan", twins("zmtpscope.dissect.fast_path.plain_frames.scan"))
 @given(streams=st.lists(st.lists(st.sampled_from(HEADERS), max_size=9), min_size=1, max_size=8), data=st.data())
-def test_p3_frames_of_many_stretches_are_those_of_the_scanner(
-    scan: Callable[[list[bytes], Int64], stretches.Scanned], streams: list[list[bytes]], data: st.DataObject
+def test_p3_frames_of_many_strings_are_those_of_the_scanner(
+    scan: Callable[[list[bytes], Int64], plain_frames.Scanned], streams: list[list[bytes]], data: st.DataObject
 ) -> None:
     octets = [b"".join(frames) for frames in streams]
     places = [data.draw(st.integers(0, len(frames[0]) if frames else 0)) for frames in streams]
@@ -867,7 +871,7 @@ def test_p3_frames_of_many_stretches_are_those_of_the_scanner(
         columns = FrameColumns()
         stop = scan_2(stream, place, 0, columns)
         assert [next(rows) for _ in range(found.counts[number])] == list(map(list, columns.rows()))
-        assert found.places[number] == min(stop, stretches.FARTHEST)
+        assert found.places[number] == min(stop, plain_frames.FARTHEST)
         assert found.is_plain[number] == (stop >= len(stream) or is_part_of_header(stream, stop))
     assert not list(rows)
 
@@ -888,7 +892,7 @@ def test_a_password_is_not_remembered() -> None:
     def remembered(step: openings.Step) -> list[Any]:
         return [step.learned, *step.next, *(each for behind in step.next.values() for each in remembered(behind))]
 
-    told = remembered(analyser.lane.openings.first)
+    told = remembered(analyser.fast_path.openings.first)
     assert len(told) > 4
     assert "secret" not in str(told)
 
@@ -903,11 +907,11 @@ def test_steps_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     def steps(step: openings.Step) -> int:
         return 1 + len(step.others) + sum(map(steps, step.next.values()))
 
-    assert steps(analyser.lane.openings.first) == 1 + 3
+    assert steps(analyser.fast_path.openings.first) == 1 + 3
 
 
 def test_records_come_in_order_whoever_has_read_them() -> None:
-    """Those of connections in the lane amid those of others: who counts by time relies on it."""
+    """Those of connections on the fast path amid those of others: who counts by time relies on it."""
     known = many(6, pushing)
     others = many(6, lambda _: (greets("REQ"), greets("REP")))
     others = [replace(packet, ports=(packet.ports[0] + 100, 5555)) for packet in others]

@@ -14,16 +14,16 @@ from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3, build_signature
 from zmtpscope.zmtp.regime import Framing
 
-Said = list[tuple[int, bytes]]
+ConnectionFact = list[tuple[int, bytes]]
 
 
-def rtmp(random: Random) -> Said:
+def rtmp(random: Random) -> ConnectionFact:
     """Real-Time Messaging Protocol: version 3, and a time that begins with 0."""
     begins = [b"\3\0" + random.randbytes(3) + bytes(4) + random.randbytes(1528) for _ in (0, 1)]
     return [(0, begins[0]), (1, begins[1] + random.randbytes(1536)), (0, random.randbytes(1536))]
 
 
-def socks5(random: Random) -> Said:
+def socks5(random: Random) -> ConnectionFact:
     """A proxy that grants a connection to an HTTP server."""
     return [
         (0, random.choice([b"\5\1\0", b"\5\2\0\2", b"\5\3\0\1\2"])),
@@ -35,13 +35,13 @@ def socks5(random: Random) -> Said:
     ]
 
 
-def socks4(random: Random) -> Said:
+def socks4(random: Random) -> ConnectionFact:
     """The older one, with TLS behind it."""
     hello = b"\x16\3\1" + random.randbytes(200)
     return [(0, b"\4\1\1\xbb" + random.randbytes(4) + b"user\0"), (1, b"\0Z" + bytes(6)), (0, hello), (1, hello)]
 
 
-def oscar(random: Random) -> Said:
+def oscar(random: Random) -> ConnectionFact:
     """FLAP: a star, a channel of 1 or 2, a sequence number and a length."""
 
     def flap(channel: int, octets: bytes) -> bytes:
@@ -51,13 +51,13 @@ def oscar(random: Random) -> Said:
     return [(1, flap(1, b"\0\0\0\1")), (0, flap(1, b"\0\0\0\1")), *talk]
 
 
-def fix(random: Random) -> Said:
+def fix(random: Random) -> ConnectionFact:
     """Financial Information eXchange: text with SOH, and lengths in front as feeds have them."""
     text = b"8=FIX.4.1\x019=%d\x0135=P\x0149=ABC\x0134=%d\x0110=127\x01"
     return [(1, bytes([0x38, random.randrange(256)]) + text % (random.randrange(100), each)) for each in range(40)]
 
 
-def tds(random: Random) -> Said:
+def tds(random: Random) -> ConnectionFact:
     """Tabular Data Stream: a type of 1 or 4, 1 for the last packet, a length, a process id that may look like one."""
     size = random.choice([57, random.randint(20, 200)])
 
@@ -68,9 +68,9 @@ def tds(random: Random) -> Said:
     return [(0, asked), (1, packet(4, size - 6, random.randbytes(size - 8)))] * 12
 
 
-def dsi(random: Random) -> Said:
+def dsi(random: Random) -> ConnectionFact:
     """Apple's file service: 16 octets of header, of which many are 0."""
-    talk: Said = []
+    talk: ConnectionFact = []
     for _ in range(12):
         number = random.randbytes(2)
         talk.append((0, b"\0\2" + number + bytes(4) + b"\0\0\0\6" + bytes(4) + b"\x11\0\x0e\x1c\0\2"))
@@ -78,7 +78,7 @@ def dsi(random: Random) -> Said:
     return talk
 
 
-def modbus(random: Random) -> Said:
+def modbus(random: Random) -> ConnectionFact:
     """A transaction number, 0, and a length in front of short requests."""
     first, unit, talk = random.randrange(65_000), random.randrange(256), list[tuple[int, bytes]]()
     for number in range(first, first + 30):
@@ -89,7 +89,7 @@ def modbus(random: Random) -> Said:
     return talk
 
 
-def diameter(random: Random) -> Said:
+def diameter(random: Random) -> ConnectionFact:
     """Version 1, a length of 24 bits, and flags of a request and its answer."""
 
     def message(flags: int, octets: bytes) -> bytes:
@@ -103,7 +103,7 @@ def diameter(random: Random) -> Said:
 OTHERS = [rtmp, socks5, socks4, oscar, fix, tds, dsi, modbus, diameter]
 
 
-def conversation(said: Said, *, syn: bool) -> list[Packet]:
+def conversation(said: ConnectionFact, *, syn: bool) -> list[Packet]:
     """The packets in which two sides say this."""
     talk = Conversation(syn=syn)
     for side, octets in said:
@@ -115,7 +115,9 @@ def conversation(said: Said, *, syn: bool) -> list[Packet]:
 
 @pytest.mark.parametrize("protocol", OTHERS)
 @given(seed=st.integers(0, 1 << 32), behind=st.integers(0, 12), size=st.sampled_from([1, 3, 1000]))
-def test_other_protocols_have_no_records(protocol: Callable[[Random], Said], seed: int, behind: int, size: int) -> None:
+def test_other_protocols_have_no_records(
+    protocol: Callable[[Random], ConnectionFact], seed: int, behind: int, size: int
+) -> None:
     said = protocol(Random(seed))
     found = records(Capture(conversation(said, syn=True), size))[0]
     found += records(Capture(conversation(said[min(behind, len(said) - 1) :], syn=False), size))[0]

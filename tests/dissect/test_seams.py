@@ -496,9 +496,9 @@ def test_p10_a_hole_inside_a_large_body_invents_nothing(body: str) -> None:
 
 def kept_octets(analyser: Analyser, side: TcpSide) -> int:
     """How many octets are held for a side, what is known of frames of the message under way included."""
-    slot = analyser.lane.sessions.slots.get(side.key)
+    slot = analyser.fast_path.sessions.slots.get(side.key)
     if slot is not None:
-        return int(analyser.lane.remembered.memory[slot])
+        return int(analyser.fast_path.side_states.memory[slot])
     connection = analyser.connections.get(analyser.flows.connections[side])
     if connection is None:
         return 0

@@ -1,4 +1,4 @@
-"""One side: neither chunks nor the lane a frame is read in may change what is said about it."""
+"""One side: neither chunks nor the fast path a frame is read in may change what is said about it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_p3_scanner(side: Side) -> None:
 def test_p3_scanner_of_anything(framing: Framing, data: st.DataObject) -> None:
     """P3 and P1 hold for traffic that is anything at all, from any frame boundary on."""
     octets = data.draw(st.binary(max_size=300))
-    assert_lanes_agree(octets, framing, data.draw(strategies.cuts(len(octets))), data)
+    assert_fast_path_agrees(octets, framing, data.draw(strategies.cuts(len(octets))), data)
 
 
 @examples(40, least=40)
@@ -89,10 +89,10 @@ def test_p3_runs(framing: Framing, data: st.DataObject) -> None:
     """P3 and P1 hold for frames that repeat themselves, wherever such a run is cut, broken or damaged."""
     octets = data.draw(strategies.runs(framing))
     octets = data.draw(st.just(octets) | strategies.damaged(octets))
-    assert_lanes_agree(octets, framing, data.draw(st.lists(st.integers(0, len(octets)), max_size=8)), data)
+    assert_fast_path_agrees(octets, framing, data.draw(st.lists(st.integers(0, len(octets)), max_size=8)), data)
 
 
-def assert_lanes_agree(octets: bytes, framing: Framing, cuts: list[int], data: st.DataObject) -> None:
+def assert_fast_path_agrees(octets: bytes, framing: Framing, cuts: list[int], data: st.DataObject) -> None:
     version = "1.0" if framing is Framing.V1 else data.draw(st.sampled_from(["2.0", "3.1", None]))
     readers = (kind.midstream(framing, offset=7, version=version) for kind in (SideReader, SideReader, CarefulReader))
     whole, chunks, careful = readers

@@ -12,8 +12,8 @@ from zmtpscope.capture.clock import SetBack
 from zmtpscope.capture.segments import ORDINALS, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, Stamp
 from zmtpscope.dissect.connection.connection import ZmtpConnection
+from zmtpscope.dissect.fast_path.fast_path import FastPath
 from zmtpscope.dissect.findings.comparison import Comparison
-from zmtpscope.dissect.lane.lane import Lane
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import Batch, Record, order_of_record
 from zmtpscope.dissect.records.facts import ClockWentBack, end_facts
@@ -63,7 +63,7 @@ class Analyser:
         self.options = options or Options()
         self.sink = Sink([], self.options)
         self.flows = Flows()
-        self.lane = Lane(self.sink, self.flows)
+        self.fast_path = FastPath(self.sink, self.flows)
         self.comparison = Comparison(self.options, summary=self.sink.summary) if comparing else None
         self.behind_topics: BehindTopics | None = None
         """Dissects content after topics in single-frame messages. Created for the first one, if payloads are
@@ -147,7 +147,8 @@ class Analyser:
             yield from self.tick(max(self.latest, follow.known_until) if is_idle else self.latest)
 
     def _take(self, block: SegmentBlock, before: int) -> list[Connection]:
-        """Read a block in the lane, and pass the rest to the flow table; return the connections that the rest touched.
+        """Read a block on the fast path, and pass the rest to the flow table; return the connections that the rest
+        touched.
 
         `before` is the largest time of earlier packets.
         """
@@ -158,9 +159,9 @@ class Analyser:
         is_full = self.flows.is_full(block)
         if is_full:
             self.release_all()
-        done, deferred = self.lane.take(block, directions, takes_new=not (is_full or self.flows.is_crowded))
+        done, deferred = self.fast_path.take(block, directions, takes_new=not (is_full or self.flows.is_crowded))
         touched = self.flows.feed(block, directions, done, deferred)
-        self.lane.give()
+        self.fast_path.give()
         self._take_over()
         return touched
 
@@ -174,19 +175,19 @@ class Analyser:
             self.sink.batch.facts.append(ClockWentBack(arrival, first, most.ns, len(found)))
 
     def _last_seen(self, key: bytes) -> LastSeen | None:
-        """Return the last packet of a direction's connection, which leaves the lane."""
-        self.lane.release_one(key)
+        """Return the last packet of a direction's connection, which leaves the fast path."""
+        self.fast_path.release_one(key)
         self._take_over()
         return self.flows.last_seen(key)
 
     def release_all(self) -> None:
-        """Move all connections from the lane to the slow path."""
-        self.lane.release_all()
+        """Move all connections from the fast path to the slow path."""
+        self.fast_path.release_all()
         self._take_over()
 
     def _take_over(self) -> None:
-        """Register released connections that the lane had read from their SYN on."""
-        for connection in self.lane.drain():
+        """Register released connections that the fast path had read from their SYN on."""
+        for connection in self.fast_path.drain():
             self.connections[connection.tcp] = connection
             if connection.negotiation.awaits_time:
                 self.undecided[connection] = None
@@ -197,7 +198,7 @@ class Analyser:
         The next packet, or the end of the capture, would cause the same results later. Files need no ticks.
         """
         self.now = max(self.now, now)
-        self.lane.release_late(now)
+        self.fast_path.release_late(now)
         self._take_over()
         if self.flows.reassembler.waiting.sides:
             self._advance(self.flows.tick(now))
@@ -211,7 +212,7 @@ class Analyser:
 
     def messages_so_far(self) -> tuple[int, int]:
         """Return the number of messages of all connections, open ones included, and of connections that use ZMTP."""
-        messages, connections = self.summary.messages + self.lane.messages, self.lane.known_connections
+        messages, connections = self.summary.messages + self.fast_path.messages, self.fast_path.known_connections
         for connection in self.connections.values():
             if connection.view.is_zmtp:
                 connections += 1
@@ -300,7 +301,7 @@ class Analyser:
         elif undecided:
             undecided.pop(connection, None)
         if not (tcp.closed or self.flows.is_crowded):
-            self.lane.adopt(connection)
+            self.fast_path.adopt(connection)
 
     def _forced(self, tcp: Connection) -> DecodeAs | None:
         """Return the `-d` rule, if any."""

@@ -41,7 +41,7 @@ MAX_MESSAGES = 65_536
 R = TypeVar("R", MessageTable, FrameTable)
 
 
-class Said(NamedTuple):
+class ConnectionFact(NamedTuple):
     """An unencrypted message: decision order, packet, first octets. `subscription`: one frame that begins with `00`
     or `01`."""
 
@@ -103,11 +103,11 @@ class TypeInference:
             return []
         found = min([*self._commands, *self._by_the_other_side()], default=None)
         one_by_one = self._watches_messages and not self._take_at_once(runs)
-        for said in sorted(_messages(runs), key=itemgetter(0, 1, 2)) if one_by_one else ():
-            if found is not None and said.order >= found[0]:
+        for fact in sorted(_messages(runs), key=itemgetter(0, 1, 2)) if one_by_one else ():
+            if found is not None and fact.order >= found[0]:
                 break
-            if self._shows_subscriber(said):
-                found = said.order, 1 - said.side
+            if self._shows_subscriber(fact):
+                found = fact.order, 1 - fact.side
                 break
         if found is None:
             return []
@@ -197,26 +197,26 @@ class TypeInference:
         if all(self._others_said) or is_full:
             self.release()
 
-    def _shows_subscriber(self, said: Said) -> bool:
+    def _shows_subscriber(self, fact: ConnectionFact) -> bool:
         """Whether this message completes the evidence that the other side has subscribed: that side has sent only
         subscriptions, and no earlier message began like this."""
         if not self._watches_messages:
             return False
-        side, other = said.side, 1 - said.side
+        side, other = fact.side, 1 - fact.side
         self._looked_at += 1
-        if said.subscription:
-            self._take_subscription(said)
+        if fact.subscription:
+            self._take_subscription(fact)
         else:
             self._others_said[side] = True
-        self._last_packets[side] = max(self._last_packets[side], said.packet)
+        self._last_packets[side] = max(self._last_packets[side], fact.packet)
         for asked in self._asked[side].values():
             asked.matches = 0
-        head = said.head[:HEAD]
+        head = fact.head[:HEAD]
         asked_for = [asked for topic, asked in self._asked[other].items() if head.startswith(topic)]
         if asked_for and not self._others_said[other]:
             longest = asked_for[0] if len(asked_for) == 1 else max(asked_for, key=_topic_size)
-            longest.is_new &= said.packet > longest.packet  # otherwise it was only read later
-            longest.matches += longest.is_new and said.packet > self._last_packets[other]
+            longest.is_new &= fact.packet > longest.packet  # otherwise it was only read later
+            longest.matches += longest.is_new and fact.packet > self._last_packets[other]
             if longest.matches >= MIN_MATCHES:
                 return True
         if head not in self._heads[side]:
@@ -225,12 +225,12 @@ class TypeInference:
         self._limit(side)
         return False
 
-    def _take_subscription(self, said: Said) -> None:
-        topic, asked = said.head[1:], self._asked[said.side]
-        if said.head[0] and 0 < len(topic) <= HEAD and len(asked) < MAX_ASKED:
-            is_new = not any(head.startswith(topic) for head in self._heads[1 - said.side])
-            asked.setdefault(topic, Asked(topic, said.packet, said.offset, is_new))
-        elif not said.head[0]:
+    def _take_subscription(self, fact: ConnectionFact) -> None:
+        topic, asked = fact.head[1:], self._asked[fact.side]
+        if fact.head[0] and 0 < len(topic) <= HEAD and len(asked) < MAX_ASKED:
+            is_new = not any(head.startswith(topic) for head in self._heads[1 - fact.side])
+            asked.setdefault(topic, Asked(topic, fact.packet, fact.offset, is_new))
+        elif not fact.head[0]:
             asked.pop(topic, None)
 
 
@@ -238,7 +238,7 @@ def _topic_size(asked: Asked) -> int:
     return len(asked.topic)
 
 
-def _messages(runs: tuple[list[MessageTable], list[MessageTable]]) -> Iterator[Said]:
+def _messages(runs: tuple[list[MessageTable], list[MessageTable]]) -> Iterator[ConnectionFact]:
     for side, own in enumerate(runs):
         for run in own:
             if run.regime.framing is not Framing.V2:
@@ -246,7 +246,7 @@ def _messages(runs: tuple[list[MessageTable], list[MessageTable]]) -> Iterator[S
             firsts, orders, packets = run.first.tolist(), run.orders.tolist(), run.packets.tolist()
             for row, (frame, may_be) in enumerate(zip(firsts, _may_subscribe(run).tolist(), strict=True)):
                 head = run.head(frame, 1 + HEAD) or b""
-                yield Said(orders[row], side, int(run.offsets[frame]), packets[row], head, may_be)
+                yield ConnectionFact(orders[row], side, int(run.offsets[frame]), packets[row], head, may_be)
 
 
 def _may_subscribe(run: MessageTable) -> NDArray[np.bool_]:

@@ -25,11 +25,11 @@ from zmtpscope.dissect.records.batch import Record
 from zmtpscope.dissect.records.facts import (
     Attempt,
     ClockWentBack,
+    ConnectionFact,
     Endpoint,
     Fact,
     GaveWay,
     Relayed,
-    Said,
     Spoke,
     WithoutZmtp,
     ZreBeacon,
@@ -110,7 +110,7 @@ class Comparison:
                 self._give_way(fact)
             elif isinstance(fact, ClockWentBack):
                 self._note_clock(fact)
-            elif isinstance(fact, Said):
+            elif isinstance(fact, ConnectionFact):
                 self._write(self.endpoints.evaluate(fact))
             elif isinstance(fact, Spoke):
                 if len(self.spoken_with) < MAX_ENDPOINTS:
@@ -211,5 +211,5 @@ def _order(fact: Fact) -> tuple[int, bool, Stamp, int]:
         return ordinal, False, fact.sender.start, fact.unit if isinstance(fact, ZreCommand) else AT_THE_END
     if isinstance(fact, Spoke | ClockWentBack):
         return ordinal, False, stamp(fact.arrival), 0
-    start = fact.origin.start if isinstance(fact, Said) else fact.connection.start
+    start = fact.origin.start if isinstance(fact, ConnectionFact) else fact.connection.start
     return ordinal, False, start, 0

@@ -1,8 +1,8 @@
 """Findings that compare connections of one listening endpoint, or of one client with it.
 
-Each connection reports facts that may matter to others (`facts.Said`); a usual connection reports none. Memory is
-bounded by the number of open connections, and by the limits below, where the entry unused for longest is forgotten.
-conformance.md defines conditions and severities.
+Each connection reports facts that may matter to others (`facts.ConnectionFact`); a usual connection reports none.
+Memory is bounded by the number of open connections, and by the limits below, where the entry unused for longest is
+forgotten. conformance.md defines conditions and severities.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import islice, pairwise
 from typing import Any, NamedTuple, TypeVar
 
 from zmtpscope.dissect.arrivals import Stamp, stamp
-from zmtpscope.dissect.records.facts import Endpoint, Located, Origin, Said
+from zmtpscope.dissect.records.facts import ConnectionFact, Endpoint, Located, Origin
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.zmtp.reader import Finding
 
@@ -160,106 +160,106 @@ class Endpoints:
         self.notes: list[Note] = []
         """Of the current fact."""
 
-    def evaluate(self, said: Said) -> list[Note]:
+    def evaluate(self, fact: ConnectionFact) -> list[Note]:
         """Return notes about a fact; facts arrive in capture order."""
-        EVALUATE[said.kind](self, said)
+        EVALUATE[fact.kind](self, fact)
         notes, self.notes = self.notes, []
         return notes
 
-    def _peer(self, said: Said) -> Peer:
-        return self.peers.setdefault(said.origin.stream.conn_id, Peer())
+    def _peer(self, fact: ConnectionFact) -> Peer:
+        return self.peers.setdefault(fact.origin.stream.conn_id, Peer())
 
-    def _note(self, id_: str, said: Said, reference: str, detail: str | None = None) -> None:
-        unit = said.unit
+    def _note(self, id_: str, fact: ConnectionFact, reference: str, detail: str | None = None) -> None:
+        unit = fact.unit
         finding = Finding(id_, unit.start, unit.stop - unit.start, None, detail)
-        at, decided = stamp(said.arrival), said.arrival.ordinal
+        at, decided = stamp(fact.arrival), fact.arrival.ordinal
         self.notes.append(
-            Note(unit.side, finding, at, decided, (reference,), source=unit.source, stream=said.origin.stream)
+            Note(unit.side, finding, at, decided, (reference,), source=unit.source, stream=fact.origin.stream)
         )
 
     # -- security that is not there ----------------------------------------------------------------------------------
 
-    def _announced(self, said: Said) -> None:
+    def _announced(self, fact: ConnectionFact) -> None:
         """A listener announced a mechanism other than NULL."""
-        endpoint = said.origin.endpoint
+        endpoint = fact.origin.endpoint
         if endpoint not in self.secured:
             unsecured = self.unsecured.pop(endpoint, None)
             if unsecured is not None:
-                self._note("ZMTP-DOWNGRADE-01", said, *unsecured)
-        _remember(self.secured, endpoint, said.reference, MAX_ENDPOINTS)
+                self._note("ZMTP-DOWNGRADE-01", fact, *unsecured)
+        _remember(self.secured, endpoint, fact.reference, MAX_ENDPOINTS)
 
-    def _unsecured(self, said: Said, what: str) -> None:
+    def _unsecured(self, fact: ConnectionFact, what: str) -> None:
         """Messages were exchanged with a client that has no security."""
-        endpoint = said.origin.endpoint
+        endpoint = fact.origin.endpoint
         if endpoint in self.secured:
-            self._note("ZMTP-DOWNGRADE-01", said, self.secured[endpoint], what)
+            self._note("ZMTP-DOWNGRADE-01", fact, self.secured[endpoint], what)
         elif endpoint not in self.unsecured:
-            _remember(self.unsecured, endpoint, (said.reference, what), MAX_ENDPOINTS)
+            _remember(self.unsecured, endpoint, (fact.reference, what), MAX_ENDPOINTS)
 
     # -- one socket, several peers -----------------------------------------------------------------------------------
 
-    def _served(self, said: Said) -> None:
+    def _served(self, fact: ConnectionFact) -> None:
         """A client with an identity (`value`) connected to a ROUTER, or any client to a PAIR."""
-        peer, origin = self._peer(said), said.origin
-        socket_type, identity = said.value
+        peer, origin = self._peer(fact), fact.origin
+        socket_type, identity = fact.value
         if peer.served is not None:
             return
         peer.served = origin.endpoint, socket_type, identity
         others = self.serving.setdefault(peer.served, Served())
         reference = others.other_than(origin)
         if reference is not None:
-            self._note("EXPAIR-01" if socket_type == "PAIR" else "ZMTP3X-META-15", said, reference)
-        others.add(origin, said.reference)
+            self._note("EXPAIR-01" if socket_type == "PAIR" else "ZMTP3X-META-15", fact, reference)
+        others.add(origin, fact.reference)
 
     # -- CURVE -------------------------------------------------------------------------------------------------------
 
-    def _hello(self, said: Said) -> None:
+    def _hello(self, fact: ConnectionFact) -> None:
         """HELLO with the short-term key `value`."""
-        peer, key = self._peer(said), said.value
+        peer, key = self._peer(fact), fact.value
         if peer.handshake is not None:
             return
         same = self.handshakes.get(key) or SameKey()
-        peer.handshake = same.add(key, said.reference, said.unit)
+        peer.handshake = same.add(key, fact.reference, fact.unit)
         _remember(self.handshakes, key, same, MAX_HANDSHAKES)
 
-    def _welcome(self, said: Said) -> None:
+    def _welcome(self, fact: ConnectionFact) -> None:
         """WELCOME with the long nonce `value`."""
-        handshake = self._peer(said).handshake
+        handshake = self._peer(fact).handshake
         if handshake is None or handshake.nonce is not None:
             return
-        handshake.nonce = said.value
-        if said.origin.listener == said.unit.side:
-            place = said.origin.endpoint, said.value
+        handshake.nonce = fact.value
+        if fact.origin.listener == fact.unit.side:
+            place = fact.origin.endpoint, fact.value
             other = self.welcomes.get(place)
             if other is not None and other[0] != handshake.key:  # otherwise one connection, captured in two places
-                self._note("CURVE-19", said, other[1])
-            _remember(self.welcomes, place, (handshake.key, said.reference), MAX_HANDSHAKES)
-        self._compare_keys(handshake, said)
+                self._note("CURVE-19", fact, other[1])
+            _remember(self.welcomes, place, (handshake.key, fact.reference), MAX_HANDSHAKES)
+        self._compare_keys(handshake, fact)
 
-    def _compare_keys(self, handshake: Handshake, said: Said) -> None:
-        """Report a reused key, now that `said` makes one of two handshakes final.
+    def _compare_keys(self, handshake: Handshake, fact: ConnectionFact) -> None:
+        """Report a reused key, now that `fact` makes one of two handshakes final.
 
         If both received the same WELCOME they are one handshake, captured before and after a relay.
         """
         same = self.handshakes.get(handshake.key)
         for other in () if same is None else same.final_beside(handshake):
             if handshake.nonce is None or handshake.nonce != other.nonce:
-                self._note("CURVE-15", said._replace(unit=handshake.hello), other.reference)
+                self._note("CURVE-15", fact._replace(unit=handshake.hello), other.reference)
 
     # -- clients that come again -------------------------------------------------------------------------------------
 
-    def _refused(self, said: Said) -> None:
+    def _refused(self, fact: ConnectionFact) -> None:
         """ERROR of the listener; `value` is the refused mechanism and user name."""
-        pair = said.origin.pair
+        pair = fact.origin.pair
         if pair in self.refused:
             sent, what, reference = self.refused[pair]
-            if said.origin.start > sent and what == said.value:
-                self._note("ZMTP-CONN-09", said, reference)
-        _remember(self.refused, pair, (stamp(said.arrival), said.value, said.reference), MAX_ENDPOINTS)
+            if fact.origin.start > sent and what == fact.value:
+                self._note("ZMTP-CONN-09", fact, reference)
+        _remember(self.refused, pair, (stamp(fact.arrival), fact.value, fact.reference), MAX_ENDPOINTS)
 
-    def _failed(self, said: Said) -> None:
+    def _failed(self, fact: ConnectionFact) -> None:
         """A connection ended that the client will open again."""
-        pair, start = said.origin.pair, said.origin.start
+        pair, start = fact.origin.pair, fact.origin.start
         known = self.reconnects.get(pair) or Reconnects()
         _remember(self.reconnects, pair, known, MAX_ENDPOINTS)
         lifetimes = known.lifetimes
@@ -267,7 +267,7 @@ class Endpoints:
             return
         if lifetimes and start < lifetimes[-1].end:
             lifetimes.clear()  # two clients, or one that did not wait
-        lifetimes.append(Lifetime(start, said.value.first, said.reference))
+        lifetimes.append(Lifetime(start, fact.value.first, fact.reference))
         if len(lifetimes) <= RECONNECTS or start.time - lifetimes[1].start.time > MINUTE:
             return
         known.evaluated = True
@@ -275,31 +275,31 @@ class Endpoints:
         if sum(waits[-3:]) <= GROWTH * sum(waits[:3]):
             took = (start.time - lifetimes[1].start.time) / 1e9
             detail = f"{len(waits)} times in {took:.1f} s, {sum(waits) / len(waits) / 1e6:.0f} ms after each end"
-            self._note("ZMTP-CONN-10", said, lifetimes[0].reference, detail)
+            self._note("ZMTP-CONN-10", fact, lifetimes[0].reference, detail)
         lifetimes.clear()
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
-    def _closed(self, said: Said) -> None:
+    def _closed(self, fact: ConnectionFact) -> None:
         """A connection or the capture ended; `value` is a `Close`."""
-        close = said.value
-        peer = self.peers.pop(said.origin.stream.conn_id, Peer())
+        close = fact.value
+        peer = self.peers.pop(fact.origin.stream.conn_id, Peer())
         if peer.served is not None:
             others = self.serving[peer.served]
-            others.remove(said.origin)
+            others.remove(fact.origin)
             if not others.connections:
                 del self.serving[peer.served]
         if peer.handshake is not None and not peer.handshake.is_final:
             peer.handshake.over = True
-            self._compare_keys(peer.handshake, said)
-        if said.origin.listener is not None:
+            self._compare_keys(peer.handshake, fact)
+        if fact.origin.listener is not None:
             if close.unsecured is not None:
-                self._unsecured(said, close.unsecured)
+                self._unsecured(fact, close.unsecured)
             if close.failed:
-                self._failed(said)
+                self._failed(fact)
 
 
-EVALUATE: dict[str, Callable[[Endpoints, Said], None]] = {
+EVALUATE: dict[str, Callable[[Endpoints, ConnectionFact], None]] = {
     "announced": Endpoints._announced,
     "served": Endpoints._served,
     "hello": Endpoints._hello,

@@ -13,7 +13,7 @@ from zmtpscope.dissect.findings.side_state import Fault, MustBeSilent, SideState
 from zmtpscope.dissect.findings.timed_events import TimedEvent, order
 from zmtpscope.dissect.findings.times_to_live import TimesToLive
 from zmtpscope.dissect.findings.view import ConnectionView
-from zmtpscope.dissect.records.facts import Said
+from zmtpscope.dissect.records.facts import ConnectionFact
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.stream.outputs import UnitRead
@@ -70,7 +70,7 @@ class Relations:
         if ready.next_octets is None:
             self.awaiting, side.awaited = True, ready.decided.ordinal
 
-    def drain(self) -> tuple[list[Note], list[Said]]:
+    def drain(self) -> tuple[list[Note], list[ConnectionFact]]:
         """Return new notes, and new facts for other connections."""
         notes, self._notes = self._notes, []
         if self.heartbeats is not None:

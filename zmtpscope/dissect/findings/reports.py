@@ -7,7 +7,7 @@ from typing import Any
 from zmtpscope.dissect.arrivals import Arrival, stamp
 from zmtpscope.dissect.findings.timed_events import TimedEvent
 from zmtpscope.dissect.findings.view import ConnectionView
-from zmtpscope.dissect.records.facts import Close, Located, Origin, Said, origin_of
+from zmtpscope.dissect.records.facts import Close, ConnectionFact, Located, Origin, origin_of
 from zmtpscope.zmtp.regime import Form
 from zmtpscope.zmtp.socket_types import LARGEST_IDENTITY
 
@@ -20,14 +20,14 @@ class Reports:
 
     def __init__(self, view: ConnectionView) -> None:
         self.view = view
-        self._facts: list[Said] = []
+        self._facts: list[ConnectionFact] = []
 
-    def drain(self) -> list[Said]:
+    def drain(self) -> list[ConnectionFact]:
         facts, self._facts = self._facts, []
         return facts
 
     def report(self, kind: str, timed: TimedEvent, value: Any = None) -> None:
-        """Report a unit that may matter to other connections, as a `Said`."""
+        """Report a unit that may matter to other connections, as a `ConnectionFact`."""
         if self.view.is_whole_until(timed.arrival.ordinal):
             self._put(kind, timed.arrival, timed, value)
 
@@ -36,7 +36,7 @@ class Reports:
             self.origin = origin_of(self.view.tcp, self.view.streams[0].stream)
         event = timed.event
         unit = Located(timed.side, timed.source, event.start, event.stop, timed.record)
-        self._facts.append(Said(arrival, self.origin, kind, unit, value))
+        self._facts.append(ConnectionFact(arrival, self.origin, kind, unit, value))
 
     def served(self, timed: TimedEvent, other: TimedEvent) -> None:
         """Report the peer of a ROUTER with an identity, or of a PAIR, once both types are known; `timed` is the

@@ -210,36 +210,36 @@ class Network:
 
     # -- commands ----------------------------------------------------------------------------------------------------
 
-    def _command(self, said: ZreCommand) -> None:
-        sender, command = self._sender(said.sender), said.fields["command"]
-        sender.lossy = said.lossy
-        node = None if said.sender.uuid is None else self._node(said.sender.uuid)
+    def _command(self, fact: ZreCommand) -> None:
+        sender, command = self._sender(fact.sender), fact.fields["command"]
+        sender.lossy = fact.lossy
+        node = None if fact.sender.uuid is None else self._node(fact.sender.uuid)
         if command == "HELLO":
-            self._hello(sender, said, node)
+            self._hello(sender, fact, node)
         elif node is not None and command in ("JOIN", "LEAVE"):
-            self._membership(sender, said, node)
+            self._membership(sender, fact, node)
         elif command == "SHOUT":
-            self._shout(said)
+            self._shout(fact)
         elif command == "PING":
-            self._ping(sender, said)
+            self._ping(sender, fact)
         elif command == "PING-OK":
-            self._ping_ok(said.sender.uuid)
+            self._ping_ok(fact.sender.uuid)
 
-    def _hello(self, sender: Sender, said: ZreCommand, node: Node | None) -> None:
-        side = said.sender
-        sender.hello = sender.hello or stamp(said.arrival)
+    def _hello(self, sender: Sender, fact: ZreCommand, node: Node | None) -> None:
+        side = fact.sender
+        sender.hello = sender.hello or stamp(fact.arrival)
         if node is None:
             return
-        node.name = said.fields.get("name") or node.name
-        node.endpoint = said.fields.get("endpoint")
-        if (groups := said.fields.get("groups")) is not None:
+        node.name = fact.fields.get("name") or node.name
+        node.endpoint = fact.fields.get("endpoint")
+        if (groups := fact.fields.get("groups")) is not None:
             node.groups = set(groups) if len(groups) <= MAX_GROUPS else None
         mailbox = mailbox_of(node.endpoint)
         mailboxes = len(node.mailboxes)
         if mailbox is not None:
             port = node.last_beacon.fields.get("port") if node.last_beacon is not None else None
             if port and port != mailbox[1]:
-                self._note("ZRE-17", said, f"HELLO has port {mailbox[1]}, the beacon {port}")
+                self._note("ZRE-17", fact, f"HELLO has port {mailbox[1]}, the beacon {port}")
             self._own(node, mailbox)
         is_news = len(node.mailboxes) > mailboxes
         if len(node.senders) < MAX_CONNECTIONS and sender not in node.senders:
@@ -247,9 +247,9 @@ class Network:
             node.senders.append(sender)
             node.senders_to.setdefault(side.server or NOWHERE, []).append(sender)
         if side.whole:
-            self._wait(said.arrival.time + ONE_SIDED, partial(self._one_sided, sender, said, node))
+            self._wait(fact.arrival.time + ONE_SIDED, partial(self._one_sided, sender, fact, node))
         for other in [*self._receivers(side), *(self._unpaired(node) if is_news else ())]:
-            self._pair(said, node, other)
+            self._pair(fact, node, other)
 
     def _receivers(self, side: ZreSide) -> list[Node]:
         owner = self.owners.get(side.server) if side.server is not None else None
@@ -272,7 +272,7 @@ class Network:
         if node is not None and sender in (senders := node.senders_to.get(side.server or NOWHERE, [])):
             senders.remove(sender)
 
-    def _pair(self, said: ZreCommand, one: Node, other: Node) -> None:
+    def _pair(self, fact: ZreCommand, one: Node, other: Node) -> None:
         """Write the pair record once both nodes have sent HELLO to each other."""
         ahead, back = self._connection(one, other), self._connection(other, one)
         if ahead is None or back is None or (ahead.paired and back.paired):
@@ -292,10 +292,10 @@ class Network:
             "conn_1": later.side.stream.conn,
             "conn_id_0": first.side.stream.conn_id,
             "conn_id_1": later.side.stream.conn_id,
-            "discovery_ns": said.arrival.time - min(beacons) if beacons else None,
+            "discovery_ns": fact.arrival.time - min(beacons) if beacons else None,
         }
-        arrival = said.arrival
-        self.notes.append(ZrePair(said.sender.stream, stamp(arrival), arrival.ordinal, said.unit, values))
+        arrival = fact.arrival
+        self.notes.append(ZrePair(fact.sender.stream, stamp(arrival), arrival.ordinal, fact.unit, values))
 
     def _connection(self, one: Node, other: Node) -> Sender | None:
         """Return the newest connection on which `one` sends to `other`, if any."""
@@ -303,15 +303,15 @@ class Network:
         found = [each for mailbox in few if mailbox in many for each in one.senders_to.get(mailbox, ())[-1:]]
         return max(found, key=_hello_of, default=None)
 
-    def _one_sided(self, sender: Sender, said: ZreCommand, node: Node, end: Arrival) -> None:
+    def _one_sided(self, sender: Sender, fact: ZreCommand, node: Node, end: Arrival) -> None:
         if sender.over or sender.paired:
             return
         server = sender.side.server
         where = "" if server is None else f" to {server[0]}:{server[1]}"
-        self._note("ZRE-12", said, f"node {node.who} connected{where}, and the other node did not connect back", end)
+        self._note("ZRE-12", fact, f"node {node.who} connected{where}, and the other node did not connect back", end)
 
-    def _membership(self, sender: Sender, said: ZreCommand, node: Node) -> None:
-        fields = said.fields
+    def _membership(self, sender: Sender, fact: ZreCommand, node: Node) -> None:
+        fields = fact.fields
         group, status, command = fields.get("group"), fields.get("status"), fields["command"]
         if group is None or status is None:
             return
@@ -320,7 +320,7 @@ class Network:
             if len(node.groups) > MAX_GROUPS:
                 node.groups = None
             node.left.pop(group, None)
-            node.left[group] = said.arrival.time
+            node.left[group] = fact.arrival.time
             if len(node.left) > MAX_GROUPS:
                 del node.left[next(iter(node.left))]
         if (known := node.changes.get((command, group, status))) is not None:
@@ -333,33 +333,33 @@ class Network:
             if other is not sender and other.side.whole and not (other.over or other.lossy) and other.hello is not None
         ]
         change = Change(command, group, status, missing)
-        if self._wait(said.arrival.time + SECOND, partial(self._unseen, said, node, change)):
+        if self._wait(fact.arrival.time + SECOND, partial(self._unseen, fact, node, change)):
             node.changes[command, group, status] = change
 
-    def _unseen(self, said: ZreCommand, node: Node, change: Change, end: Arrival) -> None:
+    def _unseen(self, fact: ZreCommand, node: Node, change: Change, end: Arrival) -> None:
         """Report connections without a JOIN or LEAVE, a second after it was sent on another one."""
         del node.changes[change.command, change.group, change.status]
         for sender in change.missing:
             if not (sender.over or sender.lossy):
-                seen = said.sender.stream
+                seen = fact.sender.stream
                 detail = f'{change.command} "{change.group}" of node {node.who}, sent to {seen.dst_ip}:{seen.dst_port}'
                 finding, stream = Finding("ZRE-21", None, 0, None, detail), sender.side.stream
-                at, refs = stamp(said.arrival), (_reference(said),)
+                at, refs = stamp(fact.arrival), (_reference(fact),)
                 self.notes.append(Note(stream.side, finding, at, end.ordinal, refs, stream=stream))
 
-    def _shout(self, said: ZreCommand) -> None:
-        group = said.fields.get("group")
-        for node in self._receivers(said.sender):
+    def _shout(self, fact: ZreCommand) -> None:
+        group = fact.fields.get("group")
+        for node in self._receivers(fact.sender):
             changed = node.left.get(str(group))
-            recent = changed is not None and said.arrival.time - changed <= SECOND
+            recent = changed is not None and fact.arrival.time - changed <= SECOND
             if node.groups is not None and group not in node.groups and not recent:
-                self._note("ZRE-19", said, f'node {node.who} is not in "{group}"')
+                self._note("ZRE-19", fact, f'node {node.who} is not in "{group}"')
 
-    def _ping(self, sender: Sender, said: ZreCommand) -> None:
+    def _ping(self, sender: Sender, fact: ZreCommand) -> None:
         if sender not in self.pings and len(self.pings) == MAX_CONNECTIONS:
             return
-        if self._wait(said.arrival.time + SILENT, partial(self._unanswered, sender, said)):
-            self.pings.setdefault(sender, []).append(said)
+        if self._wait(fact.arrival.time + SILENT, partial(self._unanswered, sender, fact)):
+            self.pings.setdefault(sender, []).append(fact)
 
     def _ping_ok(self, uuid: str | None) -> None:
         """Remove all PINGs to this node: the answer arrives on the other connection of the pair."""
@@ -372,12 +372,12 @@ class Network:
             if answering is None or server in answering.mailboxes or server not in self.owners:
                 del self.pings[pinging]
 
-    def _unanswered(self, sender: Sender, said: ZreCommand, end: Arrival) -> None:
-        if said in (waiting := self.pings.get(sender, [])) and not sender.over:
-            waiting.remove(said)
+    def _unanswered(self, sender: Sender, fact: ZreCommand, end: Arrival) -> None:
+        if fact in (waiting := self.pings.get(sender, [])) and not sender.over:
+            waiting.remove(fact)
             if not waiting:
                 del self.pings[sender]
-            self._note("ZRE-11", said, f"sequence {said.fields['sequence']}", end)
+            self._note("ZRE-11", fact, f"sequence {fact.fields['sequence']}", end)
 
     # -- what they share ---------------------------------------------------------------------------------------------
 
@@ -412,12 +412,12 @@ class Network:
         while self.deadlines and self.deadlines[0].time < self.now:
             heapq.heappop(self.deadlines).evaluate(arrival)
 
-    def _note(self, id_: str, said: ZreCommand, detail: str, decided: Arrival | None = None) -> None:
-        stream, finding = said.sender.stream, Finding(id_, said.unit, said.length, None, detail)
-        ordinal = (decided or said.arrival).ordinal
-        refs = () if decided is None else (_reference(said),)
+    def _note(self, id_: str, fact: ZreCommand, detail: str, decided: Arrival | None = None) -> None:
+        stream, finding = fact.sender.stream, Finding(id_, fact.unit, fact.length, None, detail)
+        ordinal = (decided or fact.arrival).ordinal
+        refs = () if decided is None else (_reference(fact),)
         self.notes.append(
-            Note(stream.side, finding, stamp(said.arrival), ordinal, refs, said.unit, said.source, stream=stream)
+            Note(stream.side, finding, stamp(fact.arrival), ordinal, refs, fact.unit, fact.source, stream=stream)
         )
 
 
@@ -436,9 +436,9 @@ def _hello_of(sender: Sender) -> Stamp:
     return sender.hello or NEVER
 
 
-def _reference(said: ZreCommand) -> str:
-    stream = said.sender.stream
-    return reference(stream, stream.side or 0, said.source, said.unit, "message")
+def _reference(fact: ZreCommand) -> str:
+    stream = fact.sender.stream
+    return reference(stream, stream.side or 0, fact.source, fact.unit, "message")
 
 
 def _place(beacon: ZreBeacon) -> str:

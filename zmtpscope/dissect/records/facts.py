@@ -134,7 +134,7 @@ class Located(NamedTuple):
     record: str
 
 
-class Said(NamedTuple):
+class ConnectionFact(NamedTuple):
     """A fact about a connection that may matter to others. `kind` is a key of `endpoints.EVALUATE`.
 
     `unit` is its greeting or command (for a closed connection, the first greeting). `value` depends on the kind.
@@ -205,7 +205,18 @@ class ZreBeacon(NamedTuple):
     fields: dict[str, Any]
 
 
-Fact = Attempt | ClockWentBack | GaveWay | Relayed | WithoutZmtp | Spoke | Said | ZreCommand | ZreClose | ZreBeacon
+Fact = (
+    Attempt
+    | ClockWentBack
+    | GaveWay
+    | Relayed
+    | WithoutZmtp
+    | Spoke
+    | ConnectionFact
+    | ZreCommand
+    | ZreClose
+    | ZreBeacon
+)
 
 
 def reference(stream: Stream, side: int, source: int, start: int, record: str) -> str:

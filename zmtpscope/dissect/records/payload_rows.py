@@ -214,7 +214,7 @@ class PayloadRows:
         )
         return True
 
-    def hears_all(self, sender: SideFacts) -> bool:
+    def has_seen_all(self, sender: SideFacts) -> bool:
         """No octets are missing before the next message."""
         return not self.unseen and self._whole_to(sender) == sys.maxsize
 

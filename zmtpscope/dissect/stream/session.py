@@ -48,7 +48,7 @@ class _ServerPair(NamedTuple):
     key: bytes
     server: bytes
     """S, the server's long-term public key (curve.md 1)."""
-    said: bool
+    fact: bool
     """The key files give it for this connection."""
 
     def __repr__(self) -> str:
@@ -211,7 +211,7 @@ class Session:
         """No more boxes will open, for lack of a key."""
         if not self.settled:
             self.hopeless = True
-            opened = self._pair is not None and self._pair.said
+            opened = self._pair is not None and self._pair.fact
             self.unfit = self._secrets is not None and self._met_box_of_k and not opened
 
     def notes(self, arrival: Arrival) -> list[Note]:

@@ -258,7 +258,7 @@ class SideStream:
         return stopped.rest
 
     def plain_reading(self) -> Reading | None:
-        """Return the reading if the lane can continue it."""
+        """Return the reading if the fast path can continue it."""
         reading = self.reading if self.mode is Mode.READING else None
         return reading if reading is not None and reading.is_plain() else None
 

@@ -34,7 +34,7 @@ PROBE = 1
 """Octets of a window probe, sent although the window is closed (RFC 9293, 3.8.6.1)."""
 
 
-class Heard(NamedTuple):
+class SegmentHeader(NamedTuple):
     """Header fields of a segment; `length` counts its payload, captured or not."""
 
     sequence: int
@@ -43,27 +43,27 @@ class Heard(NamedTuple):
     length: int
 
 
-def take(side: TcpSide, peer: TcpSide, heard: Heard, at: Arrival) -> None:
+def take(side: TcpSide, peer: TcpSide, header: SegmentHeader, at: Arrival) -> None:
     """Update both receive windows by a segment of `side`: its own by the header, the window of `peer` by the payload.
 
     Call it before any other use of the segment.
     """
-    if heard.flags & (SYN | RST):
+    if header.flags & (SYN | RST):
         return
     if side.closed_window is not None:
-        _look_at_sender(side, side.closed_window, heard, at)
-    if not heard.flags & ACK or not _is_news(side, heard):
+        _look_at_sender(side, side.closed_window, header, at)
+    if not header.flags & ACK or not _is_news(side, header):
         return
     window = peer.closed_window
-    if not heard.flags & CLOSED_WINDOW:
+    if not header.flags & CLOSED_WINDOW:
         if window is not None:
             _end(peer, window, OPENED, at.time, at.ordinal)
     elif window is not None:
-        window.say_again(heard.acknowledgment, at.time)
+        window.say_again(header.acknowledgment, at.time)
     elif peer.fin is None:  # otherwise it has no more to send
-        ahead = 0 if peer.next < 0 else distance(heard.acknowledgment, peer.next)
-        reached = heard.acknowledgment if ahead >= 0 else peer.next
-        peer.closed_window = ClosedWindow(at, max(0, peer.delivered + ahead), heard.acknowledgment, reached)
+        ahead = 0 if peer.next < 0 else distance(header.acknowledgment, peer.next)
+        reached = header.acknowledgment if ahead >= 0 else peer.next
+        peer.closed_window = ClosedWindow(at, max(0, peer.delivered + ahead), header.acknowledgment, reached)
 
 
 def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
@@ -86,26 +86,26 @@ def running_stall(side: TcpSide, now: int, ordinal: int) -> Stall | None:
     return None if window is None else _stall(window, RUNNING, now, ordinal)
 
 
-def _look_at_sender(side: TcpSide, window: ClosedWindow, heard: Heard, at: Arrival) -> None:
+def _look_at_sender(side: TcpSide, window: ClosedWindow, header: SegmentHeader, at: Arrival) -> None:
     """Count a segment that `side` sends into the closed window as a probe, or end the stall.
 
     A segment longer than a probe proves an announcement that was not captured.
     """
-    if distance(heard.sequence + heard.length, window.reached) > PROBE:
+    if distance(header.sequence + header.length, window.reached) > PROBE:
         _end(side, window, UNSEEN, window.last_said, at.ordinal)
-    elif heard.flags & FIN:  # no data is left to send
+    elif header.flags & FIN:  # no data is left to send
         _end(side, window, DISCONNECTED, at.time, at.ordinal)
-    elif heard.length or distance(heard.sequence, window.edge) < 0:
+    elif header.length or distance(header.sequence, window.edge) < 0:
         window.probes += 1
 
 
-def _is_news(side: TcpSide, heard: Heard) -> bool:
+def _is_news(side: TcpSide, header: SegmentHeader) -> bool:
     """Whether a segment announces the current window; a late or repeated one announces an old window.
 
     See SND.WL1 and SND.WL2 of RFC 9293, 3.10.7.4.
     """
-    ahead = 1 if side.acknowledged < 0 else distance(heard.acknowledgment, side.acknowledged)
-    return ahead > 0 or (ahead == 0 and (side.next < 0 or distance(heard.sequence, side.next) >= 0))
+    ahead = 1 if side.acknowledged < 0 else distance(header.acknowledgment, side.acknowledged)
+    return ahead > 0 or (ahead == 0 and (side.next < 0 or distance(header.sequence, side.next) >= 0))
 
 
 def _end(side: TcpSide, window: ClosedWindow, until: str, end: int, decided: int) -> None:

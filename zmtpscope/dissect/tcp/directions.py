@@ -92,7 +92,7 @@ class Directions:
     def begin_a_connection(self, direction: int, other: int | None) -> bool:
         """Whether `direction` begins with a SYN that `other` answers next, if there already is another direction.
 
-        If the SYN was repeated, more must follow: the lane does not count unanswered SYNs.
+        If the SYN was repeated, more must follow: the fast path does not count unanswered SYNs.
         """
         first, syn, second, last = (
             each[direction] for each in (self.first_row, self.syn_row, self.second_row, self.last_row)

@@ -1,7 +1,7 @@
 """The flow table: maps each TCP segment to its connection and feeds it to the reassembler.
 
-Segments already read by the lane are skipped. In-order octets cost one dictionary lookup and one append. SYN, FIN, RST,
-holes, retransmissions, truncated packets and closed windows take the slow path, one call per segment.
+Segments already read by the fast path are skipped. In-order octets cost one dictionary lookup and one append. SYN, FIN,
+RST, holes, retransmissions, truncated packets and closed windows take the slow path, one call per segment.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, RST, SYN, UNREACHABLE, Mask, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, decided_by_time
 from zmtpscope.dissect.tcp import closed_windows, retransmissions
-from zmtpscope.dissect.tcp.closed_windows import Heard
+from zmtpscope.dissect.tcp.closed_windows import SegmentHeader
 from zmtpscope.dissect.tcp.connection import Connection, LastSeen, TcpSide, TcpState, reverse
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.incarnations import Incarnations
@@ -67,8 +67,8 @@ class Flows:
     ) -> list[Connection]:
         """Feed the segments of `block`; return the connections touched, in order of first touch.
 
-        Directions marked in `done` have been read by the lane; `deferred` opens and closes their connections at the
-        right row.
+        Directions marked in `done` have been read by the fast path; `deferred` opens and closes their connections at
+        the right row.
         """
         self.reassembler.begin(block, is_read=bool(deferred) or not done.all())
         if directions is not None:
@@ -83,7 +83,7 @@ class Flows:
         return self._touched()
 
     def begin(self, key: bytes, row: int, initial: int) -> Connection:
-        """Open a connection that the lane reads, with its SYN, of sequence number `initial`, in `row`."""
+        """Open a connection that the fast path reads, with its SYN, of sequence number `initial`, in `row`."""
         side = self._open(key, SYN, row)
         side.initial = initial
         connection = self.connections[side]
@@ -91,13 +91,13 @@ class Flows:
         return connection
 
     def end(self, connection: Connection, row: int, states: tuple[TcpState, TcpState]) -> None:
-        """Close a connection that the lane read: both sides sent FIN, the second one in `row`."""
+        """Close a connection that the fast path read: both sides sent FIN, the second one in `row`."""
         _finish(connection, states)
         self._close_at(connection, self.arrival(row), "fin")
         del self.reassembler.touched[connection.tcp[0]]
 
     def begin_and_end(self, key: bytes, start: Arrival, states: tuple[TcpState, TcpState]) -> Connection:
-        """Create a connection that the lane read from its first to its last packet, all in this block.
+        """Create a connection that the fast path read from its first to its last packet, all in this block.
 
         The caller must call `remember_closed` at its end.
         """
@@ -220,7 +220,9 @@ class Flows:
         peer = connection.tcp[1 - side.number]
         for each in (side, peer):
             each.leave_plain()
-        self._watch(side, peer, Heard(sequence, acknowledgment, flags, length + self.reassembler.cut.get(index, 0)), at)
+        self._watch(
+            side, peer, SegmentHeader(sequence, acknowledgment, flags, length + self.reassembler.cut.get(index, 0)), at
+        )
         side.seen = True
         if flags & ACK and not flags & RST:
             side.acknowledged = acknowledgment
@@ -261,14 +263,14 @@ class Flows:
             return
         connection.resume_plain()
 
-    def _watch(self, side: TcpSide, peer: TcpSide, heard: Heard, at: Arrival) -> None:
+    def _watch(self, side: TcpSide, peer: TcpSide, header: SegmentHeader, at: Arrival) -> None:
         """Track closed receive windows and retransmissions."""
         stretches: list[Stretches[Any] | None] = []
-        if heard.flags & CLOSED_WINDOW or side.closed_window or peer.closed_window:
-            closed_windows.take(side, peer, heard, at)
+        if header.flags & CLOSED_WINDOW or side.closed_window or peer.closed_window:
+            closed_windows.take(side, peer, header, at)
             stretches += side.stalls, peer.stalls
-        if heard.sequence != side.next or side.unanswered or peer.unanswered:
-            retransmissions.take(side, peer, heard, at)
+        if header.sequence != side.next or side.unanswered or peer.unanswered:
+            retransmissions.take(side, peer, header, at)
             stretches += side.outages, peer.outages
         if any(each and each.apart for each in stretches) and self.connections[side].has_octets:
             self.reassembler.touched[side] = None  # otherwise no record can refer to the connection yet
@@ -364,7 +366,7 @@ class Flows:
         time, directions = max(connection.last.time, connection.end.time), self.directions
         for side in connection.tcp:
             number = None if directions is None else directions.numbers.get(side.key)
-            if directions is not None and number is not None:  # the lane may have read more packets of it
+            if directions is not None and number is not None:  # the fast path may have read more packets of it
                 time = max(time, self.arrival(directions.last_row[number]).time)
         return time
 

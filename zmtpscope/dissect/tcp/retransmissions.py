@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from zmtpscope.capture.segments import ACK, FIN, RST, SYN
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.tcp.closed_windows import Heard
+from zmtpscope.dissect.tcp.closed_windows import SegmentHeader
 from zmtpscope.dissect.tcp.connection import TcpSide
 from zmtpscope.dissect.tcp.outages import ACKNOWLEDGED, Outage, Unanswered
 from zmtpscope.dissect.tcp.sequence import distance
@@ -30,24 +30,24 @@ PROBE = 1
 """Octets of a keepalive probe."""
 
 
-def take(side: TcpSide, peer: TcpSide, heard: Heard, at: Arrival) -> None:
+def take(side: TcpSide, peer: TcpSide, header: SegmentHeader, at: Arrival) -> None:
     """Match a segment of `side` with unanswered octets of `peer`; note whether it is a retransmission.
 
     Call it before any other use of the segment.
     """
-    if heard.flags & (SYN | RST) or not heard.flags & ACK:
+    if header.flags & (SYN | RST) or not header.flags & ACK:
         return
     if peer.unanswered is not None:
-        _hear(peer, peer.unanswered, heard, at)
+        _hear(peer, peer.unanswered, header, at)
     if side.next < 0 or peer.acknowledged < 0 or side.closed_window is not None:
         return
-    ahead, acknowledged = distance(heard.sequence, side.next), distance(peer.acknowledged, side.next)
-    if heard.length and ahead < 0 and ahead <= acknowledged < ahead + heard.length:
+    ahead, acknowledged = distance(header.sequence, side.next), distance(peer.acknowledged, side.next)
+    if header.length and ahead < 0 and ahead <= acknowledged < ahead + header.length:
         again = _unanswered(side, peer, at)
         again.retransmissions += 1
-        again.smallest = min(again.smallest or heard.length, heard.length)
-        again.largest = max(again.largest, heard.length)
-    elif ahead == -1 and not acknowledged and heard.length <= PROBE and not heard.flags & FIN and not side.ended:
+        again.smallest = min(again.smallest or header.length, header.length)
+        again.largest = max(again.largest, header.length)
+    elif ahead == -1 and not acknowledged and header.length <= PROBE and not header.flags & FIN and not side.ended:
         _unanswered(side, peer, at).probes += 1
 
 
@@ -72,9 +72,9 @@ def _unanswered(side: TcpSide, peer: TcpSide, at: Arrival) -> Unanswered:
     return side.unanswered
 
 
-def _hear(sender: TcpSide, again: Unanswered, heard: Heard, at: Arrival) -> None:
+def _hear(sender: TcpSide, again: Unanswered, header: SegmentHeader, at: Arrival) -> None:
     """A segment of the other side may acknowledge the octets that `sender` has sent again."""
-    if distance(heard.acknowledgment, again.edge) > 0 or not again.retransmissions:
+    if distance(header.acknowledgment, again.edge) > 0 or not again.retransmissions:
         _end(sender, again, ACKNOWLEDGED, at.time, at.ordinal)
     else:
         again.answers += 1

@@ -15,8 +15,8 @@ from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.connection.outcome import Outcome
-from zmtpscope.dissect.lane.known import BlockRows, KnownConnection, emit_end, emit_learned
-from zmtpscope.dissect.lane.openings import (
+from zmtpscope.dissect.fast_path.known import BlockRows, KnownConnection, emit_end, emit_learned
+from zmtpscope.dissect.fast_path.openings import (
     LONGEST,
     Identities,
     LearnedEvent,
@@ -27,9 +27,9 @@ from zmtpscope.dissect.lane.openings import (
     Segment,
     Step,
 )
-from zmtpscope.dissect.lane.sides import PlainSide
-from zmtpscope.dissect.lane.slots import Slots
-from zmtpscope.dissect.lane.turns import Messages
+from zmtpscope.dissect.fast_path.segment_runs import Messages
+from zmtpscope.dissect.fast_path.side_states import SideStates
+from zmtpscope.dissect.fast_path.sides import PlainSide
 from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.dissect.records.record_writer import RecordWriter, count_event, count_finding, put_events
 from zmtpscope.dissect.records.sink import Sink
@@ -47,20 +47,20 @@ class NewConnections:
     Columns with two rows contain side 0 and side 1.
     """
 
-    def __init__(self, path: Path, ways: Int64, rows: Int64, block: SegmentBlock, directions: Directions) -> None:
+    def __init__(self, path: Path, pairs: Int64, rows: Int64, block: SegmentBlock, directions: Directions) -> None:
         self.path, self.opening = path, path.opening
         self.block, self.keys, self.directions = block, block.keys, directions
-        self.ways = ways
+        self.pairs = pairs
         """Directions of the block, by side."""
         self.rows = rows
         """The rows of the block that carry each segment of the path."""
-        self.is_over: Bool = directions.fin_rows[ways[0]] >= 0
+        self.is_over: Bool = directions.fin_rows[pairs[0]] >= 0
         """Whether both sides have sent FIN; otherwise neither has."""
         self.slots: Int64 = np.empty(0, np.int64)
         """Slot of side 0; side 1 has the next one."""
         self.places: dict[int, int] = {}
         """Entry by slot of side 0."""
-        self.is_here: Bool = np.ones(ways.shape[1], np.bool_)
+        self.is_here: Bool = np.ones(pairs.shape[1], np.bool_)
         """False for connections whose part of the block is read by the slow path."""
         self.tcp: dict[int, Connection] = {}
         """Open connections, by entry."""
@@ -69,30 +69,30 @@ class NewConnections:
     def __len__(self) -> int:
         return len(self.is_over)
 
-    def begin(self, slots: Int64, remembered: Slots) -> None:
+    def begin(self, slots: Int64, side_states: SideStates) -> None:
         """Assign slots."""
         self.slots, self.places = slots, {slot: place for place, slot in enumerate(slots.tolist())}
-        initial, acknowledged = self.directions.first_sequences[self.ways], self.directions.acknowledgments[self.ways]
+        initial, acknowledged = self.directions.first_sequences[self.pairs], self.directions.acknowledgments[self.pairs]
         for number, (side, end) in enumerate(zip(self.opening.sides, self.opening.ends, strict=True)):
             places = slots + number
-            remembered.begin(places, side, end)
-            remembered.initial[places], remembered.next[places] = initial[number], (initial[number] + 1) % MODULUS
-            remembered.acknowledged[places] = acknowledged[number]
+            side_states.begin(places, side, end)
+            side_states.initial[places], side_states.next[places] = initial[number], (initial[number] + 1) % MODULUS
+            side_states.acknowledged[places] = acknowledged[number]
 
     def leave(self, slot: int) -> None:
         """Leave a connection to the slow path."""
         self.is_here[self.places[slot]] = False
 
-    def not_whole(self, messages: Messages, remembered: Slots) -> Int64:
+    def not_whole(self, messages: Messages, side_states: SideStates) -> Int64:
         """Return the slots of ended connections with an incomplete last message."""
-        directions, ways, slots = self.directions, self.ways, np.array((self.slots, self.slots + 1))
-        turn_of = np.full(len(directions.clean), -1)
-        turn_of[messages.directions] = np.arange(len(messages.directions))
-        turns = turn_of[ways]
-        has_turn = turns >= 0
-        positions, opened = remembered.position[slots], np.zeros(slots.shape, np.int64)
-        positions[has_turn], opened[has_turn] = messages.positions[turns[has_turn]], messages.open[turns[has_turn]]
-        is_wrong = ((positions != directions.octet_counts[ways]) | (opened > 0)).any(axis=0)
+        directions, pairs, slots = self.directions, self.pairs, np.array((self.slots, self.slots + 1))
+        run_of = np.full(len(directions.clean), -1)
+        run_of[messages.directions] = np.arange(len(messages.directions))
+        runs = run_of[pairs]
+        has_turn = runs >= 0
+        positions, opened = side_states.position[slots], np.zeros(slots.shape, np.int64)
+        positions[has_turn], opened[has_turn] = messages.positions[runs[has_turn]], messages.open[runs[has_turn]]
+        is_wrong = ((positions != directions.octet_counts[pairs]) | (opened > 0)).any(axis=0)
         found: Int64 = self.slots[is_wrong & self.is_over & self.is_here]
         return found
 
@@ -101,18 +101,18 @@ class NewConnections:
     def deferred(self, flows: Flows) -> list[Deferred]:
         """Return callbacks that open the connections at their SYN, and close the ended ones."""
         block = self.block
-        going_on, over = self._going_on(), self.over()
-        ways, directions = self.ways[:, over], self.directions
-        begins = directions.first_rows[self.ways[0]]
-        starts, keys = arrivals_of(block, begins[over]), [self.keys[way] for way in ways[0].tolist()]
-        states = [_final_states(directions, each, block) for each in ways]
-        last_times = block.times[directions.last_rows[ways]].max(axis=0)
+        continuing, over = self._continuing(), self.over()
+        pairs, directions = self.pairs[:, over], self.directions
+        begins = directions.first_rows[self.pairs[0]]
+        starts, keys = arrivals_of(block, begins[over]), [self.keys[direction] for direction in pairs[0].tolist()]
+        states = [_final_states(directions, each, block) for each in pairs]
+        last_times = block.times[directions.last_rows[pairs]].max(axis=0)
         opened = zip(over, begins[over].tolist(), keys, starts, zip(*states, strict=True), strict=True)
-        closed = zip(over, directions.fin_rows[ways].max(axis=0).tolist(), last_times.tolist(), strict=True)
+        closed = zip(over, directions.fin_rows[pairs].max(axis=0).tolist(), last_times.tolist(), strict=True)
         return [
             *(
                 (row, partial(self._open, flows, place, row))
-                for place, row in zip(going_on, begins[going_on].tolist(), strict=True)
+                for place, row in zip(continuing, begins[continuing].tolist(), strict=True)
             ),
             *((row, partial(self._open_ended, flows, place, *of_flow)) for place, row, *of_flow in opened),
             *((row, partial(self._close, flows, place, time)) for place, row, time in closed),
@@ -120,7 +120,7 @@ class NewConnections:
 
     def _open(self, flows: Flows, place: int, row: int) -> None:
         """Open a connection that continues, with its SYN in `row`."""
-        client = self.ways[0, place]
+        client = self.pairs[0, place]
         self.tcp[place] = flows.begin(self.keys[client], row, self.directions.first_sequence[client])
 
     def _open_ended(
@@ -141,7 +141,7 @@ class NewConnections:
 
         If no output needs records, the events of connections that have ended are only counted.
         """
-        places = list(self.tcp) if sink.options.records else self._going_on()
+        places = list(self.tcp) if sink.options.records else self._continuing()
         counted = [] if sink.options.records else self.over()
         writers = [self.writer_of(place, sink) for place in places]
         identities = [self.identities(place) for place in places]
@@ -214,15 +214,15 @@ class NewConnections:
         over: list[int] = (self.is_here & self.is_over).nonzero()[0].tolist()
         return over
 
-    def _going_on(self) -> list[int]:
+    def _continuing(self) -> list[int]:
         """Return the indexes of the connections that continue."""
-        going_on: list[int] = (self.is_here & ~self.is_over).nonzero()[0].tolist()
-        return going_on
+        continuing: list[int] = (self.is_here & ~self.is_over).nonzero()[0].tolist()
+        return continuing
 
-    def finish(self, sink: Sink, remembered: Slots) -> None:
+    def finish(self, sink: Sink, side_states: SideStates) -> None:
         """Write and count the outcome of ended connections."""
         over = self.over()
-        counts = [remembered.counts[:, self.slots[over] + number] for number in (0, 1)]
+        counts = [side_states.counts[:, self.slots[over] + number] for number in (0, 1)]
         of_each = [map(Counts._make, columns.T.tolist()) for columns in counts]
         outcomes: dict[tuple[tuple[Counts, Counts], Identities], Outcome] = {}  # few, if connections are alike
         for place, sent in zip(over, zip(*of_each, strict=True), strict=True):
@@ -234,18 +234,18 @@ class NewConnections:
             together = self.opening.outcome_with((one, other), connections=len(over))
             outcome.count(together, [self.tcp[place] for place in over], sink.summary)
 
-    def going_on(self, first: Step, sink: Sink, rows: BlockRows) -> Iterator[tuple[int, KnownConnection]]:
+    def continuing(self, first: Step, sink: Sink, rows: BlockRows) -> Iterator[tuple[int, KnownConnection]]:
         """Yield slot and connection of each connection that continues. `first` is the state before the first
         segment, and `rows` are those of the block."""
         sizes = list(map(len, self.path.octets))
-        for place in self._going_on():
-            one, other = self.ways[:, place].tolist()
+        for place in self._continuing():
+            one, other = self.pairs[:, place].tolist()
             known = KnownConnection((self.keys[one], self.keys[other]), first)
             segments = [
                 Segment(side, rows.octets(row)[:size], rows.arrival(row))
                 for side, row, size in zip(self.path.sides, self.rows[:, place].tolist(), sizes, strict=True)
             ]
-            known.go_on(self.tcp[place], self.writer_of(place, sink), self.path, segments)
+            known.continue_from(self.tcp[place], self.writer_of(place, sink), self.path, segments)
             yield int(self.slots[place]), known
 
 
@@ -255,31 +255,31 @@ def arrivals_of(block: SegmentBlock, rows: Int64) -> list[Arrival]:
     return list(map(Arrival, ordinals.tolist(), block.packets[rows].tolist(), block.times[rows].tolist()))
 
 
-def _final_states(directions: Directions, ways: Int64, block: SegmentBlock) -> list[TcpState]:
+def _final_states(directions: Directions, pairs: Int64, block: SegmentBlock) -> list[TcpState]:
     """Return the final states of sides that are entirely in the block, with their FINs."""
-    fins = arrivals_of(block, directions.fin_rows[ways])
+    fins = arrivals_of(block, directions.fin_rows[pairs])
     columns = directions.first_sequences, directions.octet_counts, directions.acknowledgments
-    return list(map(TcpState.after, *[column[ways].tolist() for column in columns], fins, fins))
+    return list(map(TcpState.after, *[column[pairs].tolist() for column in columns], fins, fins))
 
 
-def find(block: SegmentBlock, directions: Directions, ways: Int64, openings: Openings) -> list[NewConnections]:
-    """Return the connections with known openings. `ways` are the directions of side 0 and side 1 of each candidate."""
+def find(block: SegmentBlock, directions: Directions, pairs: Int64, openings: Openings) -> list[NewConnections]:
+    """Return the connections with known openings. `pairs` are the directions of side 0 and side 1 of each candidate."""
     found: list[NewConnections] = []
     for path in openings.paths():
-        rows, fits = _following(path, block, directions, ways)
+        rows, fits = _following(path, block, directions, pairs)
         if fits.any():
             openings.remember(path)
-            found.append(NewConnections(path, ways[:, fits], rows[:, fits], block, directions))
-            ways = ways[:, ~fits]
+            found.append(NewConnections(path, pairs[:, fits], rows[:, fits], block, directions))
+            pairs = pairs[:, ~fits]
     return found
 
 
-def begin_at_once(directions: Directions, ways: Int64) -> Bool:
+def begin_at_once(directions: Directions, pairs: Int64) -> Bool:
     """Return a mask of the connections that begin in a block, are in order, and have FINs of both sides or of neither.
 
     The answer must directly follow the SYN, and more must follow a repeated SYN.
     """
-    one, other = ways
+    one, other = pairs
     flags, first, syn, second, has_fin = (
         directions.flags_of_first & (SYN | ACK),
         directions.first_rows,
@@ -295,16 +295,16 @@ def begin_at_once(directions: Directions, ways: Int64) -> Bool:
     return fits
 
 
-def _following(path: Path, block: SegmentBlock, directions: Directions, ways: Int64) -> tuple[Int64, Bool]:
+def _following(path: Path, block: SegmentBlock, directions: Directions, pairs: Int64) -> tuple[Int64, Bool]:
     """Return, for each connection, the rows with the segments of a path, and whether it follows the path to its end."""
-    rows, fits = _rows_on(path, directions, ways)
+    rows, fits = _rows_on(path, directions, pairs)
     times, lengths = block.times[rows], block.stops[rows] - block.starts[rows]
     fits &= (times[1:] >= times[:-1]).all(axis=0) & (times[-1] < times[0] + LONGEST)
     sizes = np.array([[len(octets)] for octets in path.octets])
     fits &= (lengths[:-1] == sizes[:-1]).all(axis=0) & (lengths[-1] >= sizes[-1])
     for number, (side, end) in enumerate(zip(path.opening.sides, path.opening.ends, strict=True)):
         if side is None:
-            fits &= directions.octet_counts[ways[number]] == end
+            fits &= directions.octet_counts[pairs[number]] == end
     data = np.frombuffer(block.data, np.uint8)
     for row, octets, identity in zip(rows, path.octets, path.identities, strict=True):
         which, places = fits.nonzero()[0], np.arange(len(octets))
@@ -318,7 +318,7 @@ def _following(path: Path, block: SegmentBlock, directions: Directions, ways: In
     return rows, fits
 
 
-def _rows_on(path: Path, directions: Directions, ways: Int64) -> tuple[Int64, Bool]:
+def _rows_on(path: Path, directions: Directions, pairs: Int64) -> tuple[Int64, Bool]:
     """Return, for each connection, the rows that may carry the segments of a path, and whether its sides alternate like
     the path.
 
@@ -326,10 +326,10 @@ def _rows_on(path: Path, directions: Directions, ways: Int64) -> tuple[Int64, Bo
     """
     begins, carrying = directions.carrying_begins, np.append(directions.carrying_rows, 0)
     needed = np.array([[path.sides.count(side)] for side in (0, 1)])
-    first = begins[ways]
-    left = begins[ways + 1] - first - needed
+    first = begins[pairs]
+    left = begins[pairs + 1] - first - needed
     fits: Bool = (left >= 0).all(axis=0)
-    rows = np.zeros((len(path.sides), ways.shape[1]), np.int64)
+    rows = np.zeros((len(path.sides), pairs.shape[1]), np.int64)
     taken = [0, 0]
     for place, side in enumerate(path.sides):
         rows[place] = carrying[np.where(fits, first[side] + taken[side], -1)]

@@ -1,4 +1,4 @@
-"""The state that the lane keeps of each side between blocks, as columns."""
+"""The state that the fast path keeps of each side between blocks, as columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from array import array
 import numpy as np
 
 from zmtpscope.dissect.arrivals import Arrival
-from zmtpscope.dissect.lane.sides import ASKS, PlainSide
+from zmtpscope.dissect.fast_path.sides import ASKS, PlainSide
 from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.message_columns import GROUPED, REQUESTERS
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT, KNOWN_SIZES
@@ -23,7 +23,7 @@ NOTHING = -1
 """Stands for a missing number."""
 
 
-class Slots:
+class SideStates:
     """The state of all slots, as columns. Side 0 of a connection has an even slot, side 1 the next one.
 
     The rows of a two-dimensional column are the fields of an `Arrival`, of `Counts`, or of a frame.
@@ -41,7 +41,7 @@ class Slots:
         self.position = self.next
         """Stream offset of the next frame header."""
         self.sends = self.next
-        """Whether the lane reads messages of the side. If not, any octet of the side releases the connection."""
+        """Whether the fast path reads messages of the side. If not, any octet of the side releases the connection."""
         self.keeps = self.next
         """Whether to keep the octets of the incomplete message."""
         self.settled = self.next
@@ -88,7 +88,7 @@ class Slots:
         self.frame: Int64 = np.empty((4, 0), np.int64)
         """Last frame of the incomplete message: offset, body, size and flags."""
         self.counts: Int64 = np.empty((len(Counts._fields), 0), np.int64)
-        """Messages of the side read in the lane."""
+        """Messages of the side read on the fast path."""
         self.sizes: Int64 = np.empty((KNOWN_SIZES, 0), np.int64)
         """Sizes of the last frames of complete messages, as a ring."""
         # state that few sides have
@@ -130,7 +130,7 @@ class Slots:
         self.is_grouped[slots] = side.regime.socket_type in GROUPED
 
     def resume(self, slot: int, side: PlainSide | None, state: PlainState) -> None:
-        """Set the state of a side that enters. `side` None: the lane does not read it."""
+        """Set the state of a side that enters. `side` None: the fast path does not read it."""
         tcp, frames = state.tcp, state.frames
         self.begin(slot, side, state.position)
         self.initial[slot], self.next[slot], self.acknowledged[slot] = tcp.initial, tcp.next, tcp.acknowledged
@@ -163,7 +163,7 @@ class Slots:
         )
 
     def leave(self, slot: int) -> PlainState:
-        """Return the state of a side that the lane has read, for the slow path."""
+        """Return the state of a side that the fast path has read, for the slow path."""
         counts, first, is_answered = self.counts_of(slot), slot & ~1, None
         awaited, *came = (
             Arrival(*column[:, slot].tolist())
@@ -199,11 +199,11 @@ class Slots:
                 del few[slot]
 
     def counts_of(self, slot: int) -> Counts:
-        """Return the counts of a side in the lane."""
+        """Return the counts of a side on the fast path."""
         return Counts(*self.counts[:, slot].tolist())
 
     def pieces_of(self, slot: int) -> list[Piece]:
-        """Return the segments of the octets from `begin_of` on. Empty if none arrived in the lane."""
+        """Return the segments of the octets from `begin_of` on. Empty if none arrived on the fast path."""
         several = self.pieces.get(slot)
         if several is not None:
             return several

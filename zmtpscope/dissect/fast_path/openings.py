@@ -18,11 +18,11 @@ from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.budget import OctetBudget
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.connection.outcome import Outcome, SideOutcome, outcome_of
-from zmtpscope.dissect.lane.sides import PlainSide, awaits_subscription, sides_in_lane
-from zmtpscope.dissect.lane.slots import NOTHING
+from zmtpscope.dissect.fast_path.side_states import NOTHING
+from zmtpscope.dissect.fast_path.sides import PlainSide, awaits_subscription, plain_sides
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import SharedFields, Unit
-from zmtpscope.dissect.records.facts import Fact, Located, Said
+from zmtpscope.dissect.records.facts import ConnectionFact, Fact, Located
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.record_writer import RecordWriter, fields_of
 from zmtpscope.dissect.records.sink import Sink
@@ -119,7 +119,7 @@ class LearnedFact(NamedTuple):
     first: int
 
     def value(self, identities: Identities) -> tuple[str, str | None]:
-        """Return the value of the fact on a connection, as in `Said`."""
+        """Return the value of the fact on a connection, as in `ConnectionFact`."""
         return self.socket_type, identities[self.unit.side] if self.identity is None else self.identity
 
 
@@ -140,7 +140,7 @@ class Opening(NamedTuple):
     """A complete known opening, and the state of connections after it."""
 
     sides: tuple[PlainSide | None, PlainSide | None]
-    """Sides that the lane reads."""
+    """Sides that the fast path reads."""
     ends: tuple[int, int]
     """Octets that each side sends in the opening."""
     outcome: Outcome
@@ -199,11 +199,11 @@ class Step:
         self.last: list[tuple[int, bytes, Step]] = []
         """Next steps that end the opening. Their segment may have further octets."""
         self.entered = self.in_vain = 0
-        """Number of connections that stayed in the lane after this step, and number that left it soon."""
+        """Number of connections that stayed on the fast path after this step, and number that left it soon."""
 
     @property
     def is_of_use(self) -> bool:
-        """Whether at least about half of the connections stay in the lane after this step."""
+        """Whether at least about half of the connections stay on the fast path after this step."""
         return self.in_vain <= FEWEST_IN_VAIN + self.entered
 
     def behind(self, side: int, octets: bytes) -> Step | None:
@@ -276,7 +276,7 @@ class Openings:
         self._whole = [path, *(each for each in self._whole if each.steps[-1] is not path.steps[-1])][:MAX_WHOLE]
 
     def count_entered(self, last: Step, count: int = 1) -> None:
-        """Count connections that entered the lane after this step."""
+        """Count connections that entered the fast path after this step."""
         self._ahead = min(self._ahead + WORTH * count, MAX_AHEAD)
         last.entered += count
 
@@ -375,7 +375,7 @@ class Simulation(RecordWriter):
         return self._read.is_quiet() and not awaits_subscription(self._read)
 
     def opening(self) -> Opening | None:
-        """Return the opening, or None if the lane cannot continue after it.
+        """Return the opening, or None if the fast path cannot continue after it.
 
         It cannot if messages must be compared, if there are heartbeats, or if a finding may end the connection.
         """
@@ -386,7 +386,7 @@ class Simulation(RecordWriter):
             return None
         if self._read.relations.heartbeats is not None or any(self._read.relations.faults):
             return None
-        sides = sides_in_lane(self._read)
+        sides = plain_sides(self._read)
         if not sides or any(side.judge is not None for side in sides.values()):
             return None
         alike = {number: side._replace(reading=None, payloads=None, settled=NOTHING) for number, side in sides.items()}
@@ -418,7 +418,7 @@ class Simulation(RecordWriter):
 
     def _learn_fact(self, fact: Fact) -> None:
         """Collect a fact, which only a peer that was served may have."""
-        if not isinstance(fact, Said) or fact.kind != "served":
+        if not isinstance(fact, ConnectionFact) or fact.kind != "served":
             self.is_general = False
             return
         socket_type, identity = fact.value

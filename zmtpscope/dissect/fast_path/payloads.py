@@ -1,4 +1,4 @@
-"""Decide whether messages of turns need dissection. `payload_rows.py` dissects them."""
+"""Decide whether messages of runs need dissection. `payload_rows.py` dissects them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection.message_rows import FOLLOWED
+from zmtpscope.dissect.fast_path.segment_runs import Messages, cumulated, differences
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.lane.turns import Messages, cumulated, differences
 from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.dissect.records.message_columns import content_among
 from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts
@@ -34,33 +34,33 @@ ANY_REGIME = regime(Framing.V2, None, None, Phase.TRAFFIC)
 
 
 class Claims:
-    """Messages whose claims alone matter, in the taken `turns`. `rows` are their indexes among all messages.
+    """Messages whose claims alone matter, in the taken `runs`. `rows` are their indexes among all messages.
 
-    Their octets are in `run`, `frames` are their only content frames, and `of_rows` are their shapes.
+    Their octets are in `table`, `frames` are their only content frames, and `of_rows` are their shapes.
     """
 
     def __init__(
         self,
         messages: Messages,
-        turns: Bool,
-        run: MessageTable,
+        runs: Bool,
+        table: MessageTable,
         rows: Int64,
         frames: Int64,
         shapes: Shapes,
         of_rows: Int64,
     ) -> None:
-        self.turns = turns
+        self.runs = runs
         self.messages, self.rows, self.shapes, self.of_rows = messages, rows, shapes, of_rows
         self.edges: list[int] = rows.searchsorted(messages.edges).tolist()
         """Turn k has the messages `edges[k]` up to `edges[k + 1]`."""
-        self.data, self.starts, self.sizes = run.data, run.bodies[frames], run.sizes[frames]
+        self.data, self.starts, self.sizes = table.data, table.bodies[frames], table.sizes[frames]
 
-    def take(self, turn: int, payloads: PayloadRows) -> None:
-        """Record the messages and claims of a turn in the payload state of its side."""
-        messages, low, high = self.messages, self.edges[turn], self.edges[turn + 1]
-        places: list[int] = (self.rows[low:high] - messages.edges[turn]).tolist()
+    def take(self, run: int, payloads: PayloadRows) -> None:
+        """Record the messages and claims of a run in the payload state of its side."""
+        messages, low, high = self.messages, self.edges[run], self.edges[run + 1]
+        places: list[int] = (self.rows[low:high] - messages.edges[run]).tolist()
         last = int(messages.offsets[messages.first[self.rows[high - 1]]])
-        payloads.take_claims(int(messages.counts.messages[turn]), places, partial(self._message, low), last)
+        payloads.take_claims(int(messages.counts.messages[run]), places, partial(self._message, low), last)
 
     def _message(self, low: int, which: int) -> tuple[Candidates, bytes]:
         """Return the candidate dissectors and the content frame of message number `which`, counted from `low`."""
@@ -70,34 +70,34 @@ class Claims:
 
 
 class JsonMessages:
-    """JSON messages of turns. `rows` is a mask over all messages.
+    """JSON messages of runs. `rows` is a mask over all messages.
 
-    In the taken `turns` no other message can be claimed, or a claim has no effect. Each turn has at least one JSON
+    In the taken `runs` no other message can be claimed, or a claim has no effect. Each run has at least one JSON
     message.
     """
 
-    def __init__(self, messages: Messages, rows: Bool, turns: Bool) -> None:
-        self.turns = turns
+    def __init__(self, messages: Messages, rows: Bool, runs: Bool) -> None:
+        self.runs = runs
         edges, sums = messages.edges, cumulated(messages.sizes)
         octets = np.where(rows, sums[messages.last + 1] - sums[messages.first], 0)
         last = messages.last_of(rows)
-        # by turn
+        # by run
         self._octets: list[int] = differences(cumulated(octets)[edges]).tolist()
         self._behind: list[int] = (edges[1:] - 1 - last).tolist()
         self._begins: list[int] = messages.offsets[messages.first[last]].tolist()
 
-    def take(self, turn: int, payloads: PayloadRows) -> None:
-        """Record the messages and claims of a turn in the payload state of its side."""
-        payloads.take_json(self._octets[turn], self._behind[turn], self._begins[turn])
+    def take(self, run: int, payloads: PayloadRows) -> None:
+        """Record the messages and claims of a run in the payload state of its side."""
+        payloads.take_json(self._octets[run], self._behind[run], self._begins[run])
 
 
 class Inside(NamedTuple):
     """Which payloads need dissection."""
 
-    passed_by: Bool
-    """A mask of the turns whose messages need no dissection."""
+    undissected: Bool
+    """A mask of the runs whose messages need no dissection."""
     is_followed: Bool
-    """A mask of the turns with messages that a dissector may claim which needs both sides."""
+    """A mask of the runs with messages that a dissector may claim which needs both sides."""
     texts: Bool | None
     """A mask of the messages that are plain text, if requested."""
     json: Bool | None
@@ -106,65 +106,70 @@ class Inside(NamedTuple):
     """Claims that were decided without dissection."""
 
 
+def nothing_inside(runs: int) -> Inside:
+    """Return that no messages of this many runs need dissection."""
+    return Inside(np.ones(runs, np.bool_), np.zeros(runs, np.bool_), None, None, ())
+
+
 def look_inside(
     messages: Messages, socket_types: list[str | None], payloads: Mapping[int, PayloadRows], asked: PayloadRows
 ) -> Inside:
-    """Decide which messages need dissection. `socket_types` are the types of the senders of the turns.
+    """Decide which messages need dissection. `socket_types` are the types of the senders of the runs.
 
     `payloads` is the payload state of sides by slot; `asked` is the state for all other sides.
     """
-    remembered, slots = messages.turns.remembered, messages.slots
-    unclaimed = remembered.unclaimed[slots]
+    side_states, slots = messages.runs.side_states, messages.slots
+    unclaimed = side_states.unclaimed[slots]
     asks = unclaimed <= MAX_UNCLAIMED
     asks_for_text = np.full(len(slots), asked.side.asks_for_text)
     asks_about_all = np.zeros(len(slots), np.bool_)
-    for turn, slot in enumerate(slots.tolist()) if payloads else ():
+    for run, slot in enumerate(slots.tolist()) if payloads else ():
         each = payloads.get(slot)
         if each is not None:
-            asks[turn], asks_for_text[turn] = each.wants_rows, each.side.asks_for_text
-            asks_about_all[turn], unclaimed[turn] = each.asks_about_all, each.side.unclaimed
+            asks[run], asks_for_text[run] = each.wants_rows, each.side.asks_for_text
+            asks_about_all[run], unclaimed[run] = each.asks_about_all, each.side.unclaimed
     if not (asks.any() or asks_about_all.any() or asked.recognises_text):
-        return Inside(np.ones(len(slots), np.bool_), asks_about_all, None, None, ())
-    run, shapes = _joined(messages), asked.side.shapes
-    first, last, starts, known = contents_from(run, _content_frames(messages), asked.limit)
+        return nothing_inside(len(slots))._replace(is_followed=asks_about_all)
+    table, shapes = _joined(messages), asked.side.shapes
+    first, last, starts, known = contents_from(table, _content_frames(messages), asked.limit)
     first_of = messages.spread(map(shapes.first_of, socket_types))
-    of_rows = shapes_of_rows(shapes, first_of, run, first, last, starts)
-    claimable = shapes.claimable(of_rows) | claimable_behind(shapes, run, first, last)
-    texts = plain_texts(run, first, last, starts, known) if asked.recognises_text else None
+    of_rows = shapes_of_rows(shapes, first_of, table, first, last, starts)
+    claimable = shapes.claimable(of_rows) | claimable_behind(shapes, table, first, last)
+    texts = plain_texts(table, first, last, starts, known) if asked.recognises_text else None
     only_claimed = shapes.only_claimed(of_rows) & (first == last) & asked.side.judging
     may_be_json = known & (first == last) & shapes.only_json[of_rows] & (messages.spread(asks) != 0)
     if asked.side.judging:  # only the last claim counts
         may_be_json &= _are_last(messages, claimable)
-    json = _are_json(run, starts, may_be_json & asked.side.recognises_json)
+    json = _are_json(table, starts, may_be_json & asked.side.recognises_json)
     texts = None if texts is None else texts & ~json
     plain = known & (json if texts is None else json | texts)
     has_unknown, has_others = messages.any_of(~known), asks_for_text & messages.any_of(~plain)
     is_json = asks & messages.any_of(json) & (unclaimed + messages.count_of(~json) <= MAX_UNCLAIMED)
     is_json &= ~(asks_about_all | has_unknown | has_others | messages.any_of(claimable & ~(json | only_claimed)))
     is_asked = has_unknown | messages.any_of(claimable & ~only_claimed)
-    passed_by = is_json | ~(asks_about_all | asks & is_asked | has_others)
-    is_claimed, claimed = passed_by & ~is_json & asks & messages.any_of(only_claimed), list[Claims | JsonMessages]()
+    undissected = is_json | ~(asks_about_all | asks & is_asked | has_others)
+    is_claimed, claimed = undissected & ~is_json & asks & messages.any_of(only_claimed), list[Claims | JsonMessages]()
     if is_claimed.any():
         rows = (only_claimed & messages.spread(is_claimed)).nonzero()[0]
-        claimed.append(Claims(messages, is_claimed, run, rows, first[rows], shapes, of_rows[rows]))
+        claimed.append(Claims(messages, is_claimed, table, rows, first[rows], shapes, of_rows[rows]))
     if is_json.any():
         claimed.append(JsonMessages(messages, json, is_json))
     is_followed = asks_about_all | messages.any_of(claimable & _may_be_followed(shapes, of_rows, claimable))
-    return Inside(passed_by, is_followed, texts, json if is_json.any() else None, claimed)
+    return Inside(undissected, is_followed, texts, json if is_json.any() else None, claimed)
 
 
 def _are_last(messages: Messages, chosen: Bool) -> Bool:
-    """Return a mask of the chosen messages that are the last of their turns."""
+    """Return a mask of the chosen messages that are the last of their runs."""
     last = np.zeros_like(chosen)
     last[messages.last_of(chosen) if chosen.any() else []] = True
     return last
 
 
-def _are_json(run: MessageTable, starts: Int64, candidates: Bool) -> Bool:
+def _are_json(table: MessageTable, starts: Int64, candidates: Bool) -> Bool:
     """Return a mask of the candidates that are JSON. Each must have one content frame."""
     json, rows = np.zeros_like(candidates), candidates.nonzero()[0]
     if len(rows):
-        json[rows] = are_json(run.data, starts[rows], run.sizes[run.last[rows]])
+        json[rows] = are_json(table.data, starts[rows], table.sizes[table.last[rows]])
     return json
 
 
@@ -179,27 +184,27 @@ def _may_be_followed(shapes: Shapes, of_rows: Int64, claimable: Bool) -> Bool:
     return chosen
 
 
-def ask(payloads: PayloadRows, run: MessageTable, facts: SideFacts) -> Iterator[tuple[Arrival, Finding, int]]:
-    """Dissect the messages of a run. Yield each finding with the arrival and stream offset of its message."""
-    payloads.take(run, facts)
-    for row, made in enumerate(run.payloads or ()):
+def ask(payloads: PayloadRows, table: MessageTable, facts: SideFacts) -> Iterator[tuple[Arrival, Finding, int]]:
+    """Dissect the messages of a table. Yield each finding with the arrival and stream offset of its message."""
+    payloads.take(table, facts)
+    for row, made in enumerate(table.payloads or ()):
         if made is not None and made.findings:
-            arrival = Arrival(int(run.orders[row]), int(run.packets[row]), int(run.times[row]))
+            arrival = Arrival(int(table.orders[row]), int(table.packets[row]), int(table.times[row]))
             for finding in made.findings:
-                yield arrival, finding, int(run.offsets[run.first[row]])
+                yield arrival, finding, int(table.offsets[table.first[row]])
 
 
 def _content_frames(messages: Messages) -> Int64:
     """Return the first frame of each message that is not an address, delimiter, topic or group."""
-    remembered, slots = messages.turns.remembered, messages.slots
+    side_states, slots = messages.runs.side_states, messages.slots
     enveloped, grouped = (
-        messages.spread(each[slots]) != 0 for each in (remembered.is_enveloped, remembered.is_grouped)
+        messages.spread(each[slots]) != 0 for each in (side_states.is_enveloped, side_states.is_grouped)
     )
     return content_among(messages.sizes, messages.first, messages.last, enveloped, grouped)
 
 
 def _joined(messages: Messages) -> MessageTable:
-    """Return the messages of all turns as one run over joined octets, as if one side had sent them."""
+    """Return the messages of all runs as one table over joined octets, as if one side had sent them."""
     (data, shift), none = messages.joined, messages.first
     return MessageTable(
         senders=[Sender(NOBODY, ANY_REGIME, "proven", data, 0, len(data))],

@@ -1,5 +1,5 @@
-"""Seam P19: what comes out is the same whether connections are read in the lane, never enter it, or are released from
-it between any two blocks."""
+"""Seam P19: what comes out is the same whether connections are read on the fast path, never enter it, or are released
+from it between any two blocks."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tests.traffic import Capture, Conversation, Packet, record_of
 from zmtpscope.capture.segments import ORDINALS
 from zmtpscope.dissect import Analyser, Options, Summary
 from zmtpscope.dissect.connection.connection import ZmtpConnection
-from zmtpscope.dissect.lane.lane import Lane
-from zmtpscope.dissect.lane.sessions import STAYS_OUT
-from zmtpscope.dissect.lane.sides import MAX_HELD, MAX_OPEN, ROLES
+from zmtpscope.dissect.fast_path.fast_path import FastPath
+from zmtpscope.dissect.fast_path.sessions import STAYS_OUT
+from zmtpscope.dissect.fast_path.sides import MAX_HELD, MAX_OPEN, ROLES
 from zmtpscope.dissect.options import MIN_KEPT
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT
 from zmtpscope.payloads.registry import Registry
@@ -166,7 +166,7 @@ def read(packets: list[Packet], size: int, options: Options, step: Step) -> Read
     for block in capture:
         take(analyser.feed(block))
         step(analyser)
-    assert analyser.lane.sessions.sides or not analyser.lane.sessions.slots
+    assert analyser.fast_path.sessions.sides or not analyser.fast_path.sessions.slots
     analyser.release_all()
     state, budget = state_of(analyser), analyser.sink.budget
     held = budget.held, budget.memberships, budget.subscriptions
@@ -176,14 +176,14 @@ def read(packets: list[Packet], size: int, options: Options, step: Step) -> Read
 
 
 def keep(analyser: Analyser) -> None:
-    """Leave connections in the lane."""
+    """Leave connections on the fast path."""
 
 
 def release(analyser: Analyser) -> None:
     """They read on themselves; what they say then is read there, so they come back behind the next block only."""
     analyser.release_all()
-    assert not analyser.lane.sessions.slots
-    assert not analyser.lane.sessions.sides
+    assert not analyser.fast_path.sessions.slots
+    assert not analyser.fast_path.sessions.sides
 
 
 def now_and_then(random: Random, share: float) -> Step:
@@ -192,12 +192,12 @@ def now_and_then(random: Random, share: float) -> Step:
 
 
 @given(packets=talks(), size=st.integers(1, 12), options=st.sampled_from(OPTIONS), data=st.data())
-def test_p19_what_comes_out_is_the_same_with_the_lane_and_without(
+def test_p19_what_comes_out_is_the_same_with_the_fast_path_and_without(
     packets: list[Packet], size: int, options: Options, data: st.DataObject
 ) -> None:
     random = Random(data.draw(st.integers(0, 1 << 16)))
-    without = without_lane(packets, size, options)
-    assert without_lane(packets, len(packets), options)[:2] == without[:2]
+    without = without_fast_path(packets, size, options)
+    assert without_fast_path(packets, len(packets), options)[:2] == without[:2]
     assert read(packets, size, options, keep) == without
     assert read(packets, size, options, release) == without
     assert read(packets, size, options, now_and_then(random, 0.3)) == without
@@ -238,7 +238,7 @@ def test_p19_requests_are_matched_with_replies_in_whichever_blocks_they_come(
     random = Random(seed)
     packets = in_any_order(random, [asking(random, number) for number in range(random.randrange(1, 6))])
     options = Options(records=is_written, payloads=Registry() if random.random() < 0.5 else None)
-    assert read(packets, size, options, now_and_then(random, released)) == without_lane(packets, size, options)
+    assert read(packets, size, options, now_and_then(random, released)) == without_fast_path(packets, size, options)
 
 
 TOPICS = [b"", b"a", b"ab", b"b", b"topic", b"x" * 70]
@@ -286,7 +286,7 @@ def test_p19_topics_are_found_in_whichever_blocks_messages_come(
 ) -> None:
     random = Random(seed)
     packets = in_any_order(random, [publishing(random, number) for number in range(random.randrange(1, 5))])
-    assert read(packets, size, options, now_and_then(random, released)) == without_lane(packets, size, options)
+    assert read(packets, size, options, now_and_then(random, released)) == without_fast_path(packets, size, options)
 
 
 WORDS = message(b"", b"words")
@@ -329,16 +329,16 @@ def test_p19_heartbeats_are_matched_in_whichever_blocks_they_come(
     random = Random(seed)
     packets = beating(random)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("zmtpscope.dissect.lane.sessions.STAYS_OUT", 0)
+        patch.setattr("zmtpscope.dissect.fast_path.sessions.STAYS_OUT", 0)
         found = read(packets, size, options, now_and_then(random, released))
-    assert found == without_lane(packets, size, options)
+    assert found == without_fast_path(packets, size, options)
 
 
-def without_lane(packets: list[Packet], size: int, options: Options, step: Step = keep) -> Read:
-    """What is read where no connection enters the lane."""
+def without_fast_path(packets: list[Packet], size: int, options: Options, step: Step = keep) -> Read:
+    """What is read where no connection enters the fast path."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("zmtpscope.dissect.lane.lane.Lane.adopt", lambda lane, connection: None)
-        patch.setattr("zmtpscope.dissect.lane.openings.Openings.behind", lambda *_: None)
+        patch.setattr("zmtpscope.dissect.fast_path.fast_path.FastPath.adopt", lambda fast_path, connection: None)
+        patch.setattr("zmtpscope.dissect.fast_path.openings.Openings.behind", lambda *_: None)
         return read(packets, size, options, step)
 
 
@@ -356,7 +356,7 @@ def test_p19_a_session_can_be_handed_over_at_every_ordinal(
     """The slow path resumes with the state that it would have had, and ends with equal records."""
     packets = in_any_order(Random(seed), [kind(Random(seed))])
     states: list[Any] = []
-    expected = without_lane(packets, 1, options, lambda analyser: states.append(deepcopy(state_of(analyser))))
+    expected = without_fast_path(packets, 1, options, lambda analyser: states.append(deepcopy(state_of(analyser))))
 
     def hand_over(place: int, analyser: Analyser) -> None:
         """Hand the session over after the packet at `place`."""
@@ -369,13 +369,13 @@ def test_p19_a_session_can_be_handed_over_at_every_ordinal(
 
 
 def in_lane(conversation: Conversation, options: Options = OPTIONS[0], size: int = 3) -> tuple[int, int]:
-    """How many messages a run counts, and how many of these the lane had counted before the end; -1 where the
+    """How many messages a run counts, and how many of these the fast path had counted before the end; -1 where the
     connection was not there any more."""
     capture, analyser = Capture(conversation.packets, size), Analyser(options)
     analyser.begin(capture.files)
     for block in capture:
         list(analyser.feed(block))
-    counted = analyser.lane.messages if analyser.lane.sessions.connections else -1
+    counted = analyser.fast_path.messages if analyser.fast_path.sessions.connections else -1
     list(analyser.finish())
     return analyser.summary.messages, counted
 
@@ -390,7 +390,7 @@ def session(client: str = "PUSH", server: str = "PULL") -> Conversation:
 
 
 @pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair != ("PUB", "SUB")])
-def test_sessions_under_way_are_read_in_the_lane(pair: tuple[str, str]) -> None:
+def test_sessions_under_way_are_read_on_the_fast_path(pair: tuple[str, str]) -> None:
     conversation = session(*pair)
     for _ in range(9):
         conversation.send(0, message(b"", b"asked"))
@@ -401,8 +401,8 @@ def test_sessions_under_way_are_read_in_the_lane(pair: tuple[str, str]) -> None:
     assert counted == messages
 
 
-def test_a_reply_is_read_in_the_lane_whose_request_came_in_front_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zmtpscope.dissect.lane.openings.Openings.behind", lambda *_: None)
+def test_a_reply_is_read_on_the_fast_path_whose_request_came_in_front_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zmtpscope.dissect.fast_path.openings.Openings.behind", lambda *_: None)
     conversation = session("REQ", "REP")
     conversation.send(0, message(b"", b"asked"))
     before = len(conversation.packets)
@@ -412,8 +412,10 @@ def test_a_reply_is_read_in_the_lane_whose_request_came_in_front_of_it(monkeypat
     analyser.begin(capture.files)
     for block in capture:
         list(analyser.feed(block))
-    assert analyser.lane.messages == 3
-    assert read(conversation.packets, before, Options(), keep) == without_lane(conversation.packets, before, Options())
+    assert analyser.fast_path.messages == 3
+    assert read(conversation.packets, before, Options(), keep) == without_fast_path(
+        conversation.packets, before, Options()
+    )
 
 
 @pytest.mark.parametrize("said", [b"\x09SUBSCRIBEb", b"\6CANCELa", b"\4JOINa"], ids=str)
@@ -425,7 +427,9 @@ def test_who_says_more_than_its_opening_is_released(said: bytes) -> None:
         if number == 10:
             conversation.send(1, build_frame(Framing.V2, said, command=True))
     for size in (1, 3, 100):
-        assert read(conversation.packets, size, Options(), keep) == without_lane(conversation.packets, size, Options())
+        assert read(conversation.packets, size, Options(), keep) == without_fast_path(
+            conversation.packets, size, Options()
+        )
 
 
 def test_a_subscriber_that_joins_groups_has_no_topics() -> None:
@@ -433,7 +437,7 @@ def test_a_subscriber_that_joins_groups_has_no_topics() -> None:
     conversation.send(0, build_frame(Framing.V2, b"\4JOINa", command=True))
     for _ in range(9):
         conversation.send(1, message(b"a word"))
-    assert read(conversation.packets, 4, Options(), keep) == without_lane(conversation.packets, 4, Options())
+    assert read(conversation.packets, 4, Options(), keep) == without_fast_path(conversation.packets, 4, Options())
 
 
 @pytest.mark.parametrize(
@@ -441,7 +445,7 @@ def test_a_subscriber_that_joins_groups_has_no_topics() -> None:
     [(build_frame(Framing.V2, b"\x09SUBSCRIBEa", command=True), 0), (message(b"\1a"), 3)],
     ids=["a command", "a message"],
 )
-def test_a_publisher_is_read_in_the_lane(subscription: bytes, left_out: int) -> None:
+def test_a_publisher_is_read_on_the_fast_path(subscription: bytes, left_out: int) -> None:
     """From its SYN on, where the opening says what was subscribed to; messages are none of it."""
     conversation = session("PUB", "SUB")
     conversation.send(1, subscription)
@@ -501,12 +505,12 @@ def test_what_the_snap_length_has_cut_off_is_missed() -> None:
     conversation.packets[-1] = replace(last, payload=last.payload[:-3], cut=3)
     for size in (1, 4):
         found = read(conversation.packets, size, Options(), keep)
-        assert found == without_lane(conversation.packets, size, Options())
+        assert found == without_fast_path(conversation.packets, size, Options())
         assert found[1].gaps == 1
 
 
 @pytest.mark.parametrize("beside", [b"", message(b'{"b": 2}')], ids=["alone", "beside JSON"])
-def test_messages_that_somebody_knows_are_read_in_the_lane(beside: bytes) -> None:
+def test_messages_that_somebody_knows_are_read_on_the_fast_path(beside: bytes) -> None:
     conversation = session("DEALER", "ROUTER")
     for _ in range(6):
         conversation.send(0, message(bytes(9)))
@@ -516,7 +520,7 @@ def test_messages_that_somebody_knows_are_read_in_the_lane(beside: bytes) -> Non
         count = 10 if beside else 8
         assert in_lane(conversation, options) == (count, count)
         found = read(conversation.packets, 3, options, keep)
-        assert found == without_lane(conversation.packets, 3, options)
+        assert found == without_fast_path(conversation.packets, 3, options)
         assert found[1].findings["note", "PICKLE-01"] == 1
 
 
@@ -527,12 +531,14 @@ def test_who_is_asked_knows_how_many_messages_went_by(is_written: bool) -> None:
     for body in [bytes(9)] * 200 + [b"{no"] + [bytes(9)] * 60 + [b'{"a": 1}']:
         conversation.send(0, message(body))
     options = Options(records=is_written, payloads=Registry())
-    assert read(conversation.packets, 7, options, keep) == without_lane(conversation.packets, 7, options)
+    assert read(conversation.packets, 7, options, keep) == without_fast_path(conversation.packets, 7, options)
 
 
 @pytest.mark.parametrize("filling", [0, 3, 11])
 @pytest.mark.parametrize("bodies", [[b'{"a": 1}'], [b"{no", b'{"a": 1}', b"{no"], [b"{no"]], ids=repr)
-def test_claims_are_counted_in_the_lane_as_if_each_message_was_asked_about(bodies: list[bytes], filling: int) -> None:
+def test_claims_are_counted_on_the_fast_path_as_if_each_message_was_asked_about(
+    bodies: list[bytes], filling: int
+) -> None:
     """Also where the side is left alone in the midst of what a block has brought of it."""
     conversation = session("DEALER", "ROUTER")
     for number in range(600):
@@ -542,10 +548,10 @@ def test_claims_are_counted_in_the_lane_as_if_each_message_was_asked_about(bodie
             conversation.send(0, message(b"\x80\x04K*."))
     for size in (7, 50, 400):
         options = Options(records=False, payloads=Registry())
-        assert read(conversation.packets, size, options, keep) == without_lane(conversation.packets, size, options)
+        assert read(conversation.packets, size, options, keep) == without_fast_path(conversation.packets, size, options)
 
 
-def test_who_is_asked_in_the_lane_hears_of_a_loss_in_front_of_it() -> None:
+def test_who_is_asked_on_the_fast_path_hears_of_a_loss_in_front_of_it() -> None:
     """Behind a message that is larger than what is looked at, also where only claims are counted."""
     conversation = session("DEALER", "ROUTER")
     for body in [b'{"a": 1}'] * 8 + [b"x" * (MIN_KEPT + 1)] + [b'{"a": 1}'] * 8:
@@ -553,7 +559,7 @@ def test_who_is_asked_in_the_lane_hears_of_a_loss_in_front_of_it() -> None:
     options = Options(records=False, payloads=Registry(), body_limit=MIN_KEPT)
     assert in_lane(conversation, options) == (17, 17)
     found = read(conversation.packets, 3, options, keep)
-    assert found == without_lane(conversation.packets, 3, options)
+    assert found == without_fast_path(conversation.packets, 3, options)
     assert (0, 0, "json", True) in found[2]
 
 
@@ -566,7 +572,7 @@ def test_a_message_of_which_both_sides_have_to_be_known_releases_a_connection() 
     assert in_lane(conversation, Options(records=False, payloads=Registry())) == (7, 0)
 
 
-def test_what_the_lane_holds_counts_with_what_all_connections_hold() -> None:
+def test_what_the_fast_path_holds_counts_with_what_all_connections_hold() -> None:
     conversation = session()
     conversation.send(0, message(b"one", bytes(300)), cuts=(5, 7, 100, 200))
     conversation.send(0, message(b"two"))
@@ -575,8 +581,8 @@ def test_what_the_lane_holds_counts_with_what_all_connections_hold() -> None:
     held = []
     for block in capture:
         list(analyser.feed(block))
-        here = [*analyser.lane.sessions.sides]
-        held.append((int(analyser.lane.remembered.memory[here].sum()), analyser.sink.budget.held))
+        here = [*analyser.fast_path.sessions.sides]
+        held.append((int(analyser.fast_path.side_states.memory[here].sum()), analyser.sink.budget.held))
     assert all(inside == counted for inside, counted in held[-6:])
     assert [counted for _, counted in held[-6:]] == [
         5 + FRAME_WEIGHT,
@@ -588,7 +594,7 @@ def test_what_the_lane_holds_counts_with_what_all_connections_hold() -> None:
     ]
 
 
-def test_messages_are_judged_in_the_lane() -> None:
+def test_messages_are_judged_on_the_fast_path() -> None:
     conversation = session("DEALER", "REP")
     for _ in range(6):
         conversation.send(0, message(b"no empty frame"))
@@ -624,7 +630,7 @@ def test_what_one_side_says_tells_how_messages_of_the_other_are_judged(
     conversation.close()
     options = Options(records=is_written, payloads=Registry())
     found = read(conversation.packets, size, options, keep)
-    assert found == without_lane(conversation.packets, size, options)
+    assert found == without_fast_path(conversation.packets, size, options)
     assert found[1].findings["error", "ZRE-09"] == 4
 
 
@@ -635,7 +641,7 @@ def test_a_side_whose_messages_nobody_claims_is_left_alone_at_the_same_message(i
         conversation.send(0, message(bytes(9)))
     conversation.send(0, message(b'{"a": 1}'))
     options = Options(records=is_written, payloads=Registry())
-    assert read(conversation.packets, 7, options, keep) == without_lane(conversation.packets, 7, options)
+    assert read(conversation.packets, 7, options, keep) == without_fast_path(conversation.packets, 7, options)
 
 
 def test_who_is_adopted_in_vain_stays_out_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -643,12 +649,12 @@ def test_who_is_adopted_in_vain_stays_out_for_a_while(monkeypatch: pytest.Monkey
     for _ in range(40):
         conversation.send(0, b"\2\0\0\0\0\0\0\0\1x")
     adopted = []
-    adopt = Lane.adopt
+    adopt = FastPath.adopt
 
-    def adopting(lane: Lane, each: ZmtpConnection) -> None:
-        adopt(lane, each)
-        adopted.append(bool(lane.sessions.connections))
+    def adopting(fast_path: FastPath, each: ZmtpConnection) -> None:
+        adopt(fast_path, each)
+        adopted.append(bool(fast_path.sessions.connections))
 
-    monkeypatch.setattr(Lane, "adopt", adopting)
+    monkeypatch.setattr(FastPath, "adopt", adopting)
     in_lane(conversation, size=1)
     assert sum(adopted) <= 1 + 40 / STAYS_OUT

@@ -1,7 +1,7 @@
-"""The connections in the lane: how they enter and leave.
+"""The connections on the fast path: how they enter and leave.
 
 They enter at their SYN if they open like earlier ones, or later (adopted). A connection that leaves continues on the
-slow path as if it had never been in the lane.
+slow path as if it had never been on the fast path.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from zmtpscope.dissect.connection.connection import ZmtpConnection
-from zmtpscope.dissect.lane.known import BlockRows, KnownConnection
-from zmtpscope.dissect.lane.new_connections import NewConnections
-from zmtpscope.dissect.lane.openings import LONGEST, Step
-from zmtpscope.dissect.lane.sides import PlainSide, sides_in_lane
-from zmtpscope.dissect.lane.slots import Slots
+from zmtpscope.dissect.fast_path.known import BlockRows, KnownConnection
+from zmtpscope.dissect.fast_path.new_connections import NewConnections
+from zmtpscope.dissect.fast_path.openings import LONGEST, Step
+from zmtpscope.dissect.fast_path.side_states import SideStates
+from zmtpscope.dissect.fast_path.sides import PlainSide, plain_sides
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts, side_payloads
 from zmtpscope.dissect.records.record_writer import RecordWriter
@@ -26,9 +26,9 @@ second."""
 
 
 class Sessions:
-    """The connections in the lane.
+    """The connections on the fast path.
 
-    `released` contains connections that were in the lane from their SYN on, until the caller drains it.
+    `released` contains connections that were on the fast path from their SYN on, until the caller drains it.
     """
 
     def __init__(self, sink: Sink) -> None:
@@ -40,13 +40,13 @@ class Sessions:
         self.connections: dict[int, ZmtpConnection | KnownConnection | NewConnections] = {}
         """Connections by slot of side 0. All slots of one `NewConnections` refer to it."""
         self.sides: dict[int, PlainSide] = {}
-        """By slot, the sides whose messages the lane reads."""
+        """By slot, the sides whose messages the fast path reads."""
         self.entering: dict[int, KnownConnection] = {}
         """Connections that complete their opening in the current block, by slot of side 0."""
         self.payloads: dict[int, PayloadRows] = {}
         """By slot, the payload state of sides whose messages are dissected. Messages of other sides are only
         counted."""
-        self.remembered = Slots()
+        self.side_states = SideStates()
         self.released: list[ZmtpConnection] = []
         self._free: list[int] = []
         self.asked = asked_about(sink.options)
@@ -55,11 +55,11 @@ class Sessions:
     # -- entering ------------------------------------------------------------------------------------------------------
 
     def adopt(self, connection: ZmtpConnection) -> None:
-        """Take the connection into the lane from the next block on, if it is suitable and worthwhile."""
+        """Take the connection to the fast path from the next block on, if it is suitable and worthwhile."""
         if connection.stays_out:
             connection.stays_out -= 1
             return
-        sides = sides_in_lane(connection) if connection.is_quiet() else None
+        sides = plain_sides(connection) if connection.is_quiet() else None
         if sides is None:
             return
         if not sides:
@@ -68,8 +68,8 @@ class Sessions:
         one, other = connection.tcp.tcp
         slot = self._slot(connection, (one.key, other.key), sides)
         for each, state in enumerate(connection.leave(sides), slot):
-            self.remembered.resume(each, self.sides.get(each), state)
-            self.sink.budget.take(int(self.remembered.memory[each]))
+            self.side_states.resume(each, self.sides.get(each), state)
+            self.sink.budget.take(int(self.side_states.memory[each]))
             payloads = state.payloads
             if payloads is not None and (self.sides[each].judge is not None or payloads.was_asked):
                 self.payloads[each] = payloads
@@ -90,14 +90,14 @@ class Sessions:
         """Set the initial state of entering connections."""
         for slot, each in self.entering.items():
             for place, state in enumerate(each.leave(), slot):
-                self.remembered.resume(place, self.sides.get(place), state)
+                self.side_states.resume(place, self.sides.get(place), state)
 
     def enter_all(self, new_connections: NewConnections) -> None:
         """Assign slots to new connections with a whole opening in the current block."""
         while len(self._free) < len(new_connections):
-            self._free += reversed(self.remembered.grow())
+            self._free += reversed(self.side_states.grow())
         slots = [self._free.pop() for _ in range(len(new_connections))]
-        new_connections.begin(np.array(slots), self.remembered)
+        new_connections.begin(np.array(slots), self.side_states)
         self.connections.update(dict.fromkeys(slots, new_connections))
         for number, side in enumerate(new_connections.opening.sides):
             if side is not None:
@@ -105,7 +105,7 @@ class Sessions:
 
     def settle_new_connections(self, new_connections: NewConnections, first: Step, rows: BlockRows) -> None:
         """Add new connections that continue after the current block."""
-        for slot, known in new_connections.going_on(first, self.sink, rows):
+        for slot, known in new_connections.continuing(first, self.sink, rows):
             self._enter(slot, known, known.keys, known.stay(self.sink.budget))
             self._begin_other_sides(slot)
 
@@ -117,17 +117,17 @@ class Sessions:
         self.entering = {}
 
     def _begin_other_sides(self, slot: int) -> None:
-        """Set the received octets of sides that the lane does not read to the end of the opening."""
+        """Set the received octets of sides that the fast path does not read to the end of the opening."""
         for place in (slot, slot + 1):
             if place not in self.sides:
-                self.remembered.end[place] = self.remembered.position[place]
+                self.side_states.end[place] = self.side_states.position[place]
 
     def _slot(
         self, connection: ZmtpConnection | KnownConnection, keys: tuple[bytes, bytes], sides: dict[int, PlainSide]
     ) -> int:
         """Assign a slot to a connection. `keys` are the flow keys of side 0 and side 1."""
         if not self._free:
-            self._free += reversed(self.remembered.grow())
+            self._free += reversed(self.side_states.grow())
         slot = self._free.pop()
         self._enter(slot, connection, keys, sides)
         return slot
@@ -163,7 +163,7 @@ class Sessions:
             else:
                 payloads = asked_about(self.sink.options)
             assert payloads is not None
-            payloads.side.unclaimed = int(self.remembered.unclaimed[slot])
+            payloads.side.unclaimed = int(self.side_states.unclaimed[slot])
             self.payloads[slot] = payloads
         return payloads
 
@@ -173,14 +173,14 @@ class Sessions:
         if not isinstance(connection, ZmtpConnection):
             side = slot if isinstance(connection, NewConnections) else number
             return SideFacts(connection.identity(side), [], True)
-        identity = connection.streams[number].identity_at(int(self.remembered.end[slot]))
+        identity = connection.streams[number].identity_at(int(self.side_states.end[slot]))
         return SideFacts(identity, [], connection.tcp.tcp[number].begun)
 
-    def hears_all(self, slot: int) -> bool:
+    def has_seen_all(self, slot: int) -> bool:
         """Whether the dissectors of a side have had all earlier messages. They get none of a connection that left the
-        lane."""
+        fast_path."""
         if isinstance(self.connections.get(slot & ~1), ZmtpConnection):
-            return self.payloads_of(slot).hears_all(self.facts_of(slot))
+            return self.payloads_of(slot).has_seen_all(self.facts_of(slot))
         payloads = self.payloads.get(slot)
         return payloads is None or not payloads.unseen
 
@@ -194,13 +194,13 @@ class Sessions:
 
     # -- leaving ------------------------------------------------------------------------------------------------------
 
-    def send_away(self, slot: int) -> None:
+    def release_unsuitable(self, slot: int) -> None:
         """Release a connection with unsuitable data. If it was here only briefly, it is not adopted again soon."""
         slot &= ~1
         here = self.connections.get(slot)
         if here is None:
             return
-        was_brief = self.remembered.blocks[slot : slot + 2].max() < FEWEST_BLOCKS
+        was_brief = self.side_states.blocks[slot : slot + 2].max() < FEWEST_BLOCKS
         if isinstance(here, ZmtpConnection):
             here.stays_out = STAYS_OUT if was_brief else 0
         elif isinstance(here, NewConnections):
@@ -211,7 +211,7 @@ class Sessions:
         self.release(slot)
 
     def release(self, slot: int) -> None:
-        """Move the connection of this slot to the slow path, if it is still in the lane."""
+        """Move the connection of this slot to the slow path, if it is still on the fast path."""
         slot &= ~1
         here = self.connections.get(slot)
         if here is None:
@@ -233,12 +233,12 @@ class Sessions:
             self.released.append(connection)
 
     def _leave(self, slot: int) -> PlainState:
-        """Return the state of a side that leaves the lane."""
+        """Return the state of a side that leaves the fast path."""
         if slot not in self.sides:
-            return PlainState(self.remembered.tcp(slot))
-        self.sink.budget.take(-int(self.remembered.memory[slot]))
-        is_counted = slot in self.payloads or self.remembered.unclaimed[slot]
-        return self.remembered.leave(slot)._replace(payloads=self.payloads_of(slot) if is_counted else None)
+            return PlainState(self.side_states.tcp(slot))
+        self.sink.budget.take(-int(self.side_states.memory[slot]))
+        is_counted = slot in self.payloads or self.side_states.unclaimed[slot]
+        return self.side_states.leave(slot)._replace(payloads=self.payloads_of(slot) if is_counted else None)
 
     def _step_back(self, slot: int, each: KnownConnection) -> None:
         """Undo the block in which the opening ended, because it contains unsuitable data after the opening."""
@@ -267,7 +267,7 @@ class Sessions:
             self.sides.pop(slot, None)
         for slot in self.payloads.keys() & both if self.payloads else ():
             del self.payloads[slot]
-        self.remembered.clear(both)
+        self.side_states.clear(both)
         self._free += slots
 
     def lose(self, each: KnownConnection) -> None:
@@ -289,7 +289,7 @@ class Sessions:
             self.lose(each)
 
     def release_one(self, key: bytes) -> None:
-        """Move the connection of a direction to the slow path, if it is in the lane."""
+        """Move the connection of a direction to the slow path, if it is on the fast path."""
         if key in self.slots:
             self.release(self.slots[key])
         elif key in self.opening:
@@ -297,7 +297,7 @@ class Sessions:
 
     def release_late(self, now: int) -> None:
         """Release connections whose openings take too long, and those that one side closed."""
-        for slot in list(self.remembered.fins):
+        for slot in list(self.side_states.fins):
             self.release(slot)
         for each in list(dict.fromkeys(self.opening.values())):
             if each.segments and each.segments[0].arrival.time + LONGEST <= now:

@@ -1,6 +1,6 @@
-"""The sides that the lane reads: which sides it can read, and their constant state.
+"""The sides that the fast path reads: which sides it can read, and their constant state.
 
-State that changes is in columns (`slots.py`).
+State that changes is in columns (`side_states.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zmtpscope.zmtp.regime import Regime
 from zmtpscope.zmtp.socket_types import PEERS, PUBLISHERS, SUBSCRIBERS
 
 MAX_OPEN, MAX_HELD = 64, 16 << 10
-"""Maximum number of frames of an incomplete message, and maximum octets of it, for a side in the lane."""
+"""Maximum number of frames of an incomplete message, and maximum octets of it, for a side on the fast path."""
 
 ASKS, REPLIES = 1, 2
 NO_ROLES = 0, 0
@@ -42,7 +42,8 @@ class PlainSide(NamedTuple):
     """
 
     reading: Reading | None
-    """The slow path's reading of the side, which continues after the release; None if only the lane has read it."""
+    """The slow path's reading of the side, which continues after the release; None if only the fast path has read
+    it."""
     stream: Stream
     regime: Regime
     confidence: str
@@ -95,8 +96,8 @@ def is_nothing_to_say(socket_type: str | None, peer_socket_type: str | None) -> 
     )
 
 
-def sides_in_lane(connection: ZmtpConnection) -> dict[int, PlainSide]:
-    """Return the sides of a quiet connection that the lane can read, by side number. Empty if it cannot read the
+def plain_sides(connection: ZmtpConnection) -> dict[int, PlainSide]:
+    """Return the sides of a quiet connection that the fast path can read, by side number. Empty if it cannot read the
     connection."""
     tcp = connection.tcp
     if tcp.is_to_itself or any(
@@ -165,7 +166,7 @@ def _is_judged(connection: ZmtpConnection, number: int) -> bool:
 
 
 def _reading(connection: ZmtpConnection, number: int, is_judged: bool) -> Reading | None:
-    """Return the reading of a side, if the lane may read it."""
+    """Return the reading of a side, if the fast path may read it."""
     stream = connection.streams[number]
     reading, assembly = stream.plain_reading(), stream.messages.in_clear
     if reading is None or reading.reader.position > LARGEST_PLACE:
@@ -190,7 +191,7 @@ def _is_asked_alone(connection: ZmtpConnection, number: int) -> bool:
 
 
 def _side(connection: ZmtpConnection, number: int, reading: Reading, is_judged: bool) -> PlainSide:
-    """Return the lane's state for a side."""
+    """Return the fast path's state for a side."""
     messages, rows, regime = reading.messages, connection.rows, reading.reader.regime
     return PlainSide(
         reading=reading,

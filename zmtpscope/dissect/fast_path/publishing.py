@@ -1,8 +1,8 @@
 """Match published messages with the subscriptions of the other side.
 
-A connection with few, known subscriptions stays in the lane while all messages match and the subscriber sends nothing:
-there is nothing to report. A message without a matching subscription releases its connection, and `records/topics.py`
-checks it.
+A connection with few, known subscriptions stays on the fast path while all messages match and the subscriber sends
+nothing: there is nothing to report. A message without a matching subscription releases its connection, and
+`records/topics.py` checks it.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zmtpscope.dissect.lane.sides import PlainSide
-from zmtpscope.dissect.lane.turns import Messages
+from zmtpscope.dissect.fast_path.segment_runs import Messages
+from zmtpscope.dissect.fast_path.sides import PlainSide
 from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.message_columns import NO_TOPIC
 from zmtpscope.dissect.records.topics import LARGEST_TOPIC, Names, longest_names
 
 
 def published(messages: Messages, sides: Sequence[PlainSide]) -> tuple[Int64, Int64]:
-    """Match the messages of publishers with subscriptions. `sides` are the sides of the turns.
+    """Match the messages of publishers with subscriptions. `sides` are the sides of the runs.
 
     Return the topic size of each message, as in `MessageTable.topics`, and the slots with unmatched messages. All
     octets of these messages must be available (`PlainSide.keeps`).
     """
     groups: dict[Names, list[int]] = {}
-    for turn, side in enumerate(sides):
+    for run, side in enumerate(sides):
         if side.subscribed:
-            groups.setdefault(side.subscribed, []).append(turn)
+            groups.setdefault(side.subscribed, []).append(run)
     topics = np.full(len(messages), NO_TOPIC)
     if not groups:
         return topics, messages.slots[:0]
     is_wrong = np.zeros(len(messages), np.bool_)
     data, shifts = messages.joined
-    for names, turns in groups.items():
+    for names, runs in groups.items():
         chosen = np.zeros(len(sides), np.bool_)
-        chosen[turns] = True
+        chosen[runs] = True
         rows = messages.spread(chosen).nonzero()[0]
         frames = messages.first[rows]
         starts, sizes = messages.bodies[frames] + shifts[frames], np.minimum(messages.sizes[frames], LARGEST_TOPIC)

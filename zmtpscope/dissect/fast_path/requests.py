@@ -1,7 +1,7 @@
 """Alternating requests and replies: a REQ asks, a REP or ROUTER replies, and the REQ asks again.
 
 While they alternate there is nothing to report, and `findings/requests.py` needs only to know whether a request waits
-for its reply. A few columns decide this, so such connections stay in the lane.
+for its reply. A few columns decide this, so such connections stay on the fast path.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zmtpscope.dissect.lane.arrived import Arrived
-from zmtpscope.dissect.lane.sides import REPLIES
-from zmtpscope.dissect.lane.slots import Slots
-from zmtpscope.dissect.lane.turns import Messages, differences
+from zmtpscope.dissect.fast_path.carrying_rows import CarryingRows
+from zmtpscope.dissect.fast_path.segment_runs import Messages, differences
+from zmtpscope.dissect.fast_path.side_states import SideStates
+from zmtpscope.dissect.fast_path.sides import REPLIES
 from zmtpscope.dissect.records.columns import Bool, Int64
 
 
@@ -27,9 +27,9 @@ class Alternating(NamedTuple):
     waits: Bool
     asked_in: Int64
 
-    def waiting(self, slots: Int64, remembered: Slots) -> Bool:
+    def waiting(self, slots: Int64, side_states: SideStates) -> Bool:
         """Return a mask of these connections: a request is open after the block."""
-        found: Bool = remembered.waits[slots] != 0
+        found: Bool = side_states.waits[slots] != 0
         if len(self.slots):
             places = np.minimum(self.slots.searchsorted(slots), len(self.slots) - 1)
             has_messages = self.slots[places] == slots
@@ -41,31 +41,31 @@ NONE = 0
 """In place of a missing packet."""
 
 
-def alternating(messages: Messages, arrived: Arrived) -> tuple[Alternating, Int64]:
+def alternating(messages: Messages, carrying: CarryingRows) -> tuple[Alternating, Int64]:
     """Return the connections with alternating requests and replies in this block, and the slots of all others.
 
     Each message must begin with its delimiter, without addresses (wire.md 10.1).
     """
-    remembered = messages.turns.remembered
-    roles = remembered.role[messages.slots]
-    turn_of = messages.spread(np.arange(len(roles)))
-    which = (roles[turn_of] != 0).nonzero()[0]
+    side_states = messages.runs.side_states
+    roles = side_states.role[messages.slots]
+    run_of = messages.spread(np.arange(len(roles)))
+    which = (roles[run_of] != 0).nonzero()[0]
     if not len(which):
         nothing = np.empty(0, np.int64)
         return Alternating(nothing, nothing > 0, nothing), nothing
-    turn_of, first, last = turn_of[which], messages.first[which], messages.last[which]
-    ends = messages.bodies[last] + messages.sizes[last] + arrived.shifts[messages.directions[turn_of]]
-    decided, packets, _ = arrived.segments_at(ends - 1)
-    of_messages = messages.slots[turn_of] & ~1
+    run_of, first, last = run_of[which], messages.first[which], messages.last[which]
+    ends = messages.bodies[last] + messages.sizes[last] + carrying.shifts[messages.directions[run_of]]
+    decided, packets, _ = carrying.segments_at(ends - 1)
+    of_messages = messages.slots[run_of] & ~1
     in_order = np.lexsort((decided, of_messages))
     of_messages, packets = of_messages[in_order], packets[in_order]
-    is_reply = roles[turn_of][in_order] == REPLIES
+    is_reply = roles[run_of][in_order] == REPLIES
     begins = np.ones(len(of_messages) + 1, np.bool_)
     begins[1:-1] = of_messages[1:] != of_messages[:-1]
     edges = begins.nonzero()[0]
     slots, counts = of_messages[edges[:-1]], differences(edges)
     places = np.arange(len(of_messages)) - edges[:-1].repeat(counts)
-    waited = remembered.waits[slots]
+    waited = side_states.waits[slots]
     is_wrong = is_reply != ((places + waited.repeat(counts)) % 2 == 1)
     is_wrong |= ((messages.sizes[first] > 0) | (first == last))[in_order]
     fits = ~np.logical_or.reduceat(is_wrong, edges[:-1])
@@ -76,8 +76,8 @@ def alternating(messages: Messages, arrived: Arrived) -> tuple[Alternating, Int6
     return Alternating(slots[fits], waits[fits], asked_in[fits]), slots[~fits]
 
 
-def remember(these: Alternating, remembered: Slots) -> None:
+def remember(these: Alternating, side_states: SideStates) -> None:
     """Store the state after a block."""
-    remembered.waits[these.slots] = these.waits
+    side_states.waits[these.slots] = these.waits
     asked = these.asked_in != NONE
-    remembered.asked_in[these.slots[asked]] = these.asked_in[asked]
+    side_states.asked_in[these.slots[asked]] = these.asked_in[asked]

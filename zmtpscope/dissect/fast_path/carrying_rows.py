@@ -15,7 +15,7 @@ from zmtpscope.dissect.stream.plain_state import Piece
 from zmtpscope.dissect.tcp.directions import Directions
 
 
-class Arrived:
+class CarryingRows:
     """The rows of a block that carry octets, by direction: direction i has the rows `bounds[i]` up to `bounds[i + 1]`.
 
     `begins` are the stream offsets that the directions had reached before the block. A *place* is a position in all

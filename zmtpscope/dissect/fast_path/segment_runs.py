@@ -1,4 +1,4 @@
-"""The turns of a block, each the data of one side, as one table: frames, messages, and arrival times."""
+"""The runs of a block, each the data of one side, as one table: frames, messages, and arrival times."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zmtpscope.dissect.lane.arrived import Arrived, arrival_in, behind
-from zmtpscope.dissect.lane.sides import LARGEST_PLACE, MAX_OPEN, PlainSide
-from zmtpscope.dissect.lane.slots import Slots
-from zmtpscope.dissect.lane.stretches import scan
+from zmtpscope.dissect.fast_path.carrying_rows import CarryingRows, arrival_in, behind
+from zmtpscope.dissect.fast_path.plain_frames import scan
+from zmtpscope.dissect.fast_path.side_states import SideStates
+from zmtpscope.dissect.fast_path.sides import LARGEST_PLACE, MAX_OPEN, PlainSide
 from zmtpscope.dissect.records.columns import Bool, Int64, numbers
 from zmtpscope.dissect.records.message_columns import NO_TOPIC
 from zmtpscope.dissect.records.tables import MessageTable, Sender
@@ -21,26 +21,26 @@ from zmtpscope.dissect.stream.runs import cut_large
 from zmtpscope.zmtp.framing import MORE
 
 
-class Turns:
+class SegmentRuns:
     """Reads the frames of sides.
 
     Turn k is the data of the side in slot `slots[k]`, direction `directions[k]` of the block. `data[k]` are its octets,
     kept and new, up to stream offset `ends[k]`; `positions[k]` is the stream offset of its first unread header. Its
     `frames` (rows: offset, body, size, flags) are `edges[k]` up to `edges[k + 1]`, first those of the incomplete
-    message. `others` are the turns that contain anything but plain frames; their frames are left out.
+    message. `others` are the runs that contain anything but plain frames; their frames are left out.
     """
 
-    def __init__(self, remembered: Slots, arrived: Arrived, directions: Int64, slots: Int64) -> None:
-        self.remembered = remembered
+    def __init__(self, side_states: SideStates, carrying: CarryingRows, directions: Int64, slots: Int64) -> None:
+        self.side_states = side_states
         self.slots, self.directions = slots, directions
-        held = remembered.held
+        held = side_states.held
         self.data: list[bytes] = [
             held[slot] + octets if slot in held else octets
-            for slot, octets in zip(slots.tolist(), arrived.octets(directions), strict=True)
+            for slot, octets in zip(slots.tolist(), carrying.octets(directions), strict=True)
         ]
-        self.ends = arrived.stream_ends(directions)
+        self.ends = carrying.stream_ends(directions)
         bases = self.ends - np.array(list(map(len, self.data)), np.int64)
-        found, before = scan(self.data, remembered.position[slots] - bases), remembered.open[slots]
+        found, before = scan(self.data, side_states.position[slots] - bases), side_states.open[slots]
         is_other = ~found.is_plain | (found.places > LARGEST_PLACE) | (before + found.counts >= assembly.MAX_FRAMES)
         self.others = is_other.nonzero()[0]
         self.positions: Int64 = bases + np.minimum(found.places, LARGEST_PLACE + 1)
@@ -57,12 +57,12 @@ class Turns:
             self._put_carried(before)
 
     def _put_carried(self, before: Int64) -> None:
-        """Insert the frames of incomplete messages. `before` is their number by turn."""
-        carries, remembered = before > 0, self.remembered
-        self.frames[:, (self.edges[:-1] + before - 1)[carries]] = remembered.frame[:, self.slots[carries]]
+        """Insert the frames of incomplete messages. `before` is their number by run."""
+        carries, side_states = before > 0, self.side_states
+        self.frames[:, (self.edges[:-1] + before - 1)[carries]] = side_states.frame[:, self.slots[carries]]
         several = before > 1
         if several.any():
-            frames = [remembered.frames[slot] for slot in self.slots[several].tolist()]
+            frames = [side_states.frames[slot] for slot in self.slots[several].tolist()]
             places = numbers(self.edges[:-1][several], before[several] - 1)
             self.frames[:, places] = np.concatenate(frames, axis=1)
 
@@ -79,8 +79,8 @@ def differences(values: Int64) -> Int64:
     return values[1:] - values[:-1]
 
 
-class TurnCounts(NamedTuple):
-    """`Counts` of each turn; `last` is 0 for a turn without messages."""
+class RunCounts(NamedTuple):
+    """`Counts` of each run; `last` is 0 for a run without messages."""
 
     messages: Int64
     frames: Int64
@@ -90,18 +90,18 @@ class TurnCounts(NamedTuple):
 
 
 class Messages:
-    """Complete messages of turns. Message i consists of the frames `first[i]..last[i]`, which are in columns.
+    """Complete messages of runs. Message i consists of the frames `first[i]..last[i]`, which are in columns.
 
     Turn k has the messages `edges[k]` up to `edges[k + 1]`, and the frames `frame_edges[k]` up to `frame_edges[k + 1]`.
     Its incomplete message has `open[k]` frames; `open_first` and `open_last` are the first and the last of them
     (columns: offset, body, size, flags).
     """
 
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
-        self.slots, self.directions = turns.slots, turns.directions
-        self.ends, self.positions = turns.ends, turns.positions
-        self._all, edges = turns.frames, turns.edges
+    def __init__(self, runs: SegmentRuns) -> None:
+        self.runs = runs
+        self.slots, self.directions = runs.slots, runs.directions
+        self.ends, self.positions = runs.ends, runs.positions
+        self._all, edges = runs.frames, runs.edges
         whole = self._whole_frames(edges)
         self.open: Int64 = edges[1:] - edges[:-1] - whole
         is_open = self.open > 0
@@ -121,7 +121,7 @@ class Messages:
         self.counts = self._count()
 
     def _whole_frames(self, edges: Int64) -> Int64:
-        """Return the number of frames of complete messages in each turn."""
+        """Return the number of frames of complete messages in each run."""
         ends = (self._all[3] & MORE) == 0
         has_frames = edges[1:] > edges[:-1]
         ends[edges[1:][has_frames & (self.positions > self.ends)] - 1] = False  # the last body is incomplete
@@ -135,97 +135,97 @@ class Messages:
     def __len__(self) -> int:
         return len(self.last)
 
-    def open_frames(self, turns: Int64) -> list[Int64]:
-        """Return, for each turn, the frames of the incomplete message except the last one."""
-        begins = self._begins_open[turns]
-        edges = zip(begins.tolist(), (begins + self.open[turns] - 1).tolist(), strict=True)
+    def open_frames(self, runs: Int64) -> list[Int64]:
+        """Return, for each run, the frames of the incomplete message except the last one."""
+        begins = self._begins_open[runs]
+        edges = zip(begins.tolist(), (begins + self.open[runs] - 1).tolist(), strict=True)
         return [self._all[:, begin:end].copy() for begin, end in edges]
 
     @cached_property
     def joined(self) -> tuple[bytes, Int64]:
-        """Return the joined octets of all turns, and for each frame the difference between its position there and its
+        """Return the joined octets of all runs, and for each frame the difference between its position there and its
         stream offset."""
-        lengths = np.array([0, *map(len, self.turns.data)])
+        lengths = np.array([0, *map(len, self.runs.data)])
         shifts = lengths.cumsum()[:-1] - (self.ends - lengths[1:])
-        return b"".join(self.turns.data), shifts.repeat(differences(self.frame_edges))
+        return b"".join(self.runs.data), shifts.repeat(differences(self.frame_edges))
 
     @property
     def too_long(self) -> Int64:
-        """Return the turns with too many frames in their incomplete message."""
+        """Return the runs with too many frames in their incomplete message."""
         return (self.open > MAX_OPEN).nonzero()[0]
 
-    def _count(self) -> TurnCounts:
-        """Return the counts of each turn."""
+    def _count(self) -> RunCounts:
+        """Return the counts of each run."""
         octets, headers = self.sums_of_frames(self.sizes), self.sums_of_frames(self.bodies - self.offsets)
         messages, last = differences(self.edges), np.zeros(len(self.slots), np.int64)
         has_messages = messages > 0
         last[has_messages] = self.offsets[self.first[self.edges[1:][has_messages] - 1]]
-        return TurnCounts(messages, differences(self.frame_edges), octets, headers, last)
+        return RunCounts(messages, differences(self.frame_edges), octets, headers, last)
 
     def sums_of_frames(self, values: Int64) -> Int64:
-        """Return the sum of a value over the frames of each turn."""
+        """Return the sum of a value over the frames of each run."""
         return differences(cumulated(values)[self.frame_edges])
 
     def any_of(self, chosen: Bool) -> Bool:
-        """Return a mask of the turns with chosen messages."""
+        """Return a mask of the runs with chosen messages."""
         found: Bool = self.count_of(chosen) > 0
         return found
 
     def count_of(self, chosen: Bool) -> Int64:
-        """Return the number of chosen messages by turn."""
+        """Return the number of chosen messages by run."""
         return differences(cumulated(chosen)[self.edges])
 
     def last_of(self, chosen: Bool) -> Int64:
-        """Return the last chosen message of each turn; an arbitrary one for a turn without any. At least one message
+        """Return the last chosen message of each run; an arbitrary one for a run without any. At least one message
         must be chosen."""
         places: Int64 = chosen.nonzero()[0]
         return places[places.searchsorted(self.edges[1:]) - 1]
 
     def spread(self, values: Iterable[int] | Int64) -> Int64:
-        """Return the value of each turn for each of its messages."""
+        """Return the value of each run for each of its messages."""
         column = values if isinstance(values, np.ndarray) else np.array(list(values), np.int64)
         spread: Int64 = column.repeat(self.counts.messages)
         return spread
 
 
 class Rows:
-    """Arrival of the messages of turns: ordinals of the deciding segments, and packets and times of first and last
+    """Arrival of the messages of runs: ordinals of the deciding segments, and packets and times of first and last
     octets."""
 
     def __init__(
-        self, messages: Messages, arrived: Arrived, texts: Bool | None, json: Bool | None, topics: Int64
+        self, messages: Messages, carrying: CarryingRows, texts: Bool | None, json: Bool | None, topics: Int64
     ) -> None:
         self.messages = messages
         self.texts, self.json = texts, json
         """Masks of the messages that are plain text, and that are JSON, if requested."""
-        remembered, slots = messages.turns.remembered, messages.slots
+        side_states, slots = messages.runs.side_states, messages.slots
         first, last = messages.first, messages.last
-        shift = messages.spread(arrived.shifts[messages.directions])
+        shift = messages.spread(carrying.shifts[messages.directions])
         starts = messages.offsets[first]
-        _, self.packets, self.times = arrived.segments_at(starts + shift)
+        _, self.packets, self.times = carrying.segments_at(starts + shift)
         stops = messages.bodies[last] + messages.sizes[last]
-        orders, self.packet_ends, self.time_ends = arrived.segments_at(stops - 1 + shift)
-        self.orders = np.maximum(orders, messages.spread(remembered.settled[slots]))
-        # the first message of a turn may have begun before the block
-        goes_on = (messages.counts.messages > 0) & (remembered.open[slots] > 0)
+        orders, self.packet_ends, self.time_ends = carrying.segments_at(stops - 1 + shift)
+        self.orders = np.maximum(orders, messages.spread(side_states.settled[slots]))
+        # the first message of a run may have begun before the block
+        goes_on = (messages.counts.messages > 0) & (side_states.open[slots] > 0)
         rows = messages.edges[:-1][goes_on]
-        _, self.packets[rows], self.times[rows] = remembered.start[:, slots[goes_on]]
+        _, self.packets[rows], self.times[rows] = side_states.start[:, slots[goes_on]]
         headless = (messages.counts.messages > 0) & ~goes_on
-        headless[headless] = starts[messages.edges[:-1][headless]] < arrived.begins[messages.directions[headless]]
-        for turn in headless.nonzero()[0].tolist():
-            row = int(messages.edges[turn])
-            arrival = arrival_in(remembered.pieces_of(int(messages.slots[turn])), int(starts[row]))
+        headless[headless] = starts[messages.edges[:-1][headless]] < carrying.begins[messages.directions[headless]]
+        for run in headless.nonzero()[0].tolist():
+            row = int(messages.edges[run])
+            arrival = arrival_in(side_states.pieces_of(int(messages.slots[run])), int(starts[row]))
             self.packets[row], self.times[row] = arrival.packet, arrival.time
         self.topics = topics
         """Topic sizes of messages, if known here."""
 
-    def table_of(self, turns: Sequence[int], sides: Sequence[PlainSide], *, are_passed_by: bool) -> MessageTable:
-        """Return the messages of some turns, each of which has some, sent by `sides`. `are_passed_by` means that they
+    def table_of(self, runs: Sequence[int], sides: Sequence[PlainSide], *, are_undissected: bool) -> MessageTable:
+        """Return the messages of some runs, each of which has some, sent by `sides`. `are_undissected` means that they
         need no dissection."""
-        messages, data, ends = self.messages, self.messages.turns.data, self.messages.ends.tolist()
+        messages, data, ends = self.messages, self.messages.runs.data, self.messages.ends.tolist()
         senders = []
-        for turn, side in zip(turns, sides, strict=True):
-            octets, end = data[turn], ends[turn]
+        for run, side in zip(runs, sides, strict=True):
+            octets, end = data[run], ends[run]
             senders.append(
                 Sender(
                     stream=side.stream,
@@ -239,7 +239,7 @@ class Rows:
                     peer_socket_type=side.peer_socket_type,
                 )
             )
-        chosen = np.array(turns)
+        chosen = np.array(runs)
         counts = messages.counts.messages[chosen]
         rows: slice | Int64 = slice(None)
         frames: slice | Int64 = slice(None)
@@ -250,8 +250,8 @@ class Rows:
             frames = numbers(begins, of_turns)
             shifts = (begins - cumulated(of_turns)[:-1]).repeat(counts)
             first, last = first[rows] - shifts, last[rows] - shifts
-        texts = self.texts[rows] if self.texts is not None and are_passed_by else None
-        json = self.json[rows] if self.json is not None and are_passed_by else None
+        texts = self.texts[rows] if self.texts is not None and are_undissected else None
+        json = self.json[rows] if self.json is not None and are_undissected else None
         topics = self.topics[rows]
         table = MessageTable(
             senders=senders,
@@ -275,88 +275,88 @@ class Rows:
         return cut_large(table, sides[0].limit)
 
 
-def go_on(messages: Messages, arrived: Arrived, chosen: Int64) -> None:
-    """Store the progress of the sides of the `chosen` turns."""
-    remembered, slots, directions = messages.turns.remembered, messages.slots[chosen], messages.directions[chosen]
+def store_progress(messages: Messages, carrying: CarryingRows, chosen: Int64) -> None:
+    """Store the progress of the sides of the `chosen` runs."""
+    side_states, slots, directions = messages.runs.side_states, messages.slots[chosen], messages.directions[chosen]
     ends, positions, opened = messages.ends[chosen], messages.positions[chosen], messages.open[chosen]
-    before, shifts, last_rows = arrived.begins[directions], arrived.shifts[directions], arrived.last_rows[directions]
-    awaited = remembered.awaited_from[slots]
+    before, shifts, last_rows = carrying.begins[directions], carrying.shifts[directions], carrying.last_rows[directions]
+    awaited = side_states.awaited_from[slots]
     has_come = (awaited >= 0) & (awaited < ends)
     if has_come.any():
-        found = arrived.segments_at((awaited + shifts)[has_come])
-        remembered.awaited[:, slots[has_come]], remembered.awaited_from[slots[has_come]] = found, -1
+        found = carrying.segments_at((awaited + shifts)[has_come])
+        side_states.awaited[:, slots[has_come]], side_states.awaited_from[slots[has_come]] = found, -1
     _note_sizes(messages, chosen, slots)
-    _note_under_way(messages, arrived, chosen)
+    _note_under_way(messages, carrying, chosen)
     # segments of the unread octets
     first = np.minimum(positions, ends)
-    rows = np.minimum(arrived.places.searchsorted(first + shifts, "right"), last_rows)
+    rows = np.minimum(carrying.places.searchsorted(first + shifts, "right"), last_rows)
     several = (first < before) | (rows < last_rows)
-    old = {place: remembered.pieces_of(int(slots[place])) for place in several.nonzero()[0].tolist()}
-    begins = np.where(rows > arrived.first_rows[directions], arrived.starts_of_rows[rows] - shifts, before)
-    for slot in remembered.pieces.keys() & set(slots.tolist()) if remembered.pieces else ():
-        del remembered.pieces[slot]
-    begins_before = remembered.begin_of[slots]
-    remembered.begin_of[slots], remembered.end[slots], remembered.position[slots] = begins, ends, positions
-    remembered.piece[:, slots] = arrived.segments[:, last_rows]
+    old = {place: side_states.pieces_of(int(slots[place])) for place in several.nonzero()[0].tolist()}
+    begins = np.where(rows > carrying.first_rows[directions], carrying.starts_of_rows[rows] - shifts, before)
+    for slot in side_states.pieces.keys() & set(slots.tolist()) if side_states.pieces else ():
+        del side_states.pieces[slot]
+    begins_before = side_states.begin_of[slots]
+    side_states.begin_of[slots], side_states.end[slots], side_states.position[slots] = begins, ends, positions
+    side_states.piece[:, slots] = carrying.segments[:, last_rows]
     for place, pieces in old.items():
         direction, needed = int(directions[place]), int(first[place])
-        begin, kept = int(begins[place]), arrived.pieces(direction, int(rows[place]))
+        begin, kept = int(begins[place]), carrying.pieces(direction, int(rows[place]))
         if needed < before[place]:
             still = behind(pieces, needed)
             begin = pieces[-len(still) - 1][0] if len(still) < len(pieces) else int(begins_before[place])
-            kept = still + arrived.pieces(direction, arrived.bounds[direction])
-        remembered.came(int(slots[place]), begin, kept)
+            kept = still + carrying.pieces(direction, carrying.bounds[direction])
+        side_states.came(int(slots[place]), begin, kept)
     # held octets
-    keeps = (opened > 0) & (remembered.keeps[slots] != 0)
+    keeps = (opened > 0) & (side_states.keeps[slots] != 0)
     sizes = np.maximum(ends - np.where(keeps, messages.open_first[0, chosen], first), 0)
-    held, data = remembered.held, messages.turns.data
-    for turn, slot, size in zip(chosen.tolist(), slots.tolist(), sizes.tolist(), strict=True):
+    held, data = side_states.held, messages.runs.data
+    for run, slot, size in zip(chosen.tolist(), slots.tolist(), sizes.tolist(), strict=True):
         if size:
-            octets = data[turn]
+            octets = data[run]
             held[slot] = octets[len(octets) - size :]
         elif slot in held:
             del held[slot]
-    remembered.memory[slots] = sizes + FRAME_WEIGHT * opened
+    side_states.memory[slots] = sizes + FRAME_WEIGHT * opened
 
 
 def _note_sizes(messages: Messages, chosen: Int64, slots: Int64) -> None:
     """Store the sizes of the last frames of complete messages, and count messages."""
-    remembered, counts = messages.turns.remembered, messages.counts
+    side_states, counts = messages.runs.side_states, messages.counts
     frames = counts.frames[chosen]
     known = np.minimum(frames, KNOWN_SIZES)
     last = numbers(messages.frame_edges[1:][chosen] - known, known)
-    places = numbers(remembered.counts[1, slots] + frames - known, known) % KNOWN_SIZES
-    remembered.sizes[places, slots.repeat(known)] = messages.sizes[last]
+    places = numbers(side_states.counts[1, slots] + frames - known, known) % KNOWN_SIZES
+    side_states.sizes[places, slots.repeat(known)] = messages.sizes[last]
     has_messages = counts.messages[chosen] > 0
-    remembered.counts[-1, slots[has_messages]] = counts.last[chosen[has_messages]]
-    remembered.counts[:-1, slots] += [column[chosen] for column in counts[:-1]]
+    side_states.counts[-1, slots[has_messages]] = counts.last[chosen[has_messages]]
+    side_states.counts[:-1, slots] += [column[chosen] for column in counts[:-1]]
 
 
-def _note_under_way(messages: Messages, arrived: Arrived, chosen: Int64) -> None:
+def _note_under_way(messages: Messages, carrying: CarryingRows, chosen: Int64) -> None:
     """Store the incomplete messages and the segments of their octets."""
-    remembered, slots = messages.turns.remembered, messages.slots[chosen]
-    opened, before_open = messages.open[chosen], remembered.open[slots]
+    side_states, slots = messages.runs.side_states, messages.slots[chosen]
+    opened, before_open = messages.open[chosen], side_states.open[slots]
     is_open = opened > 0
-    remembered.open[slots] = opened
-    for slot in remembered.frames.keys() & set(slots.tolist()) if remembered.frames else ():
-        del remembered.frames[slot]
+    side_states.open[slots] = opened
+    for slot in side_states.frames.keys() & set(slots.tolist()) if side_states.frames else ():
+        del side_states.frames[slot]
     if not is_open.any():
         return
     is_new = is_open & ((messages.counts.messages[chosen] > 0) | (before_open == 0))
     has_more = is_new | (is_open & (opened > before_open))
     directions = messages.directions[chosen]
-    before, shifts = arrived.begins[directions], arrived.shifts[directions]
+    before, shifts = carrying.begins[directions], carrying.shifts[directions]
     begin, (offset, body, size, _) = messages.open_first[0, chosen], messages.open_last[:, chosen]
     stops = body + np.minimum(size, messages.ends[chosen] - body) - 1
     for column, places, notes in (
-        (remembered.start, begin, is_new),
-        (remembered.frame_start, offset, has_more),
-        (remembered.frame_end, stops, is_open & (stops >= before)),
+        (side_states.start, begin, is_new),
+        (side_states.frame_start, offset, has_more),
+        (side_states.frame_end, stops, is_open & (stops >= before)),
     ):
         came = notes & (places >= before)
-        column[:, slots[came]] = arrived.segments_at((places + shifts)[came])
+        column[:, slots[came]] = carrying.segments_at((places + shifts)[came])
         for place in (notes & (places < before)).nonzero()[0].tolist():
-            column[:, slots[place]] = arrival_in(remembered.pieces_of(int(slots[place])), int(places[place]))
-    remembered.frame[:, slots[is_open]] = messages.open_last[:, chosen[is_open]]
+            column[:, slots[place]] = arrival_in(side_states.pieces_of(int(slots[place])), int(places[place]))
+    side_states.frame[:, slots[is_open]] = messages.open_last[:, chosen[is_open]]
     several = opened > 1
-    remembered.frames.update(zip(slots[several].tolist(), messages.open_frames(chosen[several]), strict=True))
+    side_states.frames.update(zip(slots[several].tolist(), messages.open_frames(chosen[several]), strict=True))

@@ -1,4 +1,4 @@
-"""Scan the plain frames of many byte strings ("stretches") into one table."""
+"""Scan the plain frames of many byte strings into one table."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FARTHEST = 1 << 62
 
 
 class Scanned(NamedTuple):
-    """The frames of all stretches.
+    """The frames of all strings.
 
-    Stretch k has `counts[k]` frames. `places[k]` is the position of its first unread header, which lies after the end
-    of the stretch if the last body is incomplete. `is_plain` is a mask of the stretches that contain only plain frames.
-    `frames` (rows: header, body, size, flags) are the frames of the first stretch, then of the second, and so on, with
-    positions in their stretch.
+    String k has `counts[k]` frames. `places[k]` is the position of its first unread header, which lies after the end
+    of the string if the last body is incomplete. `is_plain` is a mask of the strings that contain only plain frames.
+    `frames` (rows: header, body, size, flags) are the frames of the first string, then of the second, and so on, with
+    positions in their string.
     """
 
     counts: Int64
@@ -33,11 +33,11 @@ class Scanned(NamedTuple):
 
 
 @compiled.where_possible
-def scan(stretches: Sequence[bytes], places: Int64) -> Scanned:
-    """Scan 2.0 and 3.x frames (wire.md 4.2, 6) of each stretch from its position in `places` on."""
-    counts, behind = np.zeros(len(stretches), np.int64), places.copy()
-    is_plain, frames = np.ones(len(stretches), np.bool_), FrameColumns()
-    for number, (octets, place) in enumerate(zip(stretches, places.tolist(), strict=True)):
+def scan(strings: Sequence[bytes], places: Int64) -> Scanned:
+    """Scan 2.0 and 3.x frames (wire.md 4.2, 6) of each string from its position in `places` on."""
+    counts, behind = np.zeros(len(strings), np.int64), places.copy()
+    is_plain, frames = np.ones(len(strings), np.bool_), FrameColumns()
+    for number, (octets, place) in enumerate(zip(strings, places.tolist(), strict=True)):
         before = len(frames)
         if place < len(octets):
             place = scan_2(octets, place, 0, frames)

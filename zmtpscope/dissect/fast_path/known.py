@@ -1,4 +1,4 @@
-"""A connection that is in the lane from its SYN on, because its opening is known (`openings.py`)."""
+"""A connection that is on the fast path from its SYN on, because its opening is known (`openings.py`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zmtpscope.dissect.budget import OctetBudget
 from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.connection.outcome import Outcome
-from zmtpscope.dissect.lane.openings import (
+from zmtpscope.dissect.fast_path.openings import (
     LONGEST,
     Identities,
     Learned,
@@ -24,8 +24,8 @@ from zmtpscope.dissect.lane.openings import (
     identities_of,
     read_again,
 )
-from zmtpscope.dissect.lane.sides import PlainSide
-from zmtpscope.dissect.records.facts import Close, Said, end_facts, origin_of
+from zmtpscope.dissect.fast_path.sides import PlainSide
+from zmtpscope.dissect.records.facts import Close, ConnectionFact, end_facts, origin_of
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.record_writer import RecordWriter, put_events
 from zmtpscope.dissect.records.sink import Sink
@@ -37,7 +37,7 @@ from zmtpscope.dissect.tcp.flows import Flows
 NOT_HERE = -1
 """Stands for a direction without data in the block."""
 
-Ways = tuple[int, int]
+DirectionPair = tuple[int, int]
 """The directions of a block (indexes) for side 0 and side 1 of a connection."""
 
 
@@ -86,33 +86,39 @@ class KnownConnection:
         self.opening: Opening | None = None
         """The opening, once it is complete."""
         self.is_here = True
-        """Whether the connection is still in the lane."""
+        """Whether the connection is still on the fast path."""
         self.tcp: Connection | None = None
         self.writer: RecordWriter | None = None
 
     # -- reading a block ----------------------------------------------------------------------------------------------
 
-    def take(self, rows: BlockRows, directions: Directions, ways: Ways, openings: Openings) -> bool:
+    def take(self, rows: BlockRows, directions: Directions, pair: DirectionPair, openings: Openings) -> bool:
         """Read the part of the opening in a block. Return False, without effect, if the part is unknown or out of
         order."""
-        following = self._following(rows, directions, ways)
+        following = self._following(rows, directions, pair)
         if following is None:
             return False
         self.state = following
-        if self._walk(rows, directions, ways, openings) and self._fits(directions, ways):
+        if self._walk(rows, directions, pair, openings) and self._fits(directions, pair):
             return True
         self.step_back()
         return False
 
-    def _following(self, rows: BlockRows, directions: Directions, ways: Ways) -> tuple[TcpState, TcpState] | None:
+    def _following(
+        self, rows: BlockRows, directions: Directions, pair: DirectionPair
+    ) -> tuple[TcpState, TcpState] | None:
         """Return the TCP states after a block, or None if it is out of order."""
         following = list(self.state)
-        for side, way in enumerate(ways):
-            if way == NOT_HERE:
+        for side, direction in enumerate(pair):
+            if direction == NOT_HERE:
                 continue
-            state, flags, sequence = self.state[side], directions.first_flags[way], directions.first_sequence[way]
+            state, flags, sequence = (
+                self.state[side],
+                directions.first_flags[direction],
+                directions.first_sequence[direction],
+            )
             begins = state.initial < 0
-            if not directions.clean[way] or bool(flags & SYN) != begins:
+            if not directions.clean[direction] or bool(flags & SYN) != begins:
                 return None
             if begins:
                 if bool(flags & ACK) != bool(side):
@@ -122,16 +128,21 @@ class KnownConnection:
                 return None
             else:
                 initial = state.initial
-            octets, last = state.octets + directions.octets[way], rows.arrival(directions.last_row[way])
-            following[side] = TcpState.after(initial, octets, directions.acknowledgment[way], last)
+            octets, last = state.octets + directions.octets[direction], rows.arrival(directions.last_row[direction])
+            following[side] = TcpState.after(initial, octets, directions.acknowledgment[direction], last)
         one, other = self.state
-        if one.initial >= 0 and other.initial < 0 and not _is_answered_first(directions, ways):
+        if one.initial >= 0 and other.initial < 0 and not _is_answered_first(directions, pair):
             return None
         return following[0], following[1]
 
-    def _walk(self, rows: BlockRows, directions: Directions, ways: Ways, openings: Openings) -> bool:
+    def _walk(self, rows: BlockRows, directions: Directions, pair: DirectionPair, openings: Openings) -> bool:
         """Follow the segments of a block up to the end of the opening. Return whether all are known."""
-        carrying = [(row, side) for side, way in enumerate(ways) if way != NOT_HERE for row in directions.rows_of(way)]
+        carrying = [
+            (row, side)
+            for side, direction in enumerate(pair)
+            if direction != NOT_HERE
+            for row in directions.rows_of(direction)
+        ]
         carrying.sort()
         for row, side in carrying:
             arrival, octets = rows.arrival(row), rows.octets(row)
@@ -157,10 +168,10 @@ class KnownConnection:
             return True
         return self.segments[-1].arrival.time <= arrival.time < self.segments[0].arrival.time + LONGEST
 
-    def _fits(self, directions: Directions, ways: Ways) -> bool:
-        """Whether the lane may read the rest of the block."""
+    def _fits(self, directions: Directions, pair: DirectionPair) -> bool:
+        """Whether the fast path may read the rest of the block."""
         if self.opening is None:
-            return all(way == NOT_HERE or directions.fin_row[way] < 0 for way in ways)
+            return all(direction == NOT_HERE or directions.fin_row[direction] < 0 for direction in pair)
         ends = enumerate(zip(self.opening.sides, self.opening.ends, strict=True))
         return all(side is not None or self.state[number].octets == end for number, (side, end) in ends)
 
@@ -171,7 +182,7 @@ class KnownConnection:
             tcp = TcpState.after(after.initial, 0, -1, NEVER) if before.initial < 0 else before
             yield PlainState(tcp, position=end, begin=tcp.octets)
 
-    def go_on(self, tcp: Connection, writer: RecordWriter, path: Path, segments: list[Segment]) -> None:
+    def continue_from(self, tcp: Connection, writer: RecordWriter, path: Path, segments: list[Segment]) -> None:
         """Set the progress of a connection whose whole opening was in the current block and is written."""
         self.tcp, self.writer, self.opening = tcp, writer, path.opening
         self.steps += path.steps
@@ -190,8 +201,8 @@ class KnownConnection:
         self.tcp = flows.begin(self.keys[0], row, self.state[0].initial)
 
     def stay(self, budget: OctetBudget) -> dict[int, PlainSide]:
-        """Count the octets of memory that the connection uses after its opening. Return the sides that the lane reads
-        from now on."""
+        """Count the octets of memory that the connection uses after its opening. Return the sides that the fast path
+        reads from now on."""
         assert self.opening is not None
         assert self.writer is not None
         budget.hold(self.opening.holdings)
@@ -275,7 +286,7 @@ def emit_learned(writer: RecordWriter, tcp: Connection, learned: Learned, identi
         put_events(writer.sink, learned.event, [fields], [stream], [at])
     elif isinstance(learned, LearnedFact):
         origin = origin_of(tcp, writer.streams[0])
-        writer.sink.report(Said(at, origin, "served", learned.unit, learned.value(identities)))
+        writer.sink.report(ConnectionFact(at, origin, "served", learned.unit, learned.value(identities)))
     else:
         writer.note(Note(learned.side, learned.finding, at, at.ordinal, (), learned.unit, learned.source))
 
@@ -290,16 +301,16 @@ def emit_end(
     failed = closing is not None and closing[1] == tcp.listener  # not closed by choice of the connecting side
     if closing is not None and (failed or opening.has_facts):
         close = Close(failed=failed, unsecured=None, first=stamp(closing[0]))
-        sink.report(Said(tcp.end, origin_of(tcp, writer().streams[0]), "closed", opening.greeting, close))
+        sink.report(ConnectionFact(tcp.end, origin_of(tcp, writer().streams[0]), "closed", opening.greeting, close))
     sink.connected_to(tcp.addresses[1], tcp.end)
     if sink.options.records:
         writer().counted_findings(tcp.end.ordinal)
         writer().connection(tcp.start, outcome.values(reached, tcp), tcp.end.ordinal)
 
 
-def _is_answered_first(directions: Directions, ways: Ways) -> bool:
+def _is_answered_first(directions: Directions, pair: DirectionPair) -> bool:
     """Whether the SYN of a client is answered before the client sends anything else."""
-    one, other = ways
+    one, other = pair
     if one == NOT_HERE or other == NOT_HERE:
         return one == NOT_HERE
     return directions.first_row[other] < directions.first_row[one]

@@ -14,7 +14,7 @@ from tests.twins import twins
 from zmtpscope.dissect.records.columns import Int64
 
 
-@pytest.mark.parametrize("joined", twins("zmtpscope.dissect.lane.arrived.joined"))
+@pytest.mark.parametrize("joined", twins("zmtpscope.dissect.fast_path.carrying_rows.joined"))
 @given(st.lists(st.lists(st.binary(max_size=9), max_size=4), max_size=5), st.randoms())
 def test_octets_are_joined_by_direction(
     joined: Callable[..., list[bytes]], directions: list[list[bytes]], random: Random

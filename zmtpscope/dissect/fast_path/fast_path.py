@@ -1,0 +1,519 @@
+"""The fast path: reads the plain sessions of many connections at once.
+
+A busy broker has thousands of connections, and a block has few segments of each. On the slow path, a connection costs
+many times more than reading its messages. So the fast path takes connections that have completed their handshakes, or
+that open like earlier ones: they need little state, and their data in a block is read as columns.
+
+Other data (out of order, not a plain message frame) releases the connection before its data in the current block is
+consumed. The connection continues on the slow path as if it had never been on the fast path, so results are equal with
+and without the fast path.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, partial
+
+import numpy as np
+
+from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.connection.connection import ZmtpConnection
+from zmtpscope.dissect.connection.message_rows import MessageRows
+from zmtpscope.dissect.fast_path import requests
+from zmtpscope.dissect.fast_path.carrying_rows import CarryingRows
+from zmtpscope.dissect.fast_path.known import NOT_HERE, BlockRows, DirectionPair, KnownConnection
+from zmtpscope.dissect.fast_path.new_connections import NewConnections, begin_at_once, find
+from zmtpscope.dissect.fast_path.openings import Openings
+from zmtpscope.dissect.fast_path.payloads import ask, look_inside, nothing_inside
+from zmtpscope.dissect.fast_path.publishing import published
+from zmtpscope.dissect.fast_path.segment_runs import Messages, Rows, SegmentRuns, store_progress
+from zmtpscope.dissect.fast_path.sessions import Sessions
+from zmtpscope.dissect.fast_path.sides import MAX_HELD, PlainSide
+from zmtpscope.dissect.records.columns import Bool, Int64
+from zmtpscope.dissect.records.notes import Note
+from zmtpscope.dissect.records.sink import Sink
+from zmtpscope.dissect.records.tables import MessageTable
+from zmtpscope.dissect.tcp.connection import TcpState, reverse
+from zmtpscope.dissect.tcp.directions import Directions
+from zmtpscope.dissect.tcp.flows import Deferred, Flows
+from zmtpscope.dissect.tcp.sequence import MODULUS, distance
+from zmtpscope.payloads.side import MAX_UNCLAIMED
+
+
+class CurrentBlock:
+    """The results of the fast path for the current block, until `give` writes them."""
+
+    def __init__(self, block: SegmentBlock, directions: Directions) -> None:
+        self.block = block
+        self.directions = directions
+        self.new_connections: list[NewConnections] = []
+        """Connections with their whole opening in the block."""
+        self.opening: dict[KnownConnection, DirectionPair] = {}
+        """Connections with a part of their opening in the block, with their directions."""
+        self.closing: dict[int, DirectionPair] = {}
+        """Connections that end in the block: their directions, by slot of side 0."""
+        self.acknowledged: dict[int, int] = {}
+        """By slot: the acknowledgment number of each closing side before its end."""
+        self.finishing: dict[int, tuple[int, int]] = {}
+        """Connections with the FIN of one side in the block: that side and the row, by slot of side 0."""
+        self.sides: list[PlainSide] = []
+        """The side of each run."""
+        self.messages: Messages | None = None
+        """The messages of all runs."""
+        self.alternating: requests.Alternating | None = None
+        """Connections whose requests and replies alternate."""
+        self.carrying: CarryingRows | None = None
+        self.inside = nothing_inside(0)
+        self.topics: Int64 = np.empty(0, np.int64)
+        """The topic sizes of published messages."""
+
+    @cached_property
+    def rows(self) -> BlockRows:
+        """Rows of the block, for single lookups."""
+        return BlockRows(self.block)
+
+    def arrival(self, row: int) -> Arrival:
+        """Return the segment of a row."""
+        return self.rows.arrival(row)
+
+
+class FastPath:
+    """Reads the connections on the fast path.
+
+    Call `take` for a block, let the flow table read the rest, then `give` to write the results.
+    """
+
+    def __init__(self, sink: Sink, flows: Flows) -> None:
+        self.sink = sink
+        self.flows = flows
+        options = sink.options
+        self.is_open = not (options.details or options.index or options.frames or options.keys is not None)
+        """Whether the fast path is used: not if details of single units or CURVE keys are requested."""
+        self.learns = self.is_open and not options.decode_as
+        """Whether connections may enter at their SYN: not if `-d` rules may select them."""
+        self.openings = Openings(options)
+        self.sessions = Sessions(sink)
+        self.side_states = self.sessions.side_states
+        self.current: CurrentBlock | None = None
+
+    @property
+    def messages(self) -> int:
+        """Number of messages of the connections on the fast path."""
+        return int(self.side_states.counts[0].sum())
+
+    @property
+    def known_connections(self) -> int:
+        """Number of connections that were on the fast path from their SYN on and have completed their opening."""
+        return sum(isinstance(each, KnownConnection) for each in self.sessions.connections.values())
+
+    def adopt(self, connection: ZmtpConnection) -> None:
+        """Take the connection to the fast path from the next block on, if it is suitable and worthwhile."""
+        if self.is_open:
+            self.sessions.adopt(connection)
+
+    def release_all(self) -> None:
+        """Move all connections to the slow path."""
+        self.sessions.release_all()
+
+    def release_one(self, key: bytes) -> None:
+        """Move the connection of a direction to the slow path, if it is on the fast path."""
+        self.sessions.release_one(key)
+
+    def release_late(self, current: int) -> None:
+        """Release connections whose openings take too long, and those that one side closed."""
+        self.sessions.release_late(current)
+
+    def drain(self) -> list[ZmtpConnection]:
+        """Return and forget the released connections that had been on the fast path from their SYN on."""
+        released, self.sessions.released = self.sessions.released, []
+        return released
+
+    # -- reading a block ----------------------------------------------------------------------------------------------
+
+    def take(self, block: SegmentBlock, directions: Directions, *, takes_new: bool) -> tuple[Bool, list[Deferred]]:
+        """Read a block. Return a mask of the directions that are done, and callbacks that open and close their
+        connections.
+
+        New connections enter only if `takes_new`.
+        """
+        here = self.sessions
+        current = self.current = CurrentBlock(block, directions)
+        takes_new = takes_new and self.learns and self.sink.budget.has_room_for_names
+        if takes_new:
+            self._enter_new_connections(current)
+        if here.opening or takes_new:
+            self._take_openings(current, takes_new=takes_new)
+        slots = np.array([here.slots.get(key, -1) for key in block.keys], np.int64)
+        for new_connections in current.new_connections:
+            slots[new_connections.pairs] = new_connections.slots, new_connections.slots + 1
+        is_here: Bool = slots >= 0
+        if is_here.any():
+            self._take_sessions(current, slots, is_here)
+        done: Bool = np.array([slot >= 0 and slot & ~1 in here.connections for slot in slots.tolist()], np.bool_)
+        self._advance(current, slots, done)
+        current.opening = {each: pair for each, pair in current.opening.items() if each.is_here}
+        for pair in current.opening.values():
+            done[[direction for direction in pair if direction != NOT_HERE]] = True
+        return done, self._deferred(current)
+
+    def _enter_new_connections(self, current: CurrentBlock) -> None:
+        """Add connections with their whole opening in the block."""
+        here, directions, keys = self.sessions, current.directions, current.block.keys
+        begins = directions.is_clean & (directions.flags_of_first & (SYN | ACK) == SYN)
+        pair: list[DirectionPair] = []
+        for one in begins.nonzero()[0].tolist():
+            key = keys[one]
+            other = directions.numbers.get(reverse(key))
+            if other is not None and not (key in here.slots or key in here.opening or key in self.flows.sides):
+                pair.append((one, other))
+        if not pair:
+            return
+        columns = np.array(pair, np.int64).T
+        columns = columns[:, begin_at_once(directions, columns)]
+        current.new_connections = find(current.block, directions, columns, self.openings)
+        for new_connections in current.new_connections:
+            here.enter_all(new_connections)
+            self.openings.count(is_lost=False)
+
+    def _take_openings(self, current: CurrentBlock, *, takes_new: bool) -> None:
+        """Read openings that are not wholly in the block."""
+        directions, numbers, seen = current.directions, current.directions.numbers, set[bytes]()
+        for new_connections in current.new_connections:
+            seen.update([current.block.keys[direction] for direction in new_connections.pairs.ravel().tolist()])
+        here = self.sessions
+        for number, key in enumerate(current.block.keys):
+            if key in seen or key in here.slots:
+                continue
+            each = here.opening.get(key)
+            if each is not None:
+                pair = numbers.get(each.keys[0], NOT_HERE), numbers.get(each.keys[1], NOT_HERE)
+            elif not (takes_new and directions.first_flags[number] & SYN) or key in self.flows.sides:
+                continue
+            else:
+                keys = key, reverse(key)
+                pair = number, numbers.get(keys[1], NOT_HERE)
+                if not _begins(directions, pair) or not self.openings.is_worth_a_try():
+                    continue
+                each = KnownConnection(keys, self.openings.first)
+                here.begin(each)
+            seen.update(each.keys)
+            if not each.take(current.rows, directions, pair, self.openings):
+                here.lose(each)
+                self.openings.count(is_lost=True)
+                continue
+            current.opening[each] = pair
+            if each.opening is not None:
+                here.enter(each)
+                self.openings.count(is_lost=False)
+        if here.entering:
+            here.begin_entering()
+
+    def _take_sessions(self, current: CurrentBlock, slots: Int64, is_here: Bool) -> None:
+        """Read the data of connections that have slots."""
+        directions, side_states = current.directions, self.side_states
+        in_order = directions.is_plain & (directions.first_sequences == side_states.next[slots])
+        has_octets = directions.octet_counts > 0
+        fits = in_order & (~has_octets | (side_states.sends[slots] != 0)) & ~self._are_late(current, slots, has_octets)
+        for new_connections in current.new_connections:
+            fits[new_connections.pairs] = True
+        for slot in set((slots[is_here & ~fits] & ~1).tolist()):
+            if not self._begins_or_ends(current, slot):
+                self.sessions.release_unsuitable(slot)
+        carrying = current.carrying = CarryingRows(current.block, directions, side_states.end[slots])
+        sending = np.flatnonzero(is_here & has_octets)
+        current.messages = self._read_frames(current, carrying, sending, slots[sending])
+        self._look_inside(current, current.messages)
+        if current.closing:
+            runs = {slot: run for run, slot in enumerate(current.messages.slots.tolist())}
+            for slot in [slot for slot in current.closing if not self._is_whole(current, slot, runs)]:
+                self.sessions.release_unsuitable(slot)
+            self._keep_answered(current, np.array(list(current.closing)))
+        for new_connections in current.new_connections:
+            for slot in new_connections.not_whole(current.messages, side_states).tolist():
+                self.sessions.release_unsuitable(slot)
+            self._keep_answered(current, new_connections.slots[new_connections.is_over])
+
+    def _are_late(self, current: CurrentBlock, slots: Int64, has_octets: Bool) -> Bool:
+        """Return a mask of the directions with octets that arrive later than awaited, and so may cause a finding."""
+        directions, side_states = current.directions, self.side_states
+        late = has_octets & (side_states.awaited_from[slots] >= 0)
+        first = directions.carrying_rows[directions.carrying_begins[:-1][late]]
+        late[late] = current.block.times[first] > side_states.awaited_until[slots[late]]
+        return late
+
+    def _keep_answered(self, current: CurrentBlock, ending: Int64) -> None:
+        """Release connections that end in the block with an open request."""
+        assert current.alternating is not None
+        for slot in ending[current.alternating.waiting(ending, self.side_states)].tolist():
+            self.sessions.release_unsuitable(slot)
+
+    def _begins_or_ends(self, current: CurrentBlock, slot: int) -> bool:
+        """Whether a connection entered in this block, or ends in it in the usual way."""
+        here, directions, side_states = self.sessions.connections[slot], current.directions, self.side_states
+        if not isinstance(here, KnownConnection):
+            return False
+        numbers = directions.numbers
+        pair = numbers.get(here.keys[0], NOT_HERE), numbers.get(here.keys[1], NOT_HERE)
+        if slot not in self.sessions.entering:
+            for number, direction in enumerate(pair):
+                if direction == NOT_HERE:
+                    continue
+                if not directions.clean[direction] or directions.first_flags[direction] & SYN:
+                    return False
+                if directions.first_sequence[direction] != side_states.next[slot + number]:
+                    return False
+                if directions.octets[direction] and not side_states.sends[slot + number]:
+                    return False
+        fins = [
+            number
+            for number, direction in enumerate(pair)
+            if direction != NOT_HERE and directions.fin_row[direction] >= 0
+        ]
+        if any(slot + number in side_states.fins for number in fins):
+            return False
+        if len(fins) == 2 or (fins and slot + 1 - fins[0] in side_states.fins):
+            current.closing[slot] = pair
+        elif fins:
+            current.finishing[slot] = fins[0], directions.fin_row[pair[fins[0]]]
+        return bool(fins) or slot in self.sessions.entering
+
+    def _is_whole(self, current: CurrentBlock, slot: int, runs: dict[int, int]) -> bool:
+        """Whether a connection ends after complete messages, without missing octets that a side has acknowledged."""
+        side_states, directions, pair = self.side_states, current.directions, current.closing[slot]
+        here, messages = self.sessions.connections.get(slot), current.messages
+        assert messages is not None
+        if not isinstance(here, KnownConnection):
+            return False
+        last = directions.last_fin(pair)
+        for number, direction in enumerate(pair):
+            place, octets = slot + number, 0 if direction == NOT_HERE else directions.octets[direction]
+            run, end = runs.get(place), int(side_states.end[place]) + octets
+            position, opened = (
+                (int(side_states.position[place]), side_states.open[place])
+                if run is None
+                else (messages.positions[run], messages.open[run])
+            )
+            if position != end or opened:
+                return False
+            other = pair[1 - number]
+            if other == NOT_HERE or directions.first_row[other] > last:
+                acknowledged = int(side_states.acknowledged[slot + 1 - number])
+            else:
+                acknowledged = directions.acknowledgment_until(other, last)
+            current.acknowledged[slot + 1 - number] = acknowledged
+            behind = int(side_states.next[place]) + octets + (place not in side_states.fins)
+            if distance(acknowledged, behind % MODULUS) > 0:
+                return False
+        return True
+
+    def _read_frames(self, current: CurrentBlock, carrying: CarryingRows, directions: Int64, slots: Int64) -> Messages:
+        """Read the frames of these directions, which have octets. Release connections with other data than plain
+        frames."""
+        here = self.sessions
+        is_here = [slot in here.sides for slot in slots.tolist()]
+        runs = SegmentRuns(self.side_states, carrying, directions[is_here], slots[is_here])
+        current.sides = [here.sides[slot] for slot in runs.slots.tolist()]
+        messages = Messages(runs)
+        current.alternating, not_alternating = requests.alternating(messages, carrying)
+        current.topics, unmatched = published(messages, current.sides)
+        for leaving in (runs.slots[runs.others], runs.slots[messages.too_long], not_alternating, unmatched):
+            for slot in leaving.tolist():
+                here.release_unsuitable(slot)
+        return messages
+
+    def _look_inside(self, current: CurrentBlock, messages: Messages) -> None:
+        """Find the runs whose messages need no dissection, and the messages that are plain text or JSON.
+
+        Releases connections without rules whose payloads can only be dissected with both sides.
+        """
+        slots, asked, sides = messages.slots.tolist(), self.sessions.asked, current.sides
+        if asked is None or not len(messages):
+            current.inside = nothing_inside(len(slots))
+            return
+        socket_types = [side.regime.socket_type for side in sides]
+        inside = current.inside = look_inside(messages, socket_types, self.sessions.payloads, asked)
+        undissected = inside.undissected
+        for claimed in inside.claimed:
+            for run in claimed.runs.nonzero()[0].tolist():
+                if sides[run].judge is not None or not self.sessions.has_seen_all(slots[run]):
+                    undissected[run] = False
+        asking = (~undissected).nonzero()[0].tolist()
+        judges = {sides[run].judge for run in asking if sides[run].judge is not None}
+        for run in asking:
+            if sides[run].judge is None and inside.is_followed[run]:
+                self.sessions.release_unsuitable(slots[run])
+        if judges:  # rules that check both sides need all messages of a block dissected, or none
+            undissected &= [side.judge not in judges for side in sides]
+
+    def _advance(self, current: CurrentBlock, slots: Int64, done: Bool) -> None:
+        """Advance the state of the directions that are done."""
+        block, directions, side_states = current.block, current.directions, self.side_states
+        chosen, rows, octets = slots[done], directions.last_rows[done], directions.octet_counts[done]
+        side_states.next[chosen] = (side_states.next[chosen] + octets) % MODULUS
+        side_states.acknowledged[chosen] = directions.acknowledgments[done]
+        side_states.blocks[chosen] += 1
+        side_states.last[:, chosen] = block.ordinal + ORDINALS * rows, block.packets[rows], block.times[rows]
+
+    def _deferred(self, current: CurrentBlock) -> list[Deferred]:
+        """Return callbacks that open or close connections still on the fast path, with their rows."""
+        found: list[Deferred] = []
+        first_row = current.directions.first_row
+        for each, pair in current.opening.items():
+            if each.tcp is None:
+                found.append((first_row[pair[0]], partial(each.open, self.flows, first_row[pair[0]])))
+        for new_connections in current.new_connections:
+            found += new_connections.deferred(self.flows)
+        for slot, pair in current.closing.items():
+            known = self.sessions.connections.get(slot)
+            if isinstance(known, KnownConnection):
+                last = current.directions.last_fin(pair)
+                one, other = (self._finished(current, place, direction) for place, direction in enumerate(pair, slot))
+                found.append((last, partial(known.close, self.flows, last, (one, other))))
+        return found
+
+    def _finished(self, current: CurrentBlock, slot: int, direction: int) -> TcpState:
+        """Return the final state of a side whose connection ends in the block."""
+        state, octets = self.side_states.tcp(slot), 0 if direction == NOT_HERE else current.directions.octets[direction]
+        fin = state.fin or current.arrival(current.directions.fin_row[direction])
+        return TcpState.after(state.initial, state.octets + octets, current.acknowledged[slot], fin, fin)
+
+    # -- writing the results ------------------------------------------------------------------------------------------
+
+    def give(self) -> None:
+        """Write the results of the current block. The flow table must have opened its connections."""
+        current, self.current = self.current, None
+        if current is None:
+            return
+        for new_connections in current.new_connections:
+            new_connections.emit(self.sink)
+            self.openings.count_entered(new_connections.path.steps[-1], len(new_connections.tcp))
+        for each in current.opening:
+            each.emit(self.sink)
+        for entering in self.sessions.entering.values():
+            self.openings.count_entered(entering.steps[-1])
+        self.sessions.settle()
+        for new_connections in current.new_connections:
+            self.sessions.settle_new_connections(new_connections, self.openings.first, current.rows)
+        if current.messages is not None and current.carrying is not None:
+            self._give_messages(current, current.messages, current.carrying)
+        if current.alternating is not None:
+            requests.remember(current.alternating, self.side_states)
+        for slot, (number, row) in current.finishing.items():
+            known = self.sessions.connections.get(slot)
+            if isinstance(known, KnownConnection):
+                self.side_states.finish(slot + number, current.arrival(row))
+        for slot in current.closing:
+            self._finish(slot)
+        for new_connections in current.new_connections:
+            new_connections.finish(self.sink, self.side_states)
+            self.sessions.dismiss(new_connections)
+        if current.messages is not None:
+            self._release_over_limits(current.messages)
+
+    def _finish(self, slot: int) -> None:
+        """Finish the connection in a slot, unless it was released."""
+        known = self.sessions.connections.get(slot)
+        if isinstance(known, KnownConnection) and known.tcp is not None and known.tcp.closed:
+            known.finish(self.sink, (self.side_states.counts_of(slot), self.side_states.counts_of(slot + 1)))
+            self.sessions.remove(slot)
+
+    def _give_messages(self, current: CurrentBlock, messages: Messages, carrying: CarryingRows) -> None:
+        """Count the messages of connections that are still on the fast path, and make rows if they are wanted."""
+        slots, side_states = messages.slots.tolist(), self.side_states
+        here = [run for run, slot in enumerate(slots) if slot in self.sessions.sides]
+        if not here:
+            return
+        chosen = np.array(here, np.int64)
+        judged = self._give_rows(current, messages, carrying, chosen)
+        self._count_undissected(current, messages, chosen)
+        held = int(side_states.memory[messages.slots[chosen]].sum())
+        store_progress(messages, carrying, chosen)
+        self.sink.budget.take(int(side_states.memory[messages.slots[chosen]].sum()) - held)
+        for each, is_looked_into in judged.items():
+            each.write(is_looked_into=is_looked_into)
+
+    def _release_over_limits(self, messages: Messages) -> None:
+        """Release connections that use too much memory, or all if the common limit is exceeded."""
+        held = self.side_states.held
+        for slot in [slot for slot in messages.slots.tolist() if len(held.get(slot, b"")) > MAX_HELD]:
+            self.sessions.release_unsuitable(slot)
+        if self.sink.budget.is_exceeded:
+            self.release_all()
+
+    def _give_rows(
+        self, current: CurrentBlock, messages: Messages, carrying: CarryingRows, chosen: Int64
+    ) -> dict[MessageRows, bool]:
+        """Make rows of the messages of these runs, if they are wanted.
+
+        Return the objects that check the messages, each with whether its messages need no dissection.
+        """
+        slots, counts = messages.slots.tolist(), messages.counts.messages
+        wanted = counts[chosen] > 0
+        if not self.sink.options.records:
+            wanted &= (self.side_states.is_judged[messages.slots[chosen]] != 0) | ~current.inside.undissected[chosen]
+        judged: dict[MessageRows, bool] = {}
+        plain: dict[int, PlainSide] = {}
+        """Sides of runs whose messages are neither checked nor dissected."""
+        rows: Rows | None = None
+        for run in chosen[wanted].tolist():
+            side, is_undissected = self.sessions.side_of(slots[run]), bool(current.inside.undissected[run])
+            if side.judge is None and is_undissected:
+                if side.is_written:
+                    plain[run] = side
+                continue
+            if side.wants_rows or not is_undissected:
+                rows = rows or Rows(messages, carrying, current.inside.texts, current.inside.json, current.topics)
+                table = rows.table_of([run], [side], are_undissected=is_undissected)
+                if side.judge is None or side.reading is None:
+                    parts = [*table.by_sender()]
+                    self._ask(slots[run], parts)
+                    self.sink.batch.messages += parts if side.is_written else []
+                else:
+                    side.reading.messages.in_clear.message_runs += table.by_sender()
+                    judged[side.judge] = judged.get(side.judge, True) and is_undissected
+            if side.judge is not None and side.payloads is not None and side.is_looked_into and is_undissected:
+                side.payloads.side.pass_by(int(counts[run]))
+        if plain:
+            rows = rows or Rows(messages, carrying, current.inside.texts, current.inside.json, current.topics)
+            self.sink.batch.messages.append(rows.table_of([*plain], [*plain.values()], are_undissected=True))
+        return judged
+
+    def _ask(self, slot: int, tables: list[MessageTable]) -> None:
+        """Dissect the messages of a side, and write their findings."""
+        payloads, facts = self.sessions.payloads_of(slot), self.sessions.facts_of(slot)
+        for table in tables:
+            for arrival, finding, unit in ask(payloads, table, facts):
+                note = Note(slot & 1, finding, arrival, arrival.ordinal, unit=unit, source=table.source)
+                self.sessions.writer_of(slot).note(note)
+
+    def _count_undissected(self, current: CurrentBlock, messages: Messages, chosen: Int64) -> None:
+        """Count the messages of these runs as not dissected, unless rules or dissectors read their sides."""
+        if self.sessions.asked is None:
+            return
+        rest = current.inside.undissected.copy()
+        for claimed in current.inside.claimed:
+            for run in chosen[(claimed.runs & current.inside.undissected)[chosen]].tolist():
+                claimed.take(run, self.sessions.payloads_of(int(messages.slots[run])))
+            rest &= ~claimed.runs
+        chosen = chosen[rest[chosen]]
+        for run in chosen.tolist() if self.sessions.payloads else ():
+            payloads = self.sessions.payloads.get(int(messages.slots[run]))
+            if payloads is None or current.sides[run].judge is not None:
+                continue
+            if self.sink.options.records or payloads.wants_rows:
+                payloads.side.pass_by(int(messages.counts.messages[run]))
+        slots, counts = messages.slots[chosen], messages.counts.messages[chosen]
+        unclaimed = self.side_states.unclaimed[slots]
+        is_looked_into = (unclaimed <= MAX_UNCLAIMED) | self.sink.options.records
+        is_looked_into &= self.side_states.is_judged[slots] == 0
+        self.side_states.unclaimed[slots] = unclaimed + np.where(is_looked_into, counts, 0)
+
+
+def _begins(directions: Directions, pair: DirectionPair) -> bool:
+    """Whether a connection between two different sockets begins in these directions, in order."""
+    one, other = pair
+    if one == other or not directions.clean[one]:
+        return False
+    if other == NOT_HERE:
+        return directions.begin_a_connection(one, None)
+    return directions.clean[other] and directions.begin_a_connection(one, other)

@@ -1,1 +1,0 @@
-"""The lane: the fast path, which reads the plain sessions of many connections at once."""
