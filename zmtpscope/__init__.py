@@ -91,12 +91,11 @@ _MODULES = {
     **dict.fromkeys(("Sniffer", "sniff"), "api.sniffing"),
     **dict.fromkeys(("Departure", "Evidence", "Payload", "Property", "Record"), "api.rows"),
 }
-"""The module of each public name, except record classes. A module is loaded on first use of its name, because commands
-need none of them."""
+"""By public name, except record classes. A module is loaded on first use of its name: commands need none."""
 
 
 def __dir__() -> list[str]:
-    """Return the public names, for completion."""
+    """For completion."""
     return [*__all__]
 
 

@@ -1,8 +1,7 @@
 """Functions with an optional compiled version.
 
-`name` in `module.py` is the Python twin of `name` in `module_compiled.pyx` next to it. The twin has the documentation,
-and runs if nothing was compiled when zmtpscope was installed. Both return equal results for any input (docs/seams.md,
-P20).
+`name` in `module.py` is the Python twin of `name` in `module_compiled.pyx` next to it. The twin runs if nothing was
+compiled when zmtpscope was installed. Both return equal results for any input (docs/seams.md, P20).
 """
 
 from __future__ import annotations
@@ -14,24 +13,21 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any, NamedTuple, TypeVar
 
 IS_WANTED = os.environ.get("ZMTPSCOPE_COMPILED") != "0"
-"""Whether to use compiled functions."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Pair(NamedTuple):
-    """A compiled function, and its Python twin."""
-
     compiled: Callable[..., Any]
     twin: Callable[..., Any]
 
 
 PAIRS: dict[str, Pair] = {}
-"""The pairs in use, by module and function name."""
+"""In use, by module and function name."""
 
 
 def state() -> str:
-    """Return a sentence on whether compiled functions are in use, for `--version`."""
+    """For `--version`."""
     scanner = os.path.join(os.path.dirname(__file__), "zmtp", "scanner_compiled")
     if not any(os.path.exists(scanner + suffix) for suffix in EXTENSION_SUFFIXES):
         return "not compiled, so slower"
@@ -39,7 +35,7 @@ def state() -> str:
 
 
 def where_possible(twin: Function) -> Function:
-    """Return the compiled version of a twin, or the twin itself if there is none.
+    """Return the compiled version of a twin, if there is one.
 
     Raises `ImportError` if the compiled module is older than its twin.
     """

@@ -1,4 +1,4 @@
-"""The libsodium functions that CURVE needs (curve.md 7). They keep no state, and only this module imports PyNaCl.
+"""The libsodium functions that CURVE needs (curve.md 7). Only this module imports PyNaCl.
 
 Keys are 32 octets, nonces 24. A box is a 16-octet authenticator and the encrypted content, which is as long as the
 plain content. Times are measured on one core of a small machine.
@@ -18,7 +18,7 @@ from nacl.exceptions import CryptoError
 
 
 def public_key(secret: bytes) -> bytes:
-    """Return the public key of `secret`: X25519 with the base point; about 17 us.
+    """X25519 with the base point; about 17 us.
 
     Raises `ValueError` if `secret` is not 32 octets.
     """
@@ -39,10 +39,10 @@ def shared_key(public: bytes, secret: bytes) -> bytes | None:
 
 
 def open_box(box: bytes, nonce: bytes, key: bytes) -> bytes | None:
-    """Decrypt a box. Return None if key or nonce are wrong, octets were changed, or it is no box.
+    """Decrypt a box; None if key or nonce are wrong, octets were changed, or it is no box.
 
-    The authenticator is compared before anything is decrypted. About 2 us and 0.65 ns an octet: once per message. Boxes
-    made with a shared key and secret boxes (cookies) have the same format.
+    The authenticator is compared first. About 2 us and 0.65 ns an octet: once per message. Boxes made with a shared key
+    and secret boxes (cookies) have the same format.
     """
     try:
         return crypto_secretbox_open(box, nonce, key)
@@ -51,11 +51,9 @@ def open_box(box: bytes, nonce: bytes, key: bytes) -> bytes | None:
 
 
 def seal_box(content: bytes, nonce: bytes, key: bytes) -> bytes:
-    """Encrypt `content` in a box, which `open_box` decrypts with the same nonce and key. Never use a nonce twice with
-    one key."""
+    """`open_box` decrypts it with the same nonce and key. Never use a nonce twice with one key."""
     return crypto_secretbox(content, nonce, key)
 
 
 def random_octets(count: int) -> bytes:
-    """Return unpredictable octets from the operating system."""
     return os.urandom(count)

@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 
 
 def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    """Return the values of each key, both in order of appearance."""
+    """Both in order of appearance."""
     found: dict[Key, list[Value]] = {}
     for key, value in pairs:
         found.setdefault(key, []).append(value)
@@ -18,7 +18,7 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
 
 
 def divided_at_pauses(values: Iterable[Value], time: Callable[[Value], int], pause: float) -> Iterator[list[Value]]:
-    """Yield the values in order of time, in groups: a group ends before a longer time without a value than `pause`."""
+    """Group values in order of time: a group ends before a longer time without a value than `pause`."""
     together: list[Value] = []
     for value in sorted(values, key=time):
         if together and time(value) - time(together[-1]) > pause:

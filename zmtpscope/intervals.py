@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 Interval = tuple[int, int]
-"""An interval: its start, and its end, which is excluded."""
+"""Start and end, which is excluded."""
 
 
 def disjoint(intervals: Iterable[Interval]) -> list[Interval]:

@@ -15,18 +15,17 @@ DURATIONS_NS = {"us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 36
 SELECTORS = ("tcp.port", "udp.port", "conn", "topic")
 LAST_PORT = 65535
 BODY_FORMS = ("auto", "text", "hex", "payload")
-"""Formats of message bodies: as text if printable, else hex; always text; always hex; as decoded by payload
-dissectors."""
+"""Bodies as text if printable, else hex; always text; always hex; as decoded by payload dissectors."""
 
 
 class Body(NamedTuple):
-    """How to keep message bodies ("full", "head", "none") and the number after it, if given."""
+    """How to keep bodies ("full", "head", "none") and the number after it, if given."""
 
     keep: str
     octets: int | None
 
     def options(self) -> dict[str, Any]:
-        """Return the arguments for `dissect.Options`."""
+        """For `dissect.Options`."""
         number = {} if self.octets is None else {{"full": "body_limit", "head": "head"}[self.keep]: self.octets}
         return {"bodies": self.keep, **number}
 
@@ -37,10 +36,10 @@ FULL = Body("full", None)
 class DecodeAs(NamedTuple):
     """A rule of `-d SELECTOR,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD]`.
 
-    The rule forces zmtpscope to read connections or datagrams as ZMTP regardless of their first octets, or selects a
-    payload dissector for them or for a topic. `selector` is "tcp.port", "udp.port", "conn" or "topic"; `value` is the
-    port, the connection number or the topic. `payload` is the name and the argument of a payload dissector.
-    `socket_type` is the type of the side with the port, if its handshake was not captured.
+    It forces zmtpscope to read connections or datagrams as ZMTP regardless of their first octets, or selects a payload
+    dissector for them or for a topic. `selector` is "tcp.port", "udp.port", "conn" or "topic"; `value` is the port, the
+    connection number or the topic. `payload` is name and argument of a dissector. `socket_type` is the type of the side
+    with the port, if its handshake was not captured.
     """
 
     selector: str
@@ -51,25 +50,24 @@ class DecodeAs(NamedTuple):
     socket_type: str | None = None
 
     def matches(self, conn: int, ports: tuple[int, int]) -> bool:
-        """Whether the rule applies to connection number `conn` between `ports`."""
+        """Whether the rule applies to a connection."""
         return self.value == conn if self.selector == "conn" else self.selector == "tcp.port" and self.value in ports
 
     def socket_types(self, ports: tuple[int, int]) -> tuple[str | None, str | None]:
-        """Return the socket types of the sides with these ports: the type of the rule, and the usual partner type if
-        there is one.
+        """Return the type of the rule, and the usual partner type if there is one.
 
         Both are None if the rule has no type, or if both sides have the port.
         """
         if self.socket_type is None or ports[0] == ports[1]:
             return None, None
-        from zmtpscope.zmtp.socket_types import USUAL_PARTNERS  # needed for such a rule only
+        from zmtpscope.zmtp.socket_types import USUAL_PARTNERS
 
         partner = USUAL_PARTNERS.get(self.socket_type)
         return (self.socket_type, partner) if self.value == ports[0] else (partner, self.socket_type)
 
 
 def parse_body(text: str) -> Body:
-    """Parse `full[:LIMIT]`, `head:N` or `none`; numbers can end in k, M or G."""
+    """`full[:LIMIT]`, `head:N` or `none`; numbers can end in k, M or G."""
     match = re.fullmatch(r"(full|head|none)(?::([0-9]+)([kKMG]?))?", text)
     if match is None or (match[1] == "head" and not match[2]) or (match[1] == "none" and match[2]):
         raise ValueError(f"{text!r} is none of full, full:LIMIT, head:N and none; try full:64k or head:100")
@@ -77,7 +75,7 @@ def parse_body(text: str) -> Body:
 
 
 def parse_duration(text: str) -> int:
-    """Parse `1s`, `100ms`, `1.5min`, or a plain number of seconds, and return nanoseconds."""
+    """`1s`, `100ms`, `1.5min`, or a plain number of seconds; in nanoseconds."""
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([a-z]*)", text)
     if match is None or (match[2] and match[2] not in DURATIONS_NS):
         raise ValueError(f"{text!r} is no length of time; write a number and one of {', '.join(DURATIONS_NS)}: 100ms")
@@ -85,7 +83,7 @@ def parse_duration(text: str) -> int:
 
 
 def parse_decode_as(text: str) -> DecodeAs:
-    """Parse `SELECTOR==VALUE,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD[/ARGUMENT]]`, where SELECTOR is tcp.port,
+    """`SELECTOR==VALUE,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD[/ARGUMENT]]`, where SELECTOR is tcp.port,
     udp.port, conn or topic. An empty part before another part is not set: `zmtp///PUB` sets only the type."""
     match = re.fullmatch(r"(.*?)==(.*),zmtp((?:/[^/:]*){0,3})(?::([^/]+)(?:/(.+))?)?", text)
     if match is None:
@@ -124,13 +122,13 @@ def parse_decode_as(text: str) -> DecodeAs:
 
 
 def parse_payload(text: str) -> str:
-    """Check and return `auto`, `off`, or the name of a payload dissector."""
+    """Check `auto`, `off`, or the name of a payload dissector."""
     return text if text in ("auto", "off") else known_payload(text)
 
 
 def known_payload(name: str) -> str:
-    """Check and return the name of an installed payload dissector."""
-    from zmtpscope.payloads.registry import names  # slow: searches for installed dissectors
+    """Check the name of an installed payload dissector."""
+    from zmtpscope.payloads.registry import names  # searches for installed dissectors
 
     if name not in (known := names()):
         raise ValueError(f"there is no payload dissector {name!r}{nearest(name, known)}")
@@ -146,13 +144,13 @@ def _known_type(name: str) -> str:
 
 
 def _mechanisms() -> list[str]:
-    from zmtpscope.zmtp.mechanisms import MECHANISMS  # slow to import
+    from zmtpscope.zmtp.mechanisms import MECHANISMS
 
     return list(MECHANISMS)
 
 
 class ReadOptions(NamedTuple):
-    """Options of the analyser that users give as text: on a command line, in Python, and in Spark."""
+    """Options that users give as text: on a command line, in Python, and in Spark."""
 
     body: Body = FULL
     payload: str = "auto"
@@ -160,7 +158,7 @@ class ReadOptions(NamedTuple):
 
 
 class ReadTexts(TypedDict, total=False):
-    """The options as texts, by the field names of `ReadOptions`."""
+    """By the field names of `ReadOptions`."""
 
     body: str
     payload: str
@@ -168,7 +166,7 @@ class ReadTexts(TypedDict, total=False):
 
 
 class ReadOption(NamedTuple):
-    """An option of the command line: its name, parser, values and help. `many`: it may be repeated."""
+    """Name, parser, values and help of a command line option. `many`: it may be repeated."""
 
     flag: str
     parse: Callable[[str], Any]
@@ -204,12 +202,11 @@ READ_OPTIONS = {
         default="auto",
     ),
 }
-"""The command line options, by field of `ReadOptions`. Every command that reads captures has all of them, except that
-only some have `body`."""
+"""By field of `ReadOptions`. Every command that reads captures has all of them, except that only some have `body`."""
 
 
 def check_columns(owner: str, names: Sequence[str], known: Sequence[str]) -> None:
-    """Check that `names` are columns of a record type or table, each once."""
+    """`names` must be columns of a record type or table, each once."""
     for name in names:
         if name not in known:
             raise ValueError(f"{owner} has no column {name!r}{nearest(name, known)}")
@@ -218,8 +215,8 @@ def check_columns(owner: str, names: Sequence[str], known: Sequence[str]) -> Non
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a suggestion for an unknown name: the nearest known name, or all names."""
-    import difflib  # only needed for mistakes
+    """Suggest the nearest known name, or all names."""
+    import difflib
 
     known = list(known)
     found = difflib.get_close_matches(name, known, 1)

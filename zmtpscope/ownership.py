@@ -1,5 +1,4 @@
-"""Check that only this user and root can change a file or folder whose content runs as a program, or is equally
-trusted."""
+"""Check that only this user and root can change a file or folder that runs as a program, or is equally trusted."""
 
 from __future__ import annotations
 
@@ -13,22 +12,22 @@ WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Exposed(NamedTuple):
-    """A reason not to trust a file or folder: another user owns it, or other users may write to it."""
+    """Another user owns a file or folder, or other users may write to it."""
 
     path: str
     is_of_another: bool
 
 
 def exposed(path: str | Path, status: os.stat_result) -> Exposed | None:
-    """Return why a file or folder with this status must not be trusted, or None. To trust the content of an open file,
-    pass the status of its descriptor."""
+    """Return why a file or folder with this status must not be trusted. To trust the content of an open file, pass
+    the status of its descriptor."""
     if status.st_uid not in (os.geteuid(), 0):
         return Exposed(str(path), is_of_another=True)
     return Exposed(str(path), is_of_another=False) if status.st_mode & WRITTEN_BY_OTHERS else None
 
 
 def exposed_in(folder: Path) -> Exposed | None:
-    """Return why a program in `folder` (a resolved path) must not be trusted, or None.
+    """Return why a program in `folder` (a resolved path) must not be trusted.
 
     Checks the folder and all parents, because another folder could be moved into the path there. A parent with the
     sticky bit, such as /tmp, is safe unless another user owns it. Raises `OSError`.

@@ -10,33 +10,31 @@ import re
 from typing import Any, NamedTuple
 
 MASK = "***"
-"""The text that replaces a secret of any size."""
+"""Replaces a secret of any size."""
 
 SECOND = 1_000_000_000
 MILLISECOND = SECOND // 1000
-"""Nanoseconds in a second; all times are in nanoseconds."""
+"""In nanoseconds, as all times."""
 
 SCHEMA = 1
-"""The value of `schema` in every record."""
+"""`schema` in every record."""
 
 _ESCAPE = re.compile(rb"\\x([0-9A-Fa-f]{2})|\\\\")
 
 
 def to_text(octets: bytes) -> str:
-    r"""Return octets as text: UTF-8 if valid, other octets as `\xNN`, each backslash doubled. `from_text` restores the
-    octets."""
+    r"""UTF-8 if valid, other octets as `\xNN`, each backslash doubled. `from_text` restores the octets."""
     return octets.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
 
 
 def from_text(text: str) -> bytes:
-    """Return the octets of a text from `to_text`, or of a command line argument, which need not be valid UTF-8 (PEP
-    383)."""
+    """The octets of a text from `to_text`, or of a command line argument, perhaps invalid UTF-8 (PEP 383)."""
     octets = text.encode("utf-8", "surrogateescape")
     return _ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()) if match[1] else b"\\", octets)
 
 
 class Field(NamedTuple):
-    """One field of a record. `unit` is None for plain numbers and words."""
+    """`unit` is None for plain numbers and words."""
 
     name: str
     type: str
@@ -45,7 +43,7 @@ class Field(NamedTuple):
 
 
 class RecordType(NamedTuple):
-    """One record type. `fields` has the order of every output."""
+    """`fields` has the order of every output."""
 
     name: str
     meaning: str
@@ -72,7 +70,7 @@ COMMON = (
     Field("dst_ip", "text", "Address of the receiver"),
     Field("dst_port", "int", "Port of the receiver"),
 )
-"""Fields of every record."""
+"""Of every record."""
 
 STREAM = (
     Field(
@@ -84,7 +82,7 @@ STREAM = (
     Field("offset", "int", "Position of the first octet in the stream of the side, counted from 0", "octets"),
     Field("length", "int", "Size in the stream, headers included, as far as captured", "octets"),
 )
-"""Fields of every record of octets in a stream, after the common ones."""
+"""Of every record of octets in a stream, after the common ones."""
 
 _PAYLOAD = "struct<protocol:text,summary:text,fields:json>"
 _METADATA = "list<struct<name:text,value:text>>"
@@ -543,18 +541,18 @@ RECORDS: dict[str, RecordType] = {
         RecordType("diagnosis", "A problem, its cause and the fix, with --derived", COMMON + _DIAGNOSIS),
     )
 }
-"""Every record type by name."""
+"""By name."""
 
 PLURALS = {name: f"{name}s" for name in RECORDS} | {"delivery": "deliveries", "diagnosis": "diagnoses"}
-"""Table names by record type."""
+"""Table names."""
 SINGULARS = {plural: name for name, plural in PLURALS.items()}
-"""Record types by table name."""
+"""By table name."""
 
 DERIVED = frozenset({"request", "subscription", "heartbeat", "peer", "topic", "delivery", "diagnosis"})
-"""Record types computed from other records, and written on request only."""
+"""Computed from other records, and written on request only."""
 
 ACROSS = frozenset({"peer", "topic", "delivery", "diagnosis"})
-"""Derived record types about several connections, written at the end of the capture."""
+"""About several connections, written at the end of the capture."""
 
 
 _OWN: dict[str, dict[str, Any]] = {
@@ -563,10 +561,10 @@ _OWN: dict[str, dict[str, Any]] = {
 
 
 def empty_own(type: str) -> dict[str, Any]:
-    """Return the fields of a record type after `COMMON`, every field null."""
+    """Fields after `COMMON`, every one null."""
     return _OWN[type].copy()
 
 
 def empty(type: str) -> dict[str, Any]:
-    """Return all fields of a record type, every field null."""
+    """Every field null."""
     return {**dict.fromkeys([field.name for field in COMMON]), **_OWN[type]}

@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from zmtpscope.records import SECOND
 
 SHORT = 50_000
-"""Durations (ns) below this are printed in microseconds."""
+"""Durations (ns) below this are in microseconds."""
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """Return, for example, `1 client` or `3 clients`; `plural` if it is not the noun with an s."""
+    """For example, `1 client` or `3 clients`."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 def host_port(host: str | None, port: int | None) -> str:
-    """Return, for example, `10.0.0.1:5555` or `[::1]:5555`."""
+    """For example, `10.0.0.1:5555` or `[::1]:5555`."""
     return f"[{host}]:{port}" if host and ":" in host else f"{host}:{port}"
 
 
 def either(words: Sequence[str]) -> str:
-    """Return, for example, `a`, `a or b`, or `a, b or c`."""
+    """For example, `a`, `a or b`, or `a, b or c`."""
     return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 

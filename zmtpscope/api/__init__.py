@@ -1,1 +1,1 @@
-"""The Python API: `import zmtpscope` exports every public name in this package."""
+"""The Python API: `import zmtpscope` exports its public names."""

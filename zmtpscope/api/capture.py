@@ -1,4 +1,4 @@
-"""`zmtpscope.open`: all records of captures in memory, by index, class and filter."""
+"""`zmtpscope.open`: all records of captures in memory."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ R = TypeVar("R", bound=Record)
 S = TypeVar("S", bound=Record)
 
 AT_ONCE = 4096
-"""Number of record objects created at a time during iteration."""
+"""Record objects created at a time during iteration."""
 
 SHOWN = 20
-"""Maximum number of records in a notebook table."""
+"""In a notebook table."""
 
 
 def open(
@@ -39,8 +39,8 @@ def open(
     packets: int | None = None,
     **settings: Unpack[Settings],
 ) -> Capture:
-    """Read all records of captures and keep them in memory; frames only if `frames` is true. The other arguments, and
-    the errors, are those of `zmtpscope.read`."""
+    """Read all records of captures into memory; frames only if `frames` is true. The other arguments, and the
+    errors, are those of `zmtpscope.read`."""
     options = replace(analyser_options(settings, frames=frames), index=True)
     captures = open_captures(names(paths), packet_limit=packet_limit(packets))
     store = Store(options)
@@ -52,7 +52,7 @@ def open(
 
 
 class View(Sequence[R], Tabular[R]):
-    """Some records of a capture, in the order in which they became known."""
+    """Records of a capture, in the order in which they became known."""
 
     def __init__(self, store: Store, record: type[R], numbers: NDArray[np.int64]) -> None:
         super().__init__(record, store.options)
@@ -104,23 +104,19 @@ class View(Sequence[R], Tabular[R]):
         return View(self._store, record, found)
 
     def messages(self) -> View[Message]:
-        """Return the messages."""
         return self.of(Message)
 
     def commands(self) -> View[Command]:
-        """Return the commands."""
         return self.of(Command)
 
     def connections(self) -> View[Connection]:
-        """Return the connections."""
         return self.of(Connection)
 
     def findings(self) -> View[Finding]:
-        """Return the findings."""
         return self.of(Finding)
 
     def line(self, index: int) -> str | None:
-        """Return the line that `zmtpscope read` prints for a record; None if it prints none."""
+        """Return the line that `zmtpscope read` prints for a record, if any."""
         return self._store.line(self._number(index))
 
     def detail(self, index: int) -> str:
@@ -128,8 +124,8 @@ class View(Sequence[R], Tabular[R]):
         return "".join(self._store.detail(self._number(index)))
 
     def octets(self, index: int) -> bytes:
-        """Return the octets of a record in the stream, headers included. Raises `OctetsError` if the capture file
-        has changed."""
+        """Return the stream octets of a record, headers included. Raises `OctetsError` if the capture file has
+        changed."""
         return self._store.octets(self._number(index))
 
     def _number(self, index: int) -> int:
@@ -157,7 +153,6 @@ class View(Sequence[R], Tabular[R]):
         return f"<{counted(len(self), 'record' if self._record is Record else self._record.type.name)}>"
 
     def _repr_html_(self) -> str:
-        """Return the first records as an HTML table, for notebooks."""
         rows = [dict(shown_fields(record)) for record in self[:SHOWN]]
         columns = list(dict.fromkeys(name for row in rows for name in row))
         head = "".join(f"<th>{escape(name)}</th>" for name in ("", *columns))
@@ -177,6 +172,6 @@ class Capture(View[Record]):
         super().__init__(store, Record, np.arange(len(store)))
 
     def find(self, reference: str) -> Record | None:
-        """Return the record that an entry of `Finding.refs` names; None if there is none."""
+        """Return the record that an entry of `Finding.refs` names, or None."""
         number = self._store.find(reference)
         return None if number is None else self[number]

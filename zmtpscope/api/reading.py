@@ -59,7 +59,7 @@ def read(
     packets: int | None = None,
     **settings: Unpack[Settings],
 ) -> Records[Any]:
-    """Return the records of one class from captures. `zmtpscope.Record` selects all classes except frames and derived
+    """Return the records of one class from captures; `zmtpscope.Record` is all classes except frames and derived
     records.
 
     `paths` are files and directories, `"-"` is standard input; `filter` is a `-Y` filter (docs/filters.md), `packets`
@@ -79,8 +79,8 @@ def read(
 class Records(Tabular[R]):
     """The records of captures, each returned once, in the order in which they became known.
 
-    Iterate with `for`; or with `async for`, which reads in a thread so that the event loop keeps running. At the end of
-    the captures, problems are reported as `CaptureWarning`.
+    Iterate with `for`; or with `async for`, which reads in a thread. At the end of the captures, problems are reported
+    as `CaptureWarning`.
     """
 
     def __init__(
@@ -104,7 +104,6 @@ class Records(Tabular[R]):
                 yield row
 
     def close(self) -> None:
-        """Stop reading."""
         self._rows.close()
         self._batches.close()
 
@@ -127,7 +126,7 @@ class Records(Tabular[R]):
         return cast(Iterator[R], rows_of(batch, self._options))
 
     def _parts(self, batches: Iterator[Batch], filter: Filter | None) -> Generator[Batch]:
-        """Yield the selected records of each batch, and warn after the last one."""
+        """Yield the selected records, and warn after the last batch."""
         for batch in batches:
             self._has_begun = True
             part = part_of(batch, self._record)
@@ -138,8 +137,7 @@ class Records(Tabular[R]):
 
 
 async def _in_thread(batches: Iterator[Batch]) -> Batch | None:
-    """Read and return the next batch in a thread; None after the last one. Cancellation waits for the thread, because
-    threads cannot be killed."""
+    """Read the next batch in a thread. Cancellation waits for the thread, because threads cannot be killed."""
     next_batch = asyncio.ensure_future(asyncio.to_thread(next, batches, None))
     try:
         return await asyncio.shield(next_batch)
@@ -149,7 +147,6 @@ async def _in_thread(batches: Iterator[Batch]) -> Batch | None:
 
 
 def warn_of(captures: Captures, options: Options, *, stacklevel: int) -> None:
-    """Warn of damaged or lost data in captures, and of unusable files."""
     problems = [str(problem) for problem in captures.problems]
     if drops := captures.statistics.dropped():
         problems.append(dropped(drops))
@@ -162,12 +159,12 @@ def warn_of(captures: Captures, options: Options, *, stacklevel: int) -> None:
 
 
 def part_of(batch: Batch, record: type[Record]) -> Batch:
-    """Return the records of a batch that belong to a class. `Record` selects all."""
+    """`Record` selects all."""
     return batch if record is Record else batch.of_type(record.type.name)
 
 
 def rows_of(batch: Batch, options: Options) -> Iterator[Record]:
-    """Yield the records of a batch as objects, in order."""
+    """As objects, in order."""
     order = batch.arranged()
     messages = Values(MessageColumns.of_arrangement(order, batch.files, options))
     if batch.frames:

@@ -34,4 +34,3 @@ CLASSES = {
         *(Request, Subscription, Heartbeat, Peer, Topic, Delivery, Diagnosis),
     )
 }
-"""Record classes by record type name."""

@@ -16,27 +16,21 @@ from zmtpscope.records import COMMON, STREAM, RecordType
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 LONGEST_SHOWN = 60
-"""Maximum length in characters of a value where a whole row is shown."""
+"""In characters, of a value where a whole row is shown."""
 
 
 class Payload(NamedTuple):
-    """The decoded payload of a message: the dissector's name, a summary line and its members."""
-
     protocol: str
     summary: str
     fields: Any
 
 
 class Property(NamedTuple):
-    """A metadata property of a handshake: name and value."""
-
     name: str
     value: str
 
 
 class Departure(NamedTuple):
-    """The end of a peer's connection."""
-
     ts_ns: int
     conn_id: str
     cause: str
@@ -44,7 +38,7 @@ class Departure(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """Evidence for a diagnosis: a packet, and its record."""
+    """A packet, and its record."""
 
     ts_ns: int
     file: str | None
@@ -54,7 +48,7 @@ class Evidence(NamedTuple):
 
 
 class Values(dict[str, Any]):
-    """The values of many records: `values[field][row]`.
+    """`values[field][row]` of many records.
 
     A field is computed on first access: cheap fields for all rows at once, other fields row by row.
     """
@@ -69,13 +63,13 @@ class Values(dict[str, Any]):
 
 
 def _total(sizes: Column) -> Column:
-    """Return the total size of each message, which is no field of its record."""
+    """The total size of each message is no field of its record."""
     assert isinstance(sizes, Lists)
     return sizes.sums()
 
 
 class Record:
-    """A record: an attribute for each field of its type, None if unknown (docs/records.md).
+    """A record with an attribute for each field of its type, None if unknown (docs/records.md).
 
     `values[field][row]` is the value of an attribute. Message values are read on access from columns of many messages,
     so keeping one message keeps these columns in memory.
@@ -91,18 +85,17 @@ class Record:
 
     @property
     def time(self) -> datetime:
-        """Time of the packet, truncated to microseconds; `ts_ns` is exact."""
+        """Truncated to microseconds; `ts_ns` is exact."""
         return EPOCH + timedelta(microseconds=self._values["ts_ns"][self._row] // 1000)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return every field by name; octets are bytes."""
+        """Every field by name; octets are bytes."""
         return {field.name: self._values[field.name][self._row] for field in self.type.fields}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={text}' for name, text in shown_fields(self))})"
 
     def _repr_html_(self) -> str:
-        """Return the record as an HTML table, for notebooks."""
         rows = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in shown_fields(self))
         return f"<table><caption>{escape(type(self).__name__)}</caption>{''.join(rows)}</table>"
 
@@ -115,11 +108,11 @@ _PASSED_OVER = {field.name for field in (*COMMON, *STREAM)} - {"conn", "side", "
     "ts_end_ns",
     "version",
 }
-"""Fields to leave out when a whole record is displayed."""
+"""Not displayed with a whole record."""
 
 
 def shown_fields(record: Record) -> Iterator[tuple[str, str]]:
-    """Yield names and short texts of the fields to display of a whole record. The texts are safe to print."""
+    """Names and short texts of a whole record, safe to print."""
     for field in record.type.fields:
         value = None if field.name in _PASSED_OVER else getattr(record, field.name)
         if value is not None and value != []:
@@ -127,7 +120,6 @@ def shown_fields(record: Record) -> Iterator[tuple[str, str]]:
 
 
 def class_of(type_: RecordType) -> type[Record]:
-    """Return the class of a record type."""
     members: dict[str, Any] = {field.name: _attribute(field.name, field.type, field.meaning) for field in type_.fields}
     if "sizes" in members:
         members["size"] = _attribute("size", "int", "Octets in all frames; None if they are unknown")
@@ -136,7 +128,7 @@ def class_of(type_: RecordType) -> type[Record]:
 
 
 def class_name(record: str) -> str:
-    """Return the class name of a record type: `ZrePair` for `zre_pair`."""
+    """`ZrePair` for `zre_pair`."""
     return "".join(word.capitalize() for word in record.split("_"))
 
 
@@ -159,10 +151,10 @@ _STRUCTS: dict[str, Callable[[Any], Any]] = {
     "list<struct<ts_ns:int,conn_id": lambda departures: [Departure(**each) for each in departures],
     "list<struct<ts_ns:int,file": lambda evidence: [Evidence(**each) for each in evidence],
 }
-"""Functions that convert the structs of some field types into named tuples."""
+"""Named tuples for the structs of some field types."""
 
 
 def check_class(record: object) -> None:
-    """Raise `TypeError` if the argument is not a record class."""
+    """Raise `TypeError` for other arguments than a record class."""
     if not isinstance(record, type) or not issubclass(record, Record):
         raise TypeError(f"records are selected by class, for example zmtpscope.Finding, not {record!r}")

@@ -15,11 +15,10 @@ if TYPE_CHECKING:
     from zmtpscope.dissect import Options
 
 PathLike = str | os.PathLike[str]
-"""The name of a file."""
 
 
 class Settings(ReadTexts, total=False):
-    """Options for reading captures, with the defaults of the command line.
+    """Options for reading captures, with the command line's defaults.
 
     `keys` are files with CURVE keys (docs/keys.md). `decode_as` takes the texts of `-d`, such as
     `"tcp.port==5555,zmtp/3.1/NULL"`. `payload` is "auto", "off" or the name of a payload dissector; `payload_files` are
@@ -33,12 +32,12 @@ class Settings(ReadTexts, total=False):
 
 
 OTHERS = {"display_filter": "filter", "bpf_filter": "capture_filter"}
-"""Our argument names, by their names in similar libraries."""
+"""By their names in similar libraries."""
 
 
 def analyser_options(settings: Settings, *, frames: bool = False, details: bool = False) -> Options:
-    """Return the analyser options for these settings. Raises `ValueError` for invalid values, `KeyFileError` or
-    `OSError` for unreadable files, `TypeError` for unknown settings."""
+    """Raises `ValueError` for invalid values, `KeyFileError` or `OSError` for unreadable files, `TypeError` for
+    unknown settings."""
     from zmtpscope.dissect import Options
 
     for name in settings:
@@ -62,13 +61,13 @@ def analyser_options(settings: Settings, *, frames: bool = False, details: bool 
 
 
 def _parsed(name: str, value: Any) -> Any:
-    """Parse the text of a field of `ReadOptions`, or several texts if it is repeatable."""
+    """Parse a text, or several texts of a repeatable field."""
     _, parse, *_, many = READ_OPTIONS[name]
     return tuple(map(parse, names(value))) if many else parse(value)
 
 
 def names(given: PathLike | Iterable[PathLike]) -> list[str]:
-    """Return file names as a list. Raises `TypeError` if `given` is neither a name nor several names."""
+    """Raises `TypeError` if `given` is neither a name nor several names."""
     several: object = [given] if isinstance(given, str | os.PathLike) else given
     if not isinstance(several, Iterable) or isinstance(several, bytes | IOBase):
         raise TypeError(f"expected a name or several, not {type(given).__name__}")
@@ -76,7 +75,7 @@ def names(given: PathLike | Iterable[PathLike]) -> list[str]:
 
 
 def packet_limit(packets: int | None) -> int | None:
-    """Check and return the maximum number of packets to read. Raises `ValueError` if it is invalid."""
+    """Raises `ValueError` for an invalid number."""
     if packets is not None and (not isinstance(packets, int) or packets < 1):
         raise ValueError(f"packets={packets!r}: use 1 or more")
     return packets

@@ -53,14 +53,14 @@ def sniff(
     seconds: float | None = None,
     **settings: Unpack[Settings],
 ) -> Sniffer[Any]:
-    """Capture on interfaces ("lo", or "any") and return the records. The other arguments are those of `zmtpscope.read`.
+    """Capture on interfaces ("lo", or "any") and return the records. For other arguments see `zmtpscope.read`.
 
     Ends at `stop`, or after `packets` packets or `seconds` seconds. `capture_filter` (pcap-filter(7)) selects the
     packets to capture. Raises `CaptureRefused` if capturing is impossible (docs/live.md explains the rights),
     `CaptureFilterError`, and the errors of `read`.
     """
     check_class(record)
-    chosen = None if filter is None else Filter(filter)  # before anything is captured
+    chosen = None if filter is None else Filter(filter)
     options = analyser_options(settings, frames=record is Frame)
     capture = OwnCapture(
         CaptureSettings(
@@ -74,14 +74,14 @@ def sniff(
 
 
 class Sniffer(Records[R]):
-    """Records of live traffic. The capture ends at `stop`, at `close`, or at the end of a `with` block."""
+    """The capture ends at `stop`, at `close`, or at the end of a `with` block."""
 
     def __init__(self, record: type[R], capture: OwnCapture, options: Options, filter: Filter | None) -> None:
         self._capture = capture
         super().__init__(record, capture.captures, _batches(capture, Analyser(options)), options, filter)
 
     def stop(self) -> None:
-        """Stop capturing; records captured so far are still returned. Other threads may call this."""
+        """Records captured so far are still returned. Other threads may call this."""
         self._capture.stop()
 
     def close(self) -> None:
@@ -93,8 +93,7 @@ class Sniffer(Records[R]):
 
 
 def _batches(capture: OwnCapture, analyser: Analyser) -> Generator[Batch]:
-    """Yield batches of records, and empty batches while no traffic arrives, so that the caller can check whether to
-    stop."""
+    """Yields empty batches while no traffic arrives, so that the caller can check whether to stop."""
     for step in analyser.steps(capture.captures):
         yield from step
         yield Batch([])

@@ -20,7 +20,7 @@ R = TypeVar("R", bound=Record)
 
 
 class Tabular(ABC, Generic[R]):
-    """Base of objects that convert to tables. `record` is the class of the records, or `Record` for all classes."""
+    """`record` is the class of the records, or `Record` for all classes."""
 
     def __init__(self, record: type[R], options: Options) -> None:
         self._record = record
@@ -42,18 +42,16 @@ class Tabular(ABC, Generic[R]):
         return table_of(self._batches_of(class_), class_, self._options)
 
     def to_pandas(self, record: type[Record] | str | None = None) -> pandas.DataFrame:
-        """Return the table of `to_arrow` as a pandas data frame."""
         return self.to_arrow(record).to_pandas()
 
     def to_polars(self, record: type[Record] | str | None = None) -> polars.DataFrame:
-        """Return the table of `to_arrow` as a polars data frame."""
         import polars
 
         return cast(polars.DataFrame, polars.from_arrow(self.to_arrow(record)))
 
 
 def class_named(name: str) -> type[Record]:
-    """Return the record class with this type name or table name ("finding", "findings"). Raises `ValueError`."""
+    """By type name or table name ("finding", "findings"). Raises `ValueError`."""
     found = CLASSES.get(name) or CLASSES.get(name.removesuffix("s"))
     if found is None:
         raise ValueError(f"there are no records {name!r}{nearest(name, [f'{each}s' for each in CLASSES])}")
@@ -61,7 +59,6 @@ def class_named(name: str) -> type[Record]:
 
 
 def table_of(batches: Iterable[Batch], record: type[Record], options: Options) -> pyarrow.Table:
-    """Return the records of batches, all of one class, as a table."""
     import pyarrow as pa
 
     from zmtpscope.export.arrow import arrow_batch, arrow_schema, held_schema

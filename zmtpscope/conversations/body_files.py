@@ -1,7 +1,7 @@
 """Write the bodies of a conversation to files: one per message in a folder, or all joined in one file.
 
 An index has a JSON line for each message with its sender and the sizes of its frames. The output is complete or absent,
-and has the usual permissions of the user's files. File names consist of numbers only.
+with the usual permissions of the user's files. File names consist of numbers only.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ ABOUT = (
     "complete",
     "bodies_kept",
 )
-"""Fields of a message in the index."""
+"""Of a message in the index."""
 MAX_FILES = 1_000_000
-"""Maximum number of files. Use a joined file for more messages."""
+"""Use a joined file for more messages."""
 
 Values = dict[str, Any]
 
@@ -44,10 +44,8 @@ class TooManyFiles(Exception):
 
 
 class BodyFiles(ABC):
-    """Base of destinations for message bodies."""
-
     def written(self, records: Iterable[tuple[Values, bool]]) -> Iterator[tuple[Values, bool]]:
-        """Yield all records unchanged; write the bodies of messages on the way."""
+        """Yield all records; write the bodies of messages on the way."""
         for values, is_told in records:
             if is_told and values["record"] == "message" and values["kind"] != "encrypted":
                 self._write(values)
@@ -58,15 +56,15 @@ class BodyFiles(ABC):
 
     @abstractmethod
     def commit(self) -> None:
-        """Move the output to its final place, after the last message."""
+        """Move the output to its final place."""
 
     @abstractmethod
     def discard(self) -> None:
-        """Remove output that was not committed."""
+        """Remove uncommitted output."""
 
 
 class JoinedBodies(BodyFiles):
-    """All bodies in one file, with the index `FILE.index.jsonl`."""
+    """One file, with the index `FILE.index.jsonl`."""
 
     def __init__(self, target: Path) -> None:
         self._files = [OutputFile(target), OutputFile(target.with_name(f"{target.name}.{INDEX}"))]
@@ -128,8 +126,7 @@ class BodyFolder(BodyFiles):
 
 
 def open_body_files(target: Path, *, is_folder: bool, force: bool) -> BodyFiles:
-    """Open a destination for bodies. Raises `FileExistsError` if the folder is not empty, or the file exists and
-    `force` is false."""
+    """Raises `FileExistsError` if the folder is not empty, or the file exists and `force` is false."""
     if is_folder:
         if target.exists() and any(target.iterdir()):
             raise FileExistsError(f"{target}: folder is not empty; name a new one")

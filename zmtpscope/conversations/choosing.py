@@ -15,46 +15,46 @@ from zmtpscope.filter import Filter
 from zmtpscope.filter.selection import Selection
 
 PLACES = frozenset({"gap", "leftover", "stall", "finding", "connection"})
-"""Types of records to add for each connection with a selected record."""
+"""Added for each connection with a selected record."""
 
 
 MAX_CONNECTIONS = 100_000
-"""Maximum number of connections to remember, more than can be open. The oldest is forgotten."""
+"""More than can be open. The oldest is forgotten."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The conditions for a record; all must hold. `peer` is an identity, as in records: it selects the connections on
-    which a side has this identity, from the record that contains it."""
+    """Conditions that must all hold. `peer` is an identity: it selects the connections on which a side has it, from
+    the record that contains it."""
 
     conns: frozenset[int] = frozenset()
     peer: str | None = None
     filters: Sequence[Filter] = ()
 
     def selects(self, conn: int | None) -> bool:
-        """Whether a connection is selected, as far as its number matters."""
+        """As far as its number matters."""
         return not self.conns or conn in self.conns
 
     @property
     def is_whole(self) -> bool:
-        """Whether whole connections are selected, from their start."""
+        """Whole connections are selected, from their start."""
         return self.peer is None and not self.filters
 
 
 @dataclass
 class Choosing:
-    """Selects records from all batches of a run, in order. `first_time()` is the time of the first packet."""
+    """Selects records of a run, in order."""
 
     chosen: Chosen
     options: Options
     first_time: Callable[[], int | None]
     _of_peer: dict[int, int] = field(default_factory=dict)
-    """Open connections of the peer, with the ordinal of the record that contains its identity."""
+    """With the ordinal of the record that contains the identity."""
     _shown: dict[int, int] = field(default_factory=dict)
-    """Open connections with a selected record, with the ordinal of the first such record."""
+    """Open connections with a selected record, with its ordinal."""
 
     def batch(self, batch: Batch) -> Batch:
-        """Return the selected part of a batch."""
+        """Select records."""
         chosen = self.chosen
         if chosen.conns:
             runs = [run for run in batch.by_sender() if chosen.selects(run.stream.conn)]
@@ -81,7 +81,7 @@ class Choosing:
         return Batch(batch.files, runs, [], [each for each in batch.records if self._is_behind(self._of_peer, each)])
 
     def _behind(self, run: MessageTable) -> MessageTable | None:
-        """Return the messages of a run after the record with the identity, or None."""
+        """Messages of a run after the record with the identity."""
         since = None if run.stream.conn is None else self._of_peer.get(run.stream.conn)
         if since is None:
             return None

@@ -1,5 +1,4 @@
-"""Select the records of a conversation: messages, subscriptions, and the gaps and ends of their connections. One pass,
-with bounded memory."""
+"""Select the records of a conversation: messages, subscriptions, and the gaps and ends of their connections."""
 
 from __future__ import annotations
 
@@ -14,30 +13,30 @@ from zmtpscope.export.values import record_values
 from zmtpscope.filter.selection import Selection
 
 COMMANDS = frozenset({"SUBSCRIBE", "CANCEL", "JOIN", "LEAVE", "ERROR"})
-"""Commands that carry application data or subscriptions."""
+"""They carry application data or subscriptions."""
 
 PLACES = frozenset({"gap", "stall", "leftover", "connection"})
-"""Types of records to add for each connection with a selected record."""
+"""Added for each connection with a selected record."""
 
 Values = dict[str, Any]
 
 
 @dataclass
 class Following:
-    """Selects the records of a conversation from all batches of a run, in order."""
+    """Selects the records of a run, in order."""
 
     followed: Chosen
     options: Options
     first_time: Callable[[], int | None]
-    """Returns the time of the first packet, or None before the first packet."""
+    """Returns the time of the first packet, or None before it."""
     _of_peer: dict[int, None] = field(default_factory=dict)
     """Open connections on which a side has the identity."""
     _shown: dict[int, None] = field(default_factory=dict)
     """Open connections with a selected record."""
 
     def records(self, batch: Batch) -> Iterator[tuple[Values, bool]]:
-        """Yield records in the format of JSON lines, in order, each with a flag: True for a record of the conversation,
-        False for a record that only identifies a peer."""
+        """Yield records in the format of JSON lines, each with a flag: False for a record that only identifies a
+        peer."""
         told = self._selected(batch)
         chosen = {id(record) for record in told.records}
         told.records = [
@@ -58,7 +57,7 @@ class Following:
             yield from self._record(item, chosen)
 
     def _selected(self, batch: Batch) -> Batch:
-        """Return the messages and commands that the connection and the filters select."""
+        """Messages and commands that the connection and the filters select."""
         selects = self.followed.selects
         runs = [run for run in batch.by_sender() if selects(run.stream.conn)]
         records = [each for each in batch.records if _has_content(each) and selects(each.values["conn"])]
@@ -87,7 +86,7 @@ class Following:
 
 
 def _identifies_sender(record: Record) -> bool:
-    """Whether a record contains the socket type or identity of its sender."""
+    """A record with the socket type or identity of its sender."""
     return record.type in ("greeting", "command") and bool(record.values["socket_type"] or record.values["identity"])
 
 

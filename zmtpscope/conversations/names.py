@@ -9,13 +9,13 @@ from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import MARKED
 
 MAX_NAMES = 10_000
-"""Maximum number of topics and of identities."""
+"""Of topics, and of identities."""
 LONGEST_NAME = 256
-"""Maximum length of a name in octets."""
+"""In octets."""
 
 
 class Names:
-    """The topics and identities in all batches passed to `feed`, as in records."""
+    """In all batches passed to `feed`, as in records."""
 
     def __init__(self) -> None:
         self.identities: set[str] = set()
@@ -23,11 +23,10 @@ class Names:
 
     @property
     def topics(self) -> set[str]:
-        """Return the topics of published messages."""
+        """Of published messages."""
         return set(map(to_text, self._topics))
 
     def feed(self, batch: Batch) -> None:
-        """Add the names in a batch."""
         for record in batch.records:
             identity = record.values.get("identity")
             if identity and len(identity) <= LONGEST_NAME and len(self.identities) < MAX_NAMES:

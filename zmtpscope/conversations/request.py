@@ -4,8 +4,7 @@ A broker adds addresses before a request and leaves its frames unchanged (28/REQ
 request if it ends with the same frames, on another connection and before the reply. The reply of a hop is the first
 message back on its connection with the same addresses; or, if a broker replaced the addresses, the message that ends
 with the frames of the reply. Equal requests of other clients at the same time, and retries before the reply, also count
-as hops, because nothing on the wire distinguishes them. Findings about other requests on these connections are left
-out.
+as hops, because nothing on the wire distinguishes them.
 """
 
 from __future__ import annotations
@@ -20,28 +19,28 @@ from zmtpscope.dissect import Batch, MessageTable, Options, Record
 from zmtpscope.dissect.records.message_columns import MessageColumns
 
 MAX_REPLIES = 10_000
-"""Maximum number of possible replies to remember. Later messages are not considered."""
+"""Possible replies. Later messages are not considered."""
 
 OF_REQUESTS = "REQREP-"
-"""Prefix of the ids of findings about a single request or reply."""
+"""Starts the ids of findings about a single request or reply."""
 
 Frames = list[bytes]
 
 
 class _Message(NamedTuple):
-    """A message as a table of its own, with its frames."""
+    """A table of its own, with its frames."""
 
     alone: MessageTable
     frames: Frames
 
     @property
     def place(self) -> tuple[int | None, int | None]:
-        """The number of the connection, and the side."""
+        """Connection and side."""
         return self.alone.stream.conn, self.alone.stream.side
 
     @property
     def packets(self) -> tuple[int, int]:
-        """The numbers of the first and the last packet."""
+        """First and last packet."""
         packets = self.alone.packets[0], self.alone.packet_ends[0]
         first, last = (int(packet) & PACKET_MASK for packet in packets)
         return first, last
@@ -49,7 +48,7 @@ class _Message(NamedTuple):
 
 @dataclass
 class _Hop:
-    """A hop of the request. `side` sends the request; `front` are the address frames that precede it."""
+    """`side` sends the request; `front` are the address frames before it."""
 
     side: int | None
     front: Frames
@@ -58,15 +57,15 @@ class _Hop:
 
 @dataclass
 class RequestHops:
-    """Selects all hops of the first message in packet `packet`, from all batches of a run."""
+    """Selects all hops of the first message in packet `packet`."""
 
     packet: int
     options: Options
     _request: _Message | None = None
     _is_over: bool = False
-    """Whether the reply was found."""
+    """The reply was found."""
     _hops: dict[int | None, _Hop] = field(default_factory=dict)
-    """The hops found, by connection number."""
+    """By connection number."""
     _back: list[_Message] = field(default_factory=list)
     """Possible replies: messages towards the client on hops that have no reply yet."""
     _hop_packets: set[tuple[int | None, int]] = field(default_factory=set)
@@ -116,7 +115,7 @@ class RequestHops:
 
 
 def _messages(batch: Batch, options: Options) -> Iterator[_Message]:
-    """Yield the messages of a batch with known frames, in order."""
+    """With known frames, in order."""
     columns = MessageColumns.of(batch, options)
     for row, values in enumerate(columns.records() if len(columns) else ()):
         if values["bodies"] is not None and None not in values["bodies"]:

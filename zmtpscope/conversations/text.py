@@ -18,7 +18,7 @@ from zmtpscope.export.side_names import SideNames
 from zmtpscope.words import counted, host_port
 
 MARKERS = (">", "<")
-"""Line markers of side 0 and side 1."""
+"""Of side 0 and side 1."""
 NO_SIDE = "="
 ROW = 16
 """Octets per line of hex."""
@@ -27,8 +27,7 @@ Values = dict[str, Any]
 
 
 class ConversationText:
-    """Formats a conversation as lines. `form` is one of `option_texts.BODY_FORMS`. `paint` colours a text in a
-    style."""
+    """`form` is one of `option_texts.BODY_FORMS`. `paint` colours a text in a style."""
 
     def __init__(self, clock: Clock, form: str, paint: Callable[[str, str], str]) -> None:
         self.clock = clock
@@ -38,12 +37,10 @@ class ConversationText:
         self._introduced: set[int] = set()
 
     def learn(self, values: Values) -> None:
-        """Remember the socket type and identity in a greeting or command, including records outside the
-        conversation."""
+        """Also from records outside the conversation."""
         self._sides_of(values)[values["side"]].learn(values["socket_type"], values["identity"])
 
     def lines(self, values: Values) -> Iterator[str]:
-        """Yield the lines of a record, each with its newline."""
         if values["conn"] is None:
             yield from self._described(
                 NO_SIDE, "nobody", f"udp  {_address(values, 'src')} > {_address(values, 'dst')}", values
@@ -68,7 +65,7 @@ class ConversationText:
         yield from self._described(MARKERS[side], f"side {side}", who, values)
 
     def _described(self, marker: str, style: str, who: str, values: Values) -> Iterator[str]:
-        """Yield a line that describes the record, then its bodies."""
+        """Describe the record, then yield its bodies."""
         kind = values["record"]
         words = _message(values) if kind == "message" else DESCRIBE[kind](values)
         packet = "" if values["packet"] is None else values["packet"]
@@ -101,7 +98,7 @@ class ConversationText:
             yield from _numbered(number, lines, kept)
 
     def _text(self, body: bytes) -> Iterable[str]:
-        """Return the lines of a body as text; or as hex, if it is not printable and the format is not "text"."""
+        """As text; or as hex, if it is not printable and the format is not "text"."""
         try:
             text = body.decode()
         except UnicodeDecodeError:
@@ -133,7 +130,7 @@ def _address(values: Values, which: str) -> str:
 
 
 def _message(values: Values) -> str:
-    """Format a message: `message of 2 frames, 7 octets (likely)`."""
+    """`message of 2 frames, 7 octets (likely)`."""
     names = {"data": "message", "encrypted": "encrypted message", "subscribe": "SUBSCRIBE", "cancel": "CANCEL"}
     name = names.get(values["kind"], values["kind"])
     if values["kind"] in ("subscribe", "cancel"):

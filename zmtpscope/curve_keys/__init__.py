@@ -1,9 +1,9 @@
 """Read key logs and certificates with CURVE keys (curve.md 6), and follow these files as they grow.
 
-Keys are 32 octets, written in files as 64 hex digits or 40 Z85 characters. Key names (C', S, k) are from curve.md 1.
-Keys are verified as far as possible without a capture: long-term pairs and certificates when they are read, client
-transient pairs when they are looked up. The caller must verify that a key belongs to a capture, by opening a box.
-Nothing here prints a secret, neither in a problem nor in the `repr` of a type.
+Keys are 32 octets, written as 64 hex digits or 40 Z85 characters; their names (C', S, k) are from curve.md 1. Long-term
+pairs and certificates are verified when they are read, client transient pairs when they are looked up. The caller must
+verify that a key belongs to a capture, by opening a box. Nothing here prints a secret, neither in a problem nor in a
+`repr`.
 """
 
 from zmtpscope.curve_keys.files import HandedLines, KeyFileError, Place

@@ -25,35 +25,34 @@ from zmtpscope.curve_keys.lines import (
 )
 
 LONGEST_LINE = 1000
-"""Maximum octets of a line: four times the longest valid one."""
+"""In octets: four times the longest valid one."""
 
 MAX_SERVER_KEYS = 1000
-"""Maximum number of server keys of one file. Each key is tried on each connection."""
+"""Of one file. Each key is tried on each connection."""
 
 MAX_LINES_OF_A_CONNECTION = 16
-"""Maximum number of lines of one file for the same connection (C')."""
+"""For the same connection (C') in one file."""
 
 MAX_PROBLEM_LINES = 10
-"""Maximum number of problem lines of one file to list; further ones are counted."""
+"""Listed for one file; further ones are counted."""
 
 UNKNOWN_LABEL = "the line begins with CURVE_, but not with a known label (capitals, then a space); it was skipped"
 
 WITHOUT_SECRET = {SERVER_PUBLIC, SERVER_PUBLIC_TRANSIENT}
 
 TAIL = 64
-"""Number of octets before the reading position that are compared to distinguish a file that grew from a replaced
-file."""
+"""Octets before the reading position that are compared, to distinguish a file that grew from a replaced one."""
 
 
 @dataclass(slots=True, repr=False)
 class Certificate:
-    """The keys of one `curve` section as far as it was read, and the line number of the last key."""
+    """The keys of one `curve` section so far, and the line number of the last key."""
 
     public: bytes | None = None
     secret: bytes | None = None
     number: int = 0
     is_wrong: bool = False
-    """Whether the public and the secret key do not belong together. The rest of the section is ignored then."""
+    """Public and secret key do not belong together. The rest of the section is ignored."""
 
 
 class Contents:
@@ -61,15 +60,15 @@ class Contents:
 
     def __init__(self, name: str) -> None:
         self.connections: dict[bytes, tuple[KeyLine, ...]] = {}
-        """The lines of each connection, by C'."""
+        """By C'."""
         self.problems: list[str] = []
         self.untold_problems = 0
         self.lines = 0
         self.is_utf_16 = False
-        """Whether the file starts with the byte order mark of UTF-16 ("Unicode" on Windows)."""
+        """The file starts with the byte order mark of UTF-16 ("Unicode" on Windows)."""
         self.octets = 0
         self.tail = b""
-        """The last `TAIL` octets read."""
+        """Last octets read."""
         self._name = name
         self._rest = b""
         self._pairs: dict[tuple[bytes, bytes | None], None] = {}
@@ -80,8 +79,7 @@ class Contents:
         self._news = 0
 
     def add(self, octets: bytes) -> bool:
-        """Add the next octets of the file. Return whether they contain new keys. An incomplete line is kept until its
-        end arrives."""
+        """Add octets; return whether they contain new keys. An incomplete line is kept until its end arrives."""
         news = self._news
         self.octets += len(octets)
         self.tail = (self.tail + octets[-TAIL:])[-TAIL:]
@@ -93,17 +91,17 @@ class Contents:
         return self._news > news
 
     def add_unfinished_line(self) -> bool:
-        """Parse an incomplete last line as if it had ended. Return whether there was one."""
+        """Parse an incomplete last line as if it had ended; return whether there was one."""
         if self._rest:
             self._add_line(self._rest, self.lines + 1)
         return bool(self._rest)
 
     def digest(self) -> bytes:
-        """Return a digest that identifies the file and its current size."""
+        """Identifies the file and its current size."""
         return blake2b(b"%d %s" % (self.octets, self.tail), digest_size=16).digest()
 
     def add_problem(self, text: str, number: int | None = None) -> None:
-        """Add a problem of line `number`, or of the whole file."""
+        """Of line `number`, or of the whole file."""
         if len(self.problems) == MAX_PROBLEM_LINES:
             self.untold_problems += 1
         else:
@@ -111,7 +109,7 @@ class Contents:
             self.problems.append(f"{where}: {text}")
 
     def newest_shared(self, behind: int) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (C', k) of the CURVE_SHARED lines after line number `behind`, newest first."""
+        """Yield (C', k) of the CURVE_SHARED lines after line `behind`, newest first."""
         for line in reversed(self._shared):
             if line.number <= behind:
                 break
@@ -119,8 +117,7 @@ class Contents:
                 yield line.public, line.value
 
     def server_lines(self) -> list[KeyLine]:
-        """Return the lines and certificates with long-term keys of servers. Secret and public key were verified to
-        belong together."""
+        """Lines and certificates with verified long-term keys of servers."""
         lines = self._server_lines.copy()
         for certificate in self._certificates:
             if certificate.secret is not None:
@@ -131,12 +128,10 @@ class Contents:
         return lines
 
     def has_secrets(self) -> bool:
-        """Whether the file contains any secret."""
         lines = chain(self.server_lines(), chain.from_iterable(self.connections.values()))
         return any(line.label not in WITHOUT_SECRET for line in lines)
 
     def is_empty(self) -> bool:
-        """Whether the file contains no keys."""
         return not self.connections and not self.server_lines()
 
     def has_equal_keys(self, other: Contents) -> bool:
@@ -194,8 +189,7 @@ class Contents:
         return enough
 
     def _add_line_of_certificate(self, line: bytes, fields: list[bytes], number: int) -> None:
-        """Parse a line of a certificate (ZPL, ZeroMQ RFC 4): an unindented name starts a section, indented lines are
-        its properties."""
+        """In ZPL (ZeroMQ RFC 4), an unindented name starts a section, indented lines are its properties."""
         if not line[:1].isspace():
             if looks_like_a_key_line(line):
                 self.add_problem(UNKNOWN_LABEL, number)

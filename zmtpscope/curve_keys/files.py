@@ -13,10 +13,10 @@ from zmtpscope.curve_keys.contents import Contents
 from zmtpscope.curve_keys.lines import CLIENT_TRANSIENT, SHARED, KeyLine, build_key_line
 
 LARGEST_FILE = 64 << 20
-"""Maximum octets of a key file: 470,000 lines in hex, 1.3 s, 170 MB of memory."""
+"""Of octets: 470,000 lines in hex, 1.3 s, 170 MB of memory."""
 
 MAX_LINES = 500_000
-"""Maximum lines of a key file. With `LARGEST_FILE` it limits the cost of any file to 5 s (lines in Z85) and 230 MB."""
+"""With `LARGEST_FILE` it limits the cost of any file to 5 s (lines in Z85) and 230 MB."""
 
 PIECE = 1 << 20
 
@@ -26,11 +26,11 @@ TOO_LARGE = f"the file is larger than {LARGEST_FILE >> 20} MiB"
 
 
 class KeyFileError(Exception):
-    """A key file that cannot be read at all. `str()` is one line for people."""
+    """A key file cannot be read at all. `str()` is one line for people."""
 
 
 class Place(NamedTuple):
-    """A reading position in a key file: the number of readings from its start, and the line number."""
+    """A reading position: the number of readings from the start of the file, and the line number."""
 
     readings: int
     line: int
@@ -40,12 +40,12 @@ START = Place(0, 0)
 
 
 class KeyFile:
-    """One key file, its keys and the reading position. `path` None means standard input."""
+    """One key file and the reading position. `path` None: standard input."""
 
     contents: Contents
     _status: os.stat_result
     readings = 0
-    """Number of times that the file was read from its start."""
+    """How often the file was read from its start."""
     _took_unfinished: bool
 
     def __init__(self, path: Path | None) -> None:
@@ -57,7 +57,7 @@ class KeyFile:
             raise KeyFileError(f"{self.name}: {_reason(error)}") from None
 
     def lines_of(self, client_transient: bytes) -> tuple[KeyLine, ...]:
-        """Return the lines of the connection with this C'. A line whose secret c' does not belong to C' is dropped and
+        """Lines of the connection with this C'. A line whose secret c' does not belong to C' is dropped and
         reported."""
         lines = self.contents.connections.get(client_transient, ())
         kept = tuple(line for line in lines if not _is_of_another_key(line))
@@ -71,16 +71,15 @@ class KeyFile:
 
     @property
     def place(self) -> Place:
-        """The current reading position."""
         return Place(self.readings, self.contents.lines)
 
     def newest_shared(self, behind: Place) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (C', k) of the CURVE_SHARED lines after a position, newest first. Yield all lines if the file was
-        replaced after the position was taken."""
+        """Yield (C', k) of the CURVE_SHARED lines after a position, newest first; all lines if the file was replaced
+        since."""
         return self.contents.newest_shared(behind.line if behind.readings == self.readings else 0)
 
     def problems(self) -> list[str]:
-        """Return sentences about unusable lines, at most a fixed number."""
+        """Sentences about unusable lines, at most a fixed number."""
         contents = self.contents
         problems = contents.problems.copy()
         if contents.untold_problems:
@@ -94,14 +93,14 @@ class KeyFile:
         return problems
 
     def is_readable_by_others(self) -> bool:
-        """Whether the permissions let the group or other users read the file."""
+        """By the group or other users."""
         if os.name != "posix" or self.path is None:
             return False
         mode = self._status.st_mode
         return stat.S_ISREG(mode) and bool(mode & 0o077)
 
     def refresh(self) -> bool:
-        """Read new lines. Return whether the keys have changed. Standard input is read only once."""
+        """Read new lines; return whether the keys have changed. Standard input is read only once."""
         if self.path is None:
             return False
         try:
@@ -127,8 +126,7 @@ class KeyFile:
         return not self.contents.has_equal_keys(before)
 
     def _has_only_grown(self, path: Path, status: os.stat_result) -> bool:
-        """Whether the file only grew: the octets before the reading position are unchanged, as far as the last `TAIL`
-        show."""
+        """Whether the octets before the reading position are unchanged, as far as the last `TAIL` show."""
         place = (status.st_dev, status.st_ino)
         if place != (self._status.st_dev, self._status.st_ino) or status.st_size <= self.contents.octets:
             return False
@@ -153,7 +151,7 @@ class KeyFile:
         return news
 
     def _read_all(self, unfinished: bool) -> None:
-        """Read the file from its start; with `unfinished` also parse an incomplete last line."""
+        """Read the file from its start; with `unfinished` also an incomplete last line."""
         contents = Contents(self.name)
         with open(0 if self.path is None else self.path, "rb", closefd=self.path is not None) as file:
             status = os.fstat(file.fileno())
@@ -169,7 +167,7 @@ class KeyFile:
 
 
 class HandedLines(KeyFile):
-    """Key log lines that the program adds itself while a capture grows, instead of a file.
+    """Key log lines that the program adds while a capture grows, instead of a file.
 
     Lines after the first `MAX_LINES` are discarded.
     """
@@ -181,17 +179,17 @@ class HandedLines(KeyFile):
         self._has_news = False
 
     def add(self, line: KeyLine) -> None:
-        """Add a line; it is used after the next `Keys.refresh`."""
+        """Used after the next `Keys.refresh`."""
         if self.contents.lines < MAX_LINES:
             self._has_news |= self.contents.add(build_key_line(line))
 
     def refresh(self) -> bool:
-        """Return whether new keys were added."""
+        """Whether new keys were added."""
         news, self._has_news = self._has_news, False
         return news
 
     def problems(self) -> list[str]:
-        """Return an empty list: an object without lines is no mistake of the user."""
+        """An object without lines is no mistake of the user."""
         return []
 
 
@@ -200,7 +198,7 @@ def _too_many_lines() -> str:
 
 
 def _state(status: os.stat_result) -> tuple[int, int, int, int]:
-    """Return the values of a status that change when a file is written or replaced."""
+    """Values that change when a file is written or replaced."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
@@ -211,7 +209,7 @@ def _pieces(file: BinaryIO, octets: int) -> Iterator[bytes]:
 
 
 def _is_of_another_key(line: KeyLine) -> bool:
-    """Whether the secret c' of a line certainly does not belong to its C'."""
+    """Whether the secret c' certainly does not belong to C'."""
     return line.label == CLIENT_TRANSIENT and line.value is not None and public_key(line.value) != line.public
 
 

@@ -24,14 +24,14 @@ LABELS: Final = (
     SERVER_LONGTERM,
     SERVER_PUBLIC,
 )
-"""The labels of key log lines."""
+"""Of key log lines."""
 
 LABEL_OF = {label.encode(): label for label in LABELS}
 FORMS = "64 hex digits or 40 Z85 characters"
 
 
 def key_from_text(text: bytes) -> bytes | None:
-    """Parse a key from 64 hex digits of either case or 40 Z85 characters. Returns None for any other text."""
+    """Parse 64 hex digits of either case or 40 Z85 characters; None for any other text."""
     try:
         if len(text) == 64:
             return unhexlify(text)
@@ -46,9 +46,9 @@ def key_from_text(text: bytes) -> bytes | None:
 class KeyLine:
     """A line of a key log, or the keys of a certificate in the same form.
 
-    `public` is the first field: C', or S for the two labels of server keys. `value` is the second: the secret, or S' of
-    SERVER_PUBLIC_TRANSIENT; None for SERVER_PUBLIC. `server` is S if a CLIENT_TRANSIENT line contains it. `number`
-    counts the lines of the file from 1, and is ignored in comparisons.
+    `public` is C', or S for the two labels of server keys. `value` is the secret, or S' of SERVER_PUBLIC_TRANSIENT;
+    None for SERVER_PUBLIC. `server` is S if a CLIENT_TRANSIENT line contains it. `number` counts the lines of the file
+    from 1, and is ignored in comparisons.
     """
 
     label: str
@@ -59,7 +59,7 @@ class KeyLine:
 
 
 def property_of(line: bytes) -> tuple[bytes, bytes] | None:
-    """Return name and value of a certificate line with a key, or None for any other line.
+    """Name and value of a certificate line with a key; None for any other line.
 
     The value may have quotes and be followed by a comment. An invalid value is returned unchanged.
     """
@@ -76,7 +76,7 @@ def property_of(line: bytes) -> tuple[bytes, bytes] | None:
 
 
 def looks_like_a_key_line(line: bytes) -> bool:
-    """Whether a line starts like a line of a key log, in upper or lower case."""
+    """In upper or lower case."""
     return line[:6].upper() == b"CURVE_"
 
 
@@ -84,8 +84,7 @@ WANTS = {CLIENT_TRANSIENT: "2 or 3 keys", SERVER_PUBLIC: "1 key"}
 
 
 def key_line(label: str, fields: list[bytes], number: int) -> KeyLine | None:
-    """Parse a line of a key log. Returns None if its fields do not fit the label. The fields may be followed by a
-    comment."""
+    """None if the fields do not fit the label. A comment may follow them."""
     public = key_from_text(fields[1]) if len(fields) > 1 else None
     if public is None:
         return None
@@ -107,7 +106,7 @@ def key_line(label: str, fields: list[bytes], number: int) -> KeyLine | None:
 
 
 def build_key_line(line: KeyLine) -> bytes:
-    """Format a line of a key log, with keys in hex and the line end. `key_line` parses it."""
+    """Keys in hex, with the line end. `key_line` parses it."""
     keys = [key.hex() for key in (line.public, line.value, line.server) if key is not None]
     if line.label == SERVER_PUBLIC:
         keys.append("-")

@@ -1,4 +1,4 @@
-"""Look up CURVE keys in several key files: those of a connection by its C', and those of servers."""
+"""Look up CURVE keys in several key files: of a connection by its C', and of servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zmtpscope.zmtp import z85
 
 
 class ServerKey(NamedTuple):
-    """The long-term key of a server: the public key S, and the secret s if known."""
+    """The long-term key of a server: S, and the secret s if known."""
 
     public: bytes
     secret: bytes | None
@@ -31,7 +31,7 @@ class ServerKey(NamedTuple):
 
 
 class ClientTransient(NamedTuple):
-    """The secret transient key c' of a client, and the server's S if the line contains it."""
+    """The secret c' of a client, and the server's S if the line contains it."""
 
     secret: bytes
     server: bytes | None
@@ -44,7 +44,7 @@ class ClientTransient(NamedTuple):
 class ConnectionSecrets:
     """The keys of the connection with one C', in the order of files and lines.
 
-    Several keys of one kind come from contradicting lines. Each c' was verified to belong to C'. The keys k, s', S' and
+    Several keys of one kind are from contradicting lines. Each c' was verified to belong to C'. The keys k, s', S' and
     K are proven only when a box opens with them.
     """
 
@@ -61,7 +61,7 @@ class ConnectionSecrets:
 
 
 class KeysMark(NamedTuple):
-    """The state of `Keys`: its generation, and for each file a digest and the number of readings from its start."""
+    """A generation of `Keys`, and for each file a digest and the number of readings from its start."""
 
     generation: int
     files: list[tuple[int, bytes]]
@@ -80,7 +80,7 @@ class Keys:
             self._files.append(handed)
         self._server_keys = self._all_server_keys()
         self.generation = 0
-        """Increases whenever `refresh` finds changed keys."""
+        """Increases when `refresh` finds changed keys."""
 
     def with_files(self, paths: Sequence[Path | None]) -> Keys:
         """Return the keys of these files and of further `paths`. Raises `KeyFileError`."""
@@ -90,7 +90,7 @@ class Keys:
         return made
 
     def refresh(self) -> bool:
-        """Read new lines of changed files. Return whether the keys have changed.
+        """Read new lines of changed files; return whether the keys have changed.
 
         Costs one `os.stat` for each unchanged file. Only the new octets of a grown file are read; an incomplete last
         line waits for its end. A truncated or replaced file is read from its start, and its earlier keys are dropped. A
@@ -104,12 +104,12 @@ class Keys:
         return True
 
     def mark(self) -> KeysMark:
-        """Return the state of these keys. Another `Keys` over the same files can `resume` from it."""
+        """Another `Keys` over the same files can `resume` from it."""
         return KeysMark(self.generation, [(file.readings, file.contents.digest()) for file in self._files])
 
     def resume(self, mark: KeysMark) -> None:
-        """Continue the generations of another `Keys`: at its generation if the files have equal keys, otherwise at the
-        next one."""
+        """Continue the generations of another `Keys`: at its generation if the files have equal keys, otherwise at
+        the next one."""
         is_same = len(mark.files) == len(self._files)
         for file, (readings, digest) in zip(self._files, mark.files, strict=False):
             is_same_file = file.contents.digest() == digest
@@ -120,7 +120,7 @@ class Keys:
     def secrets_for(self, client_transient: bytes) -> ConnectionSecrets | None:
         """Return all keys of the connection with this C', or None if no line names it.
 
-        A c' that does not belong to C' is left out and reported as a problem.
+        A c' that does not belong to C' is left out and reported.
         """
         if not any(client_transient in file.contents.connections for file in self._files):
             return None
@@ -141,7 +141,7 @@ class Keys:
 
     @property
     def server_keys(self) -> list[ServerKey]:
-        """Return the long-term keys of servers: each S once, with s if any file contains it. Pairs were verified.
+        """Return each S once, with s if any file contains it. Pairs were verified.
 
         The secret of any certificate counts as a server's, because certificates do not name their side.
         """
@@ -153,15 +153,14 @@ class Keys:
         return any(file.contents.connections for file in self._files)
 
     def places(self) -> list[Place]:
-        """Return the reading position of each file."""
         return [file.place for file in self._files]
 
     def shared_keys(self, limit: int = 1000, behind: Sequence[Place] = ()) -> list[tuple[bytes, bytes]]:
         """Return (C', k) of at most `limit` CURVE_SHARED lines, newest first, for captures that start inside a
         connection.
 
-        With several files, their lines alternate. `behind` is an earlier result of `places`: only newer lines are
-        returned, and all lines of a file that was replaced.
+        Lines of several files alternate. `behind` is an earlier result of `places`: only newer lines are returned, and
+        all lines of a file that was replaced.
         """
         starts = behind or [START] * len(self._files)
         turns = zip_longest(*map(KeyFile.newest_shared, self._files, starts))
@@ -174,7 +173,7 @@ class Keys:
         return list(pairs)
 
     def lines(self) -> Iterator[tuple[Path | None, KeyLine]]:
-        """Yield all lines with the path of their file, in the order of files and lines."""
+        """With the path of their file."""
         for file in self._files:
             contents = file.contents
             said = chain(contents.server_lines(), *map(file.lines_of, list(contents.connections)))
@@ -192,7 +191,7 @@ class Keys:
 
     @property
     def readable_by_others(self) -> list[Path]:
-        """Return the files with secrets that the group or other users may read (POSIX only)."""
+        """Files with secrets that the group or other users may read (POSIX only)."""
         return [
             file.path
             for file in self._files

@@ -11,26 +11,26 @@ from zmtpscope.export.values import record_values
 from zmtpscope.words import counted
 
 MAX_LINES = 50
-"""Maximum number of records in the comment of one packet."""
+"""In the comment of one packet."""
 MAX_OCTETS = 64 << 20
-"""Maximum octets of all comments. Later packets have none."""
+"""Of all comments. Later packets have none."""
 LINE_WEIGHT = 100
-"""Octets of memory that a line takes in addition to its text (an estimate)."""
+"""Memory of a line in addition to its text (an estimate)."""
 
 
 class Comments:
-    """The comments of packets, by packet reference (`segments.FILE_SHIFT`)."""
+    """By packet reference (`segments.FILE_SHIFT`)."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.is_full = False
-        """Whether comments were dropped because of `MAX_OCTETS`."""
+        """Comments were dropped because of `MAX_OCTETS`."""
         self._octets = 0
         self._lines: dict[int, list[str]] = {}
         self._left_out: dict[int, int] = {}
 
     def add(self, reference: int, item: Record | MessageTable | FrameTable, index: int, words: RowWords | None) -> None:
-        """Add a record to the comment of a packet. For a row of a table, `index` is its row and `words` formats it."""
+        """For a row of a table, `index` is its row and `words` formats it."""
         lines = self._lines.get(reference)
         if self.is_full:
             return
@@ -46,7 +46,7 @@ class Comments:
             lines.append(line)
 
     def of(self, reference: int) -> str:
-        """Return the comment of a packet, or ""."""
+        """Or ""."""
         lines = self._lines.get(reference, [])
         more = self._left_out.get(reference)
         return "\n".join([*lines, f"and {counted(more, 'more record')}"] if more else lines)

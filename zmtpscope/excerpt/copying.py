@@ -17,8 +17,8 @@ from zmtpscope.words import counted
 
 
 def copy_packets(paths: Sequence[str], wanted: WantedPackets, file: OutputFile) -> Iterator[int]:
-    """Write the wanted packets of `paths` with their comments. Yields the number of packets written so far, at least
-    once. Raises `CaptureError`."""
+    """Write the wanted packets with their comments. Yields the number of packets so far, at least once. Raises
+    `CaptureError`."""
     file.write(section_header("packets selected by zmtpscope; its findings are packet comments"))
     known, interfaces, count = wanted.packets, dict[int, int](), 0
     segmenter = Segmenter() if wanted.lifetimes or wanted.stretches else None
@@ -47,7 +47,7 @@ def shortcomings(wanted: WantedPackets, copied: int) -> Iterator[str]:
 
 
 def _among(references: Int64, known: Int64) -> Bool:
-    """Return a mask of the `references` that are in `known`, which is sorted."""
+    """Which `references` are in `known`, which is sorted."""
     if not len(known):
         return np.zeros(len(references), np.bool_)
     found: Bool = known[np.minimum(np.searchsorted(known, references), len(known) - 1)] == references
@@ -55,7 +55,7 @@ def _among(references: Int64, known: Int64) -> Bool:
 
 
 def _of_connections(block: SegmentBlock, wanted: WantedPackets) -> Int64:
-    """Return the packets of a block that belong to wanted connections or stretches."""
+    """Packets of a block that belong to wanted connections or stretches."""
     found = [np.empty(0, np.int64)]
     for number, key in enumerate(block.keys):
         size = (len(key) - 4) // 2
@@ -73,7 +73,7 @@ def _of_connections(block: SegmentBlock, wanted: WantedPackets) -> Int64:
 
 
 def _blocks(packets: PacketBlock, rows: Int64, wanted: WantedPackets, interfaces: dict[int, int]) -> Iterator[bytes]:
-    """Yield packet blocks of pcapng, each after the interface block of its link type."""
+    """Yield pcapng packet blocks, each after the interface block of its link type."""
     columns = (packets.links, packets.starts, packets.stops, packets.missing, packets.times, packets.references)
     for link, start, stop, missing, time, reference in zip(*(each[rows].tolist() for each in columns), strict=True):
         if link not in interfaces:

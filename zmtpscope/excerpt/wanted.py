@@ -22,29 +22,29 @@ MIN_PACKETS = 1 << 20
 
 
 class Stretch(NamedTuple):
-    """A range of packets in one direction that carry octets: first and last packet reference, both included."""
+    """Packets in one direction that carry octets: first and last packet reference, both included."""
 
     first: int
     last: int
 
 
 class Lifetime(NamedTuple):
-    """A time span of a connection, in nanoseconds since the epoch: all its packets are wanted."""
+    """A time span (ns since the epoch) in which all packets of a connection are wanted."""
 
     start: int
     end: int
 
 
 class WantedPackets:
-    """The packets of the records in batches read with `Options.details`."""
+    """Packets of the records in batches read with `Options.details`."""
 
     def __init__(self, options: Options) -> None:
         self.comments = Comments(options)
         self.options = options
         self.stretches: dict[bytes, list[Stretch]] = defaultdict(list)
-        """Stretches by the flow key of their direction, for records whose single packets are not known."""
+        """By the flow key of their direction, for records whose single packets are not known."""
         self.lifetimes: dict[bytes, list[Lifetime]] = defaultdict(list)
-        """Lifetimes by the flow key of the side that opened the connection or sent first."""
+        """By the flow key of the side that opened the connection or sent first."""
         self.references: set[str] = set()
         """Ids of records that findings name, until `find` has their packets."""
         self._greeted: set[int] = set()
@@ -53,11 +53,11 @@ class WantedPackets:
         """Connections with other wanted records."""
         self._packets = array("q")
         self._most = MIN_PACKETS
-        """Number of references at which duplicates are removed next: one packet can carry many messages."""
+        """At this number of references duplicates are removed: one packet can carry many messages."""
         self._files: dict[str | None, int] = {}
 
     def feed(self, batch: Batch) -> None:
-        """Add the packets of the records in a batch, and note the ids of records that findings name."""
+        """Add the packets of records, and note the ids of records that findings name."""
         self._learn_files(batch.files)
         for record in batch.records:
             self._add_record(record)
@@ -94,13 +94,13 @@ class WantedPackets:
 
     @property
     def connection_without_greeting(self) -> int | None:
-        """Return a connection whose greeting is not copied although other records of it are, so that the excerpt cannot
-        be parsed as ZMTP; or None."""
+        """A connection with copied records but without its greeting, so that the excerpt cannot be parsed as ZMTP;
+        or None."""
         return min(self._recorded - self._greeted, default=None)
 
     @property
     def packets(self) -> Int64:
-        """Return the sorted references of single packets."""
+        """Sorted references of single packets."""
         return np.unique(np.frombuffer(self._packets, np.int64)) if self._packets else np.empty(0, np.int64)
 
     # -- records -----------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class WantedPackets:
             self.lifetimes[key].append(Lifetime(values["start_ns"], values["end_ns"]))
 
     def _add_run(self, run: MessageTable | FrameTable, rows: Int64) -> None:
-        """Add the packets of some rows. Most rows have one packet."""
+        """Most rows have one packet."""
         if len(self._packets) > self._most:
             self._packets = array("q", self.packets.tobytes())
             self._most = max(MIN_PACKETS, 2 * len(self._packets))

@@ -1,5 +1,3 @@
-"""Evaluate predicates over columns as arrays, if possible."""
-
 from __future__ import annotations
 
 import math
@@ -18,18 +16,18 @@ from zmtpscope.filter.predicates import Comparison, Contains, IsThere, OneOf, Pr
 from zmtpscope.records import from_text
 
 LONGEST_NAME = 64
-"""Maximum octets of texts to distinguish with arrays, which take one operation for each."""
+"""Octets of texts to distinguish with arrays, which take one operation for each."""
 """A 64-bit odd number with well-mixed bits."""
 
 GATHERED_SHARE = 4
-"""Octets are copied together for a search if they are less than one in `GATHERED_SHARE` of the whole."""
+"""Octets are copied together for a search if they are less than one in this many."""
 
 Fits = tuple[Bool, Bool, Bool]
-"""For each row: whether any value fits, whether all values fit, and whether there is a value."""
+"""By row: any value fits, all values fit, there is a value."""
 
 
 def fits_of(column: Column, predicate: Predicate, rows: Int64) -> Fits | None:
-    """Return the result of a predicate over a column, or None if arrays cannot evaluate it."""
+    """None if arrays cannot evaluate the predicate."""
     if isinstance(column, Lists):
         return _lists_fit(column, predicate, rows)
     if isinstance(column, Integers):
@@ -63,7 +61,7 @@ def _lists_fit(column: Lists, predicate: Predicate, rows: Int64) -> Fits | None:
 
 
 def _numbers_fit(values: NDArray[Any], predicate: Predicate) -> Bool | None:
-    """Return which numbers fit, or None."""
+    """Which numbers fit, or None."""
     if isinstance(predicate, OneOf):
         found = [_numbers_fit(values, each) for each in predicate.predicates]
         known = [each for each in found if each is not None]
@@ -91,10 +89,8 @@ def _compared(values: NDArray[Any], compare: Callable[[Any, Any], Any], other: i
 
 
 def _octets_fit(column: Octets, predicate: Predicate, rows: Int64) -> Bool | None:
-    """Return which of `rows` satisfy a predicate on texts or octets; None if the predicate cannot be tested here.
-
-    Tested here are ==, !=, `in`, `contains` with octets, and a field name alone.
-    """
+    """Which texts or octets satisfy ==, !=, `in`, `contains` with octets, or a field name alone; None for another
+    predicate."""
     if isinstance(predicate, OneOf):
         found = [_octets_fit(column, each, rows) for each in predicate.predicates]
         known = [each for each in found if each is not None]
@@ -111,7 +107,7 @@ def _octets_fit(column: Octets, predicate: Predicate, rows: Int64) -> Bool | Non
 
 
 def _equal(column: Octets, wanted: bytes, rows: Int64) -> Bool:
-    """Return which rows have these octets. Unknown octets are at no index of the column."""
+    """Unknown octets are at no index of the column."""
     equal = np.zeros(len(rows), np.bool_)
     candidates = np.arange(len(rows)) if column.known is None else np.flatnonzero(column.known[rows])
     index = column.index[rows[candidates]]
@@ -129,7 +125,6 @@ def _equal(column: Octets, wanted: bytes, rows: Int64) -> Bool:
 
 
 def _containing(column: Octets, part: bytes, rows: Int64) -> Bool:
-    """Return which rows contain these octets."""
     containing = np.zeros(len(rows), np.bool_)
     index = column.index[rows]
     long_enough = np.flatnonzero(column.sizes[index] >= len(part))
@@ -144,7 +139,7 @@ def _containing(column: Octets, part: bytes, rows: Int64) -> Bool:
 
 
 def _pieces_with(octets: bytes, part: bytes, starts: list[int], stops: list[int]) -> list[int]:
-    """Return the sorted pieces `starts[i]:stops[i]` that contain `part`."""
+    """Sorted pieces `starts[i]:stops[i]` that contain `part`."""
     found = []
     piece = 0
     while piece < len(starts) and (at := octets.find(part, starts[piece])) >= 0:
@@ -156,7 +151,7 @@ def _pieces_with(octets: bytes, part: bytes, starts: list[int], stops: list[int]
 
 
 def different(column: Octets, rows: Int64) -> tuple[Int64, Int64] | None:
-    """Return a row for each distinct value, and the index of the value of each row. All rows must have a value. None if
+    """Return a row for each distinct value, and the index of each row's value. All rows must have a value. None if
     values are too long, or arrays cannot distinguish them."""
     index = column.index[rows]
     starts, sizes = column.starts[index], column.sizes[index]

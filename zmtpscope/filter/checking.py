@@ -45,7 +45,7 @@ _UNORDERED = (Type.ADDRESS, Type.TRUTH)
 
 
 def operand_of(text: str) -> Operand:
-    """Parse a field with slices, or a function of it, for outputs. Raises `FilterError`."""
+    """A field with slices, or a function of it, for outputs. Raises `FilterError`."""
     return Checker(text).operand(parse_operand(text))
 
 
@@ -56,7 +56,7 @@ class Checker:
         self.text = text
 
     def condition(self, written: Expression) -> Condition:
-        """Convert a parsed expression to a condition. Raises `FilterError`."""
+        """Raises `FilterError`."""
         if isinstance(written, Not):
             return Inverted(self.condition(written.of))
         if isinstance(written, Both):
@@ -92,7 +92,7 @@ class Checker:
     # -- operands ----------------------------------------------------------------------------------------------------
 
     def _is_value(self, written: Written) -> bool:
-        """Whether an operand is no field: quoted text, or a word that is not a field name."""
+        """Whether an operand is quoted text, or a word that is not a field name."""
         return isinstance(written, Value) and self._field_named(written) is None
 
     def _is_field(self, written: Written | Range) -> bool:
@@ -111,7 +111,7 @@ class Checker:
         return field.type is operand.type or operand.type not in _SEARCHED
 
     def operand(self, written: Written) -> Operand:
-        """Convert a parsed operand. Raises `FilterError`."""
+        """Raises `FilterError`."""
         if isinstance(written, Call):
             inner = self.operand(written.operand)
             if inner.type not in _SEARCHED:
@@ -211,7 +211,7 @@ class Checker:
 
 
 def _words(operand: Operand) -> tuple[str, ...]:
-    """Return all possible values, if known."""
+    """All possible values, if known."""
     return operand.field.words if isinstance(operand, FieldOperand) and not operand.steps else ()
 
 
@@ -224,7 +224,7 @@ def _compare(operand: Operand, name: str) -> Compare:
 
 
 def _field(name: str, steps: tuple[Slice | str, ...]) -> FieldOperand | None:
-    """Return a field by name, or a member of a payload by its path."""
+    """A field by name, or a member of a payload by its path."""
     field = FIELDS.get(name)
     if field is None and name.startswith(f"{PAYLOAD}."):
         field, steps = FIELDS[PAYLOAD], (*name.removeprefix(f"{PAYLOAD}.").split("."), *steps)
@@ -232,7 +232,7 @@ def _field(name: str, steps: tuple[Slice | str, ...]) -> FieldOperand | None:
 
 
 def described(operand: Operand) -> FilterField:
-    """Return the field that determines the syntax of values to compare with an operand."""
+    """The field that determines the syntax of values to compare with an operand."""
     if isinstance(operand, Applied):
         inner = described(operand.operand)
         return replace(inner, name=f"{operand.function}({inner.name})", type=operand.type, scale=1, shift=0)
@@ -241,7 +241,7 @@ def described(operand: Operand) -> FilterField:
 
 
 def _as_text(operand: Operand) -> FilterField:
-    """Return the field for comparisons within values; parts of payloads are text of any content."""
+    """The field for comparisons within values; parts of payloads are text of any content."""
     field = described(operand)
     return replace(field, type=Type.TEXT) if field.type is Type.MEMBERS else field
 

@@ -1,7 +1,7 @@
-"""Conditions on the values of one record, with resolved names and types.
+"""Conditions on one record, with resolved names and types (docs/filters.md).
 
-The rules (docs/filters.md): a comparison with a field without a value is false, and `not` inverts this. If there are
-several values, one must fit; `!=` and `all` require all, and at least one.
+A comparison with a field without a value is false, and `not` inverts this. If there are several values, one must fit;
+`!=` and `all` require all, and at least one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Condition(Protocol):
 
     @property
     def reads(self) -> frozenset[str]:
-        """The record fields that the condition reads."""
+        """Record fields."""
 
     def holds(self, record: Values) -> bool:
         """Whether the record fulfils the condition."""
@@ -39,10 +39,10 @@ class Operand(Protocol):
 
     @property
     def reads(self) -> frozenset[str]:
-        """The record fields that the operand reads."""
+        """Record fields."""
 
     def values(self, record: Values) -> Iterable[Any]:
-        """Return the values without nulls."""
+        """Without nulls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +54,15 @@ class FieldOperand:
 
     @property
     def type(self) -> Type:
-        """The type of the field."""
         return self.field.type
 
     @property
     def reads(self) -> frozenset[str]:
-        """The record fields that the field is derived from."""
+        """Record fields from which the field is derived."""
         return frozenset(self.field.reads)
 
     def values(self, record: Values) -> Iterable[Any]:
-        """Return the values of the field after all steps."""
+        """After all steps."""
         found = self.field.values(record)
         if self.type is Type.MEMBERS:
             return _members(found, self.steps)
@@ -84,7 +83,7 @@ def _sliced(value: Any, step: Slice) -> Any:
 
 
 def _members(found: Iterable[Any], steps: tuple[Slice | str, ...]) -> list[Any]:
-    """Return the members at the end of the steps. Each list on the way stands for all of its elements."""
+    """Each list on the way means all of its elements."""
     for step in steps:
         following: list[Any] = []
         for value in found:
@@ -113,11 +112,9 @@ class Applied:
 
     @property
     def reads(self) -> frozenset[str]:
-        """The record fields that the operand reads."""
         return self.operand.reads
 
     def values(self, record: Values) -> Iterable[Any]:
-        """Return the results of the function."""
         return [made for value in self.operand.values(record) if (made := _APPLY[self.function](value)) is not None]
 
 
@@ -143,7 +140,7 @@ _APPLY: dict[str, Callable[[Any], Any]] = {"len": _length, "lower": _lower, "upp
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Whether `predicate` is true for any value of the operand, or for all with `is_all`."""
+    """`predicate` is true for any value of the operand, or for all with `is_all`."""
 
     operand: Operand
     predicate: Predicate
@@ -151,11 +148,9 @@ class Compared:
 
     @property
     def reads(self) -> frozenset[str]:
-        """The record fields that the operand reads."""
         return self.operand.reads
 
     def holds(self, record: Values) -> bool:
-        """Whether any value, or each one, fits."""
         values = self.operand.values(record)
         if not self.is_all:
             return any(map(self.predicate, values))
@@ -165,7 +160,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class ComparedFields:
-    """Whether pairs of values of two operands compare: any pair, or all."""
+    """Pairs of values of two operands compare: any pair, or all."""
 
     left: Operand
     right: Operand
@@ -174,11 +169,9 @@ class ComparedFields:
 
     @property
     def reads(self) -> frozenset[str]:
-        """The record fields that both operands read."""
         return self.left.reads | self.right.reads
 
     def holds(self, record: Values) -> bool:
-        """Whether any pair of values, or each one, fits."""
         others = list(self.right.values(record))
         pairs = [self.compare(value, other) for value in self.left.values(record) for other in others]
         return all(pairs) and bool(pairs) if self.is_all else any(pairs)
@@ -186,47 +179,39 @@ class ComparedFields:
 
 @dataclass(frozen=True, slots=True)
 class Inverted:
-    """The negation of a condition."""
-
     of: Condition
 
     @property
     def reads(self) -> frozenset[str]:
-        """The record fields that the condition reads."""
         return self.of.reads
 
     def holds(self, record: Values) -> bool:
-        """Whether the condition is false."""
         return not self.of.holds(record)
 
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """A conjunction of conditions."""
+    """All are true."""
 
     parts: tuple[Condition, ...]
 
     @property
     def reads(self) -> frozenset[str]:
-        """The record fields that the parts read."""
         return frozenset().union(*(part.reads for part in self.parts))
 
     def holds(self, record: Values) -> bool:
-        """Whether all parts are true."""
         return all(part.holds(record) for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """A disjunction of conditions."""
+    """Any is true."""
 
     parts: tuple[Condition, ...]
 
     @property
     def reads(self) -> frozenset[str]:
-        """The record fields that the parts read."""
         return frozenset().union(*(part.reads for part in self.parts))
 
     def holds(self, record: Values) -> bool:
-        """Whether any part is true."""
         return any(part.holds(record) for part in self.parts)

@@ -255,9 +255,9 @@ EXAMPLES = {
     "zmtp.data": "zmtp.data contains 01:ff",
     "zmtp.data.text": "zmtp.data.text contains error",
 }
-"""Examples by field name, or by `RECORD.NAME` if fields of several record types share a name but not the meaning."""
+"""By field name, or by `RECORD.NAME` if fields of several record types share a name but not the meaning."""
 
 
 def example_of(name: str, record: str | None) -> str:
-    """Return an example filter with a field, for records of a type (None: any)."""
+    """For records of a type (None: any)."""
     return EXAMPLES.get(f"{record}.{name}") or EXAMPLES[name]

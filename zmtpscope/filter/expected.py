@@ -21,8 +21,6 @@ _SIGN = re.compile(r"[=!<>&|]$")
 
 
 class What(Enum):
-    """Kinds of tokens that a position of a filter can have."""
-
     FIELD = "a field, or a prefix of one"
     OPERATOR = "an operator"
     VALUE = "a value"
@@ -36,9 +34,9 @@ class Expected(NamedTuple):
     """The tokens that can replace the characters `start..stop`: `what` is their kind, `typed` the characters typed so
     far.
 
-    `operand` is the preceding operand if a comparison follows. `joiners` (and, or) are also possible, or alone. `in`
-    says where a field is: as the argument of a function ("("), after `any` or `all`, which require a comparison
-    ("any"), or where it can be a complete test ("").
+    `operand` is the preceding operand if a comparison follows. `joiners` (and, or) are also possible, or alone. `in` is
+    the place of a field: an argument of a function ("("), after `any` or `all`, which require a comparison ("any"), or
+    a complete test ("").
     """
 
     what: What
@@ -51,7 +49,7 @@ class Expected(NamedTuple):
 
 
 def expected(text: str, place: int) -> Expected:
-    """Return the possible tokens at a position of `text`."""
+    """At a position of `text`."""
     before = text[:place]
     start = _open_quote(before)
     if start is not None:
@@ -65,7 +63,7 @@ def expected(text: str, place: int) -> Expected:
 
 
 def _open_quote(text: str) -> int | None:
-    """Return the start of an unclosed quoted text, or None."""
+    """Start of an unclosed quoted text."""
     try:
         tokens(text)
     except FilterError as error:
@@ -74,7 +72,7 @@ def _open_quote(text: str) -> int | None:
 
 
 def _after(text: str) -> Expected:
-    """Return the possible tokens after complete words."""
+    """After complete words."""
     nothing = Expected(What.NOTHING, len(text), len(text), "")
     try:
         found = tokens(text)
@@ -88,7 +86,7 @@ def _after(text: str) -> Expected:
 
 
 class _Reader:
-    """Reads the tokens of an incomplete filter like `syntax.py`."""
+    """Reads the tokens of an incomplete filter as `syntax.py` does."""
 
     def __init__(self, text: str, found: list[Token]) -> None:
         self.text = text
@@ -97,9 +95,9 @@ class _Reader:
         self.depth = 0
         self.operand: Operand | None = None
         self.is_quantified = False
-        """Whether a comparison must follow `any` or `all`."""
+        """A comparison must follow `any` or `all`."""
         self.is_bracketed = False
-        """Whether that comparison is in its own brackets."""
+        """That comparison is in its own brackets."""
         self.is_call = False
 
     def read(self) -> What:
@@ -110,7 +108,7 @@ class _Reader:
         return what
 
     def joiners(self, what: What) -> tuple[str, ...]:
-        """Return the possible joiners, if a test ends here."""
+        """If a test ends here."""
         if what is not What.JOINER and (what is not What.OPERATOR or self.is_quantified):
             return ()
         closing = (")",) if self.depth or self.is_bracketed else ()

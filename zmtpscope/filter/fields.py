@@ -67,8 +67,6 @@ CAPTURE_START = "capture_start_ns"
 
 
 class Type(Enum):
-    """Types of values, with their descriptions."""
-
     NUMBER = "a number"
     TRUTH = "true or false"
     TEXT = "text"
@@ -83,9 +81,9 @@ class Type(Enum):
 class FilterField:
     """A field. `records` are the record types that have it, `reads` the record fields that it is derived from.
 
-    Its values are all values of `reads`, or the result of `derive`; for structs the member `member`; if there is an
-    `accept`, only accepted values. `unit_ns` is the unit of a time or duration. A plain number n in a filter means n *
-    `scale` + `shift` of the field.
+    Its values are all values of `reads`, or the result of `derive`; for structs `member`; only values that `accept`
+    accepts. `unit_ns` is the unit of a time or duration. A plain number n in a filter means n * `scale` + `shift` of
+    the field.
     """
 
     name: str
@@ -101,12 +99,12 @@ class FilterField:
     scale: int = 1
     shift: int = 0
     words: tuple[str, ...] = ()
-    """All possible values, if known. They take precedence over equal field names."""
+    """If known. They take precedence over equal field names."""
     alias_of: str | None = None
-    """The field of which this is an alias."""
+    """The aliased field."""
 
     def values(self, record: Values) -> Iterable[Any]:
-        """Return the values in a record, without nulls."""
+        """Without nulls."""
         if record["record"] not in self.records:
             return ()
         found = self.derive(record) if self.derive is not None else self._values_read(record)
@@ -136,11 +134,11 @@ _HOLDERS = {
     "udp": _DATAGRAM,
     "zmtp": ("greeting", "command", "message", "frame"),
 }
-"""Record types that have the fields of a Wireshark protocol, for protocols that not all records have."""
+"""By Wireshark protocol, for protocols that not all records have."""
 
 
 def _of_records() -> Iterable[FilterField]:
-    """Yield the fields of `zmtpscope.records`, with members of structs as fields."""
+    """Of `zmtpscope.records`, with members of structs as fields."""
     holders: dict[str, list[str]] = {}
     for type_ in RECORDS.values():
         for field in type_.fields:
@@ -215,7 +213,7 @@ MADE = (
         derive=_since_start,
     ),
 )
-"""Fields that are computed from record fields."""
+"""Computed from record fields."""
 
 _OTHER_NAMES = {"time": "ts_ns", "type": "record", "finding": "id"}
 
@@ -250,11 +248,10 @@ def _all_fields() -> dict[str, FilterField]:
 
 
 FIELDS = _all_fields()
-"""All fields by name."""
 
 
 def other_names(name: str, record: str | None) -> list[str]:
-    """Return the aliases of a field or its members, in records of a type (None: any)."""
+    """Aliases of a field or its members, in records of a type (None: any)."""
     return [
         field.name
         for field in FIELDS.values()

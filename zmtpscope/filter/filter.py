@@ -10,7 +10,7 @@ from zmtpscope.records import RECORDS
 
 
 class Filter:
-    """A filter with the syntax of docs/filters.md. Raises `FilterError`."""
+    """See docs/filters.md. Raises `FilterError`."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -18,16 +18,15 @@ class Filter:
 
     @property
     def reads(self) -> frozenset[str]:
-        """The record fields that the filter reads."""
         return self.condition.reads
 
     def holds(self, record: Values) -> bool:
-        """Whether a record matches. It has fields by name, with octets as bytes."""
+        """A record has fields by name, with octets as bytes."""
         return self.condition.holds(record)
 
 
 def types_of(condition: Condition) -> frozenset[str]:
-    """Return the record types that have the fields of the condition; no others can match."""
+    """Record types with the fields of the condition; no others can match."""
     if isinstance(condition, Every):
         return frozenset(RECORDS).intersection(*map(types_of, condition.parts))
     if isinstance(condition, Either):

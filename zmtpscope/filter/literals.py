@@ -29,7 +29,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def literal(field: FilterField, token: Token, text: str) -> Any:
-    """Return the value of `token` for a comparison with `field`. Raises `FilterError`."""
+    """Raises `FilterError`."""
     try:
         return _READERS[field.type](field, token)
     except ValueError as error:
@@ -54,7 +54,7 @@ def _duration(field: FilterField, token: Token) -> int | Fraction:
 
 
 def _split(token: Token) -> tuple[Fraction, str]:
-    """Split number and unit, which may be separated (`1.5 KiB`)."""
+    """Number and unit may be separated (`1.5 KiB`)."""
     text = token.text if token.kind is Kind.WORD else token.value.decode("utf-8", "replace").replace(" ", "")
     if _HEX.fullmatch(text):
         return Fraction(int(text, 16)), ""
@@ -94,7 +94,7 @@ def _text(field: FilterField, token: Token) -> str:
 
 
 def octets_of(token: Token) -> bytes:
-    """Return the octets of a token: of a quoted text, or of a word."""
+    """Of a quoted text, or of a word."""
     return token.value if token.kind is Kind.STRING else token.text.encode("utf-8", "surrogateescape")
 
 
@@ -117,7 +117,7 @@ def _address(field: FilterField, token: Token) -> Network:
 
 @lru_cache(maxsize=65_536)
 def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return an address in the format of records, or None."""
+    """As in records, or None."""
     try:
         return ipaddress.ip_address(text)
     except ValueError:
@@ -125,8 +125,8 @@ def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _member(field: FilterField, token: Token) -> Any:
-    """Return a value to compare with payload members. These have their own types: numbers, booleans and null are
-    compared with values of the same type only."""
+    """Payload members have their own types: numbers, booleans and null are compared with values of the same type
+    only."""
     if token.kind is Kind.STRING:
         return token.value.decode("utf-8", "backslashreplace")
     if token.text in ("true", "false"):

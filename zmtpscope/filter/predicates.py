@@ -20,7 +20,7 @@ COMPARE: dict[str, Compare] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-"""Operators that also work on arrays."""
+"""These work on arrays, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,54 +28,47 @@ class IsThere:
     """True for any value except `false`."""
 
     def __call__(self, value: Any) -> bool:
-        """Whether the value is not false."""
         return value is not False
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A comparison of the value with `other`."""
-
     compare: Compare
     other: Any
 
     def __call__(self, value: Any) -> bool:
-        """Whether the comparison is true."""
         return bool(self.compare(value, self.other))
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """The value lies between two others, both included."""
+    """Both limits are included."""
 
     low: Any
     high: Any
 
     def __call__(self, value: Any) -> bool:
-        """Whether the value is in the range."""
         return are_alike(value, self.low) and bool(self.low <= value <= self.high)
 
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """At least one of several predicates is true."""
+    """One of several predicates is true."""
 
     predicates: tuple[Predicate, ...]
 
     def __call__(self, value: Any) -> bool:
-        """Whether any predicate is true."""
         return any(predicate(value) for predicate in self.predicates)
 
 
 @dataclass(frozen=True, slots=True)
 class InNetwork:
-    """The value is an address in a network, or outside it if inverted."""
+    """Or outside it if inverted."""
 
     network: Network
     is_inverted: bool = False
 
     def __call__(self, value: str) -> bool:
-        """Whether the address matches."""
         found = address(value)
         is_inside = found is not None and found.version == self.network.version and found in self.network
         return is_inside is not self.is_inverted
@@ -83,24 +76,22 @@ class InNetwork:
 
 @dataclass(frozen=True, slots=True)
 class Contains:
-    """Text or octets contain a part."""
-
     part: Any
 
     def __call__(self, value: Any) -> bool:
-        """Whether the value contains the part; false for other types."""
+        """False for other types than text or octets."""
         return type(value) is type(self.part) and self.part in value
 
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """A regular expression matches anywhere; see `patterns.py`."""
+    """Anywhere; see `patterns.py`."""
 
     in_text: Any
     in_octets: Any
 
     def __call__(self, value: Any) -> bool:
-        """Whether the expression matches; false unless the value is text or octets."""
+        """False unless the value is text or octets."""
         if isinstance(value, str):
             return self.in_text.search(value) is not None
         return isinstance(value, bytes) and self.in_octets.search(value) is not None
@@ -110,12 +101,12 @@ Predicate = IsThere | Comparison | Within | OneOf | InNetwork | Contains | Match
 
 
 def of_members(compare: Compare) -> Compare:
-    """Adapt a comparison to payload values of unknown type: two values that cannot be compared fulfil only `!=`."""
+    """Compare payload values of unknown type: two values that cannot be compared fulfil only `!=`."""
     return lambda value, other: compare(value, other) if are_alike(value, other) else compare is operator.ne
 
 
 def are_alike(value: Any, other: Any) -> bool:
-    """Whether both are numbers, or of the same type. Truth values are not numbers."""
+    """Both are numbers, or of the same type. Truth values are not numbers."""
     numbers = (int, float)
     if isinstance(value, bool) or isinstance(other, bool):
         return isinstance(value, bool) and isinstance(other, bool)

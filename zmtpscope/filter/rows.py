@@ -21,15 +21,15 @@ from zmtpscope.filter.fields import CAPTURE_START, FilterField
 
 
 class FieldColumns(Protocol):
-    """Rows as columns by field name."""
+    """By field name."""
 
     @property
     def derive(self) -> Mapping[str, Any]:
-        """Return the functions that make the columns, by field name."""
+        """By field name."""
 
     @property
     def times(self) -> Int64:
-        """The field `ts_ns` as an array."""
+        """`ts_ns` as an array."""
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -39,7 +39,7 @@ class FieldColumns(Protocol):
 
 
 class Rows:
-    """The rows of some runs. `start` is the time of the first packet of the capture, or None if unknown."""
+    """`start` is the time of the first packet of the capture, if known."""
 
     def __init__(self, columns: FieldColumns, start: int | None) -> None:
         self.columns = columns
@@ -47,11 +47,11 @@ class Rows:
         """Fields with the same value in all rows."""
 
     def that_fulfil(self, condition: Condition) -> Bool:
-        """Return a mask of the rows that fulfil a condition."""
+        """As a mask."""
         return self._holds(condition, np.arange(len(self.columns)))
 
     def _holds(self, condition: Condition, rows: Int64) -> Bool:
-        """Return a mask of the `rows` that fulfil a condition."""
+        """As a mask."""
         if isinstance(condition, Inverted):
             return ~self._holds(condition.of, rows)
         if isinstance(condition, Every | Either):
@@ -70,7 +70,7 @@ class Rows:
         return self._one_by_one(condition, columns, rows)
 
     def _joined(self, condition: Every | Either, rows: Int64) -> Bool:
-        """Evaluate the parts of a condition, cheapest first, each only for rows that earlier parts left undecided."""
+        """Evaluate the cheapest parts first, each only for rows that earlier parts left undecided."""
         decides = isinstance(condition, Either)
         held = np.full(len(rows), not decides)
         undecided = np.arange(len(rows))
@@ -83,13 +83,13 @@ class Rows:
         return held
 
     def _cost(self, condition: Condition) -> int:
-        """Return the rank of a part by cost: numbers and words, then texts, then computed values."""
+        """Rank by cost: numbers and words, then texts, then computed values."""
         return max((COSTS.get(name, 0) for name in condition.reads), default=0)
 
     # -- comparisons as arrays ---------------------------------------------------------------------------------------
 
     def _as_arrays(self, condition: Compared, rows: Int64) -> Bool | None:
-        """Return a mask of the rows that fulfil the condition, or None if arrays cannot evaluate it."""
+        """A mask, or None if arrays cannot evaluate the condition."""
         operand = condition.operand
         if not isinstance(operand, FieldOperand) or operand.steps or operand.field.accept is not None:
             return None
@@ -111,7 +111,7 @@ class Rows:
         return all_ & some if condition.is_all else any_
 
     def column(self, field: FilterField, name: str) -> Column | None:
-        """Return the column that contains all values of a field, or None if the field is computed."""
+        """With all values of a field; None if the field is computed."""
         if field.name == "size" and name == "sizes":
             sizes = self.columns["sizes"]
             assert isinstance(sizes, Lists)
@@ -174,7 +174,7 @@ COSTS = {"topic": 1, "envelope": 2, "bodies": 2, "payload": 3}
 
 
 def _codes(column: Column, rows: Int64) -> tuple[int, NDArray[Any]]:
-    """Return the number of distinct words of a column, and the index of the word of each row."""
+    """Number of distinct words, and index of each row's word."""
     if isinstance(column, Words):
         return len(column.words), column.codes[rows]
     assert isinstance(column, Booleans)
@@ -182,17 +182,16 @@ def _codes(column: Column, rows: Int64) -> tuple[int, NDArray[Any]]:
 
 
 def _first_of_each(codes: Int64) -> tuple[Int64, NDArray[Any]]:
-    """Return the first row of each distinct code, and for each row the index of its code."""
+    """First row of each distinct code, and by row the index of its code."""
     if not len(codes) or int(codes.max()) > 4 * len(codes):
         _, first, which = np.unique(codes, return_index=True, return_inverse=True)
         return first, which
-    place = np.full(int(codes.max()) + 1, -1)  # much quicker than sorting them
+    place = np.full(int(codes.max()) + 1, -1)  # much faster than sorting them
     place[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
     is_there = place >= 0
     return place[is_there], (np.cumsum(is_there) - 1)[codes]
 
 
 def _reads_summary(condition: Condition) -> bool:
-    """Whether the condition reads the summary of a payload."""
     operand = condition.operand if isinstance(condition, Compared) else None
     return not isinstance(operand, FieldOperand) or operand.field.member == "summary"

@@ -22,8 +22,8 @@ R = TypeVar("R", MessageTable, FrameTable)
 
 
 class Selection:
-    """The records and rows of `batch` that match `filter` as outputs show them: secrets masked, bodies as limited by
-    `options`. `start` is the time of the first packet of the capture, or None if unknown."""
+    """Records and rows of `batch` that match as outputs show them: secrets masked, bodies as limited by `options`.
+    `start` is the time of the first packet of the capture, if known."""
 
     def __init__(self, filter: Filter, batch: Batch, options: Options, start: int | None) -> None:
         self.batch = batch
@@ -33,11 +33,9 @@ class Selection:
             self._rows |= _rows_that_fulfil(filter, FrameRowColumns.of(batch.frames, batch.files), start)
 
     def has(self, item: Record | MessageTable | FrameTable, index: int) -> bool:
-        """Whether a record or row of the batch is selected."""
         return id(item) in self._records if isinstance(item, Record) else bool(self._rows[id(item)][index])
 
     def as_batch(self) -> Batch:
-        """Return the selected records and rows as a batch."""
         return replace(
             self.batch,
             records=[record for record in self.batch.records if id(record) in self._records],
@@ -47,14 +45,13 @@ class Selection:
 
 
 def records_that_fulfil(filter: Filter, batch: Batch, options: Options, start: int | None) -> list[Record]:
-    """Return the records of a batch that match `filter`."""
     known = {CAPTURE_START: start}
     return [record for record in batch.records if filter.holds(record_values(record, options) | known)]
 
 
 def with_messages(filter: Filter, batch: Batch, options: Options, start: int | None) -> Batch:
-    """Return the batch with only the messages that match `filter`, for counting. Other records and subscription
-    messages remain, because they identify the receivers."""
+    """Keep only the matching messages, for counting. Other records and subscription messages remain, because they
+    identify the receivers."""
     rows = _messages_that_fulfil(filter, batch, options, start)
     for run in batch.messages:
         rows[id(run)] |= (run.flags[run.first] & MARKED) != 0
@@ -62,7 +59,7 @@ def with_messages(filter: Filter, batch: Batch, options: Options, start: int | N
 
 
 def _messages_that_fulfil(filter: Filter, batch: Batch, options: Options, start: int | None) -> dict[int, Bool]:
-    """Return a mask of the matching messages of each table, by the id of the table."""
+    """A mask by the id of each table."""
     return _rows_that_fulfil(filter, MessageColumns.of(batch, options), start) if batch.messages else {}
 
 
@@ -75,7 +72,7 @@ def _rows_that_fulfil(filter: Filter, columns: RowColumns[Any], start: int | Non
 
 
 def _taken(runs: Sequence[R], rows: Mapping[int, Bool]) -> list[R]:
-    """Return the runs reduced to these rows, without runs that become empty."""
+    """Reduce runs to these rows, without empty ones."""
     taken: list[R] = []
     for run in runs:
         wanted = rows[id(run)]

@@ -36,22 +36,21 @@ OPERATORS = {
     "matches": "matches",
     "~": "matches",
 }
-"""Aliases of operators."""
 
 FUNCTIONS = ("len", "lower", "upper")
 DEEPEST = 50
-"""Maximum depth of brackets and `not`."""
+"""Of brackets and `not`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """`length` octets, characters or elements from `start` on (None: to the end); `start` below 0 counts from the
+    """`length` octets, characters or elements from `start` on (None: to the end); a negative `start` counts from the
     end."""
 
     start: int
     length: int | None
     is_element: bool
-    """Whether it was written as a single number, which selects that element of a list."""
+    """Written as a single number, which selects that element of a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +65,16 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A literal: quoted text or a word."""
+    """Quoted text or a word."""
 
     token: Token
 
     @property
     def start(self) -> int:
-        """Position of the first character."""
         return self.token.start
 
     @property
     def stop(self) -> int:
-        """Position after the last character."""
         return self.token.stop
 
 
@@ -96,7 +93,7 @@ Operand = Path | Value | Call
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Values from one to another, both included."""
+    """Both limits are included."""
 
     low: Value
     high: Value
@@ -118,14 +115,12 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """A negation."""
-
     of: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """A conjunction ("and") or disjunction ("or")."""
+    """ "and" or "or"."""
 
     word: str
     parts: tuple[Expression, ...]
@@ -135,12 +130,12 @@ Expression = Test | Not | Both
 
 
 def parse(text: str) -> Expression:
-    """Parse a filter. Raises `FilterError`."""
+    """Raises `FilterError`."""
     return _Parser(text).filter()
 
 
 def parse_operand(text: str) -> Operand:
-    """Parse a single operand. Raises `FilterError`."""
+    """Raises `FilterError`."""
     return _Parser(text).operand_alone()
 
 
@@ -311,8 +306,8 @@ class _Parser:
 
 
 def _slice_of(text: str) -> Slice | None:
-    """`4:2` is two from 4 on, `4-5` is 4 and 5, `4:` is from 4 on, `:4` is the first four, `4` is that one; as
-    Wireshark has it."""
+    """As in Wireshark: `4:2` is two from 4 on, `4-5` is 4 and 5, `4:` is from 4 on, `:4` is the first four, `4` is
+    one."""
     match = re.fullmatch(r"(-?\d{1,9})?(?:([:-])(\d{1,9})?)?", text)
     if match is None or not text or text == ":":
         return None

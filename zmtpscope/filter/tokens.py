@@ -9,12 +9,10 @@ from typing import NamedTuple
 from zmtpscope.filter.errors import FilterError
 
 LONGEST = 10_000
-"""Maximum length of a filter in characters."""
+"""In characters."""
 
 
 class Kind(Enum):
-    """The kind of a token."""
-
     STRING = "text in quotes"
     WORD = "a name, a number, or a value without quotes"
     SIGN = "an operator or a bracket"
@@ -22,7 +20,7 @@ class Kind(Enum):
 
 
 class Token(NamedTuple):
-    """A token: `text` as written; for text in quotes, `value` is its content."""
+    """`text` as written; for text in quotes, `value` is its content."""
 
     kind: Kind
     text: str
@@ -39,7 +37,7 @@ _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\", '"': b'
 
 
 def tokens(text: str) -> list[Token]:
-    """Return all tokens of a filter, the last one `END`. Raises `FilterError`."""
+    """The last one is `END`. Raises `FilterError`."""
     if len(text) > LONGEST:
         raise FilterError(f"a filter has at most {LONGEST:,} characters", text[:60], 0, 60)
     found: list[Token] = []

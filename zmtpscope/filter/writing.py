@@ -1,4 +1,4 @@
-"""Write values of records as filters that match all records with them: `topic == "a b"`."""
+"""Write values of records as filters: `topic == "a b"`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zmtpscope.filter.literals import LARGEST
 from zmtpscope.records import from_text
 
 LONGEST = 400
-"""Maximum length in characters of a value that is useful in a filter."""
+"""In characters, of a value that is useful in a filter."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _DECIMAL = re.compile(r"-?\d{1,30}\.\d{1,30}")
@@ -23,19 +23,19 @@ _WORDS = frozenset({"and", "or", "not", "any", "all", "in", "eq", "ne", "lt", "l
 
 
 def comparison(name: str, value: Any, steps: Sequence[str] = ()) -> str | None:
-    """Return `name == value`; for a list, the value is one of its elements. `steps` lead to a payload member. None
-    if no filter can express the value, or it is very long."""
+    """Write `name == value`; for a list, one of its elements. `steps` lead to a payload member. None if no filter
+    can express the value, or it is very long."""
     written = literal(FIELDS[name], value)
     return None if written is None or len(written) > LONGEST else f"{name}{_way(steps)} == {written}"
 
 
 def way_to(steps: Sequence[str]) -> str:
-    """Return the name of a payload member in a filter."""
+    """Name a payload member."""
     return f"{PAYLOAD}{_way(steps)}"
 
 
 def member(steps: Sequence[str], value: Any) -> str | None:
-    """Return `name == value` for a payload member; `steps` are the member names that lead to it."""
+    """`name == value` for a payload member; `steps` are the member names that lead to it."""
     return comparison(PAYLOAD, value, steps)
 
 
@@ -48,7 +48,7 @@ def _way(steps: Sequence[str]) -> str:
 
 
 def literal(field: FilterField, value: Any) -> str | None:
-    """Return a value of a field as written after an operator; None if it cannot be written."""
+    """A value as written after an operator; None if it cannot be written."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -68,45 +68,43 @@ def literal(field: FilterField, value: Any) -> str | None:
 
 
 def _word(field: FilterField, text: str) -> str:
-    """Return the text, in quotes only if needed."""
+    """In quotes only if needed."""
     is_word = _PLAIN.fullmatch(text) and ".." not in text and text not in _WORDS
     names_field = text.partition("[")[0] in FIELDS or text.startswith(f"{PAYLOAD}.")
     return text if is_word and (not names_field or text in field.words) else quoted(from_text(text))
 
 
 def quoted(octets: bytes) -> str:
-    """Return octets as text in quotes."""
     return '"' + typed(octets).replace('"', '\\"') + '"'
 
 
 MAX_COMPARED = 1024
-"""Maximum octets of a value in a filter. Longer values are compared by their start."""
+"""In octets. Longer values are compared by their start."""
 
 
 def quoted_text(text: str) -> str:
-    """Return a `text` value as a quoted literal, with escapes for unprintable characters."""
+    """With escapes for unprintable characters."""
     return quoted(from_text(text))
 
 
 def equals(field: str, text: str) -> str:
-    """Return the filter that a field equals this text."""
     octets = len(from_text(text))
     return f"{field} == {quoted_text(text)}" if octets <= MAX_COMPARED else begins_with(field, text)
 
 
 def begins_with(field: str, text: str) -> str:
-    """Return the filter that a field starts with this text, or with its first octets if it is long."""
+    """If the text is long, only its first octets."""
     octets = from_text(text)[:MAX_COMPARED]
     return f"{field}[0:{len(octets)}] == {quoted(octets)}" if octets else field
 
 
 def every(*filters: str) -> str:
-    """Return the conjunction of filters. An empty filter matches everything and is left out."""
+    """Conjunction; an empty filter matches everything and is left out."""
     return " and ".join(f"({each})" if " or " in each else each for each in filters if each)
 
 
 def one_of(field: str, numbers: Iterable[int]) -> str:
-    """Return the filter that a field is one of at least one number. Consecutive numbers become a range."""
+    """At least one number. Consecutive numbers become a range."""
     ranges: list[list[int]] = []
     for number in sorted(set(numbers)):
         if ranges and ranges[-1][1] == number - 1:

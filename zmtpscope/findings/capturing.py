@@ -202,4 +202,4 @@ ATTEMPTS = {
     REJECTED: "rejected by ICMP",
     NO_ROUTE: "unreachable",
 }
-"""Outcomes of connection attempts, by finding. A finding covers all attempts of a client at an endpoint."""
+"""By finding, which covers all attempts of a client at an endpoint."""

@@ -1,19 +1,15 @@
-"""The type of an entry in the table of findings."""
-
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
 Severity = Literal["error", "warn", "note", "chat"]
-"""Severities: error (malformed or forbidden), warn (unusual, probably wrong), note (a remark), chat (a normal
-event)."""
+"""error (malformed or forbidden), warn (unusual, probably wrong), note (a remark), chat (a normal event)."""
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warn", "note", "chat")
 
 
 class FindingKind(NamedTuple):
-    """One kind of finding. `text` is a sentence without its full stop, so that details can follow; `hint` is the
-    remedy.
+    """`text` is a sentence without its full stop, so that details can follow; `hint` is the remedy.
 
     `section` names a specification (at rfc.zeromq.org, except TCP) and its section. If implementations are the only
     source, it names a page of docs/protocol.

@@ -1,4 +1,4 @@
-"""A chunk: some thousand consecutive records, packed as the type of each record and a table for each type."""
+"""Some thousand consecutive records, packed as the type of each and a table for each type."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from zmtpscope.store.rows import PackedRows, Source, frame_runs, join_rows, mess
 from zmtpscope.store.streams import Streams, joined_streams
 
 KINDS = ("message", "frame", *(name for name in RECORDS if name not in ("message", "frame")))
-"""Record types by their numbers in chunks."""
+"""By their numbers in chunks."""
 MESSAGE, FRAME = range(2)
 NUMBER_OF = {name: number for number, name in enumerate(KINDS)}
 
 
 class Keeps(Protocol):
-    """Storage for data that do not fit into columns. Methods return the place and, unless it is known otherwise, the
-    size."""
+    """Storage outside columns. Methods return the place and, unless it is known otherwise, the size."""
 
     def octets(self, sender: Sender) -> int:
         """Keep the octets of a sender."""
@@ -36,7 +35,7 @@ class Keeps(Protocol):
         """Keep the result of a dissector."""
 
     def rest(self, octets: bytes) -> tuple[int, int]:
-        """Keep octets; equal ones are kept once."""
+        """Equal octets are kept once."""
 
 
 class Chunk:
@@ -52,16 +51,15 @@ class Chunk:
 
     @property
     def nbytes(self) -> int:
-        """Return the octets of memory that the columns use."""
+        """Of the columns."""
         return self.streams.nbytes + self.kinds.nbytes + sum(table.nbytes for table in self.tables.values())
 
     def rows_of(self, kind: int) -> Int64:
-        """Return the rows of a type."""
         kinds = self.kinds
         return np.arange(len(self)) if kinds.more is None else np.flatnonzero(kinds.more == kind - kinds.base)
 
     def places(self, rows: Int64) -> list[tuple[int, Int64]]:
-        """Return (kind, places in its table) for sorted rows."""
+        """(kind, places in its table) of sorted rows."""
         if self.kinds.more is None:
             return [(self.kinds.base, rows)]
         if len(rows) == len(self):
@@ -75,7 +73,7 @@ class Chunk:
         return found
 
     def batch(self, rows: Int64, files: list[str | None], source: Source) -> Batch:
-        """Return sorted rows as a batch."""
+        """Of sorted rows."""
         batch = Batch(files)
         streams: dict[int, Stream] = {}
 
@@ -97,7 +95,7 @@ class Chunk:
 
 
 def pack(batch: Batch, options: Options, keeps: Keeps) -> Chunk:
-    """Return the chunk of a batch that is not empty."""
+    """The batch must not be empty."""
     order = batch.arranged()
     streams: dict[Stream, int] = {}
 
@@ -129,7 +127,6 @@ def pack(batch: Batch, options: Options, keeps: Keeps) -> Chunk:
 
 
 def join(chunks: Sequence[Chunk]) -> Chunk:
-    """Join chunks into one."""
     counts = [len(chunk.streams.ids) for chunk in chunks]
     tables: dict[int, Any] = {}
     for kind in sorted({kind for chunk in chunks for kind in chunk.tables}):

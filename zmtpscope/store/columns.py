@@ -1,6 +1,6 @@
 """Packed records as columns by field name, for all fields that need no octets.
 
-They have the types of `zmtpscope.dissect.records.columns`, so filters work on them as on a batch.
+Filters work on them as on a batch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL
 
 
 class StoredColumns(FieldColumns):
-    """The records of one type in a chunk. `derive` has the available fields."""
+    """Records of one type. `derive` has the available fields."""
 
     def __init__(self, chunk: Chunk, kind: int) -> None:
         super().__init__()
@@ -47,21 +47,21 @@ class StoredColumns(FieldColumns):
 
     @property
     def times(self) -> Int64:
-        """Return `ts_ns`, if it is a column."""
+        """`ts_ns`, if it is a column."""
         raise NotImplementedError
 
     @property
     def codes(self) -> Int64:
-        """Return the stream code of each record."""
+        """Stream code of each record."""
         raise NotImplementedError
 
     @cached_property
     def missing(self) -> frozenset[str]:
-        """Record fields that are not available."""
+        """Unavailable record fields."""
         return frozenset(field.name for field in RECORDS[self.type].fields) - self.derive.keys()
 
     def of_stream(self, name: str) -> Column:
-        """Return a field that all records of a stream share."""
+        """Shared by all records of a stream."""
         streams, codes = self.chunk.streams, self.codes
         if name in STREAM_NUMBERS:
             column = streams.numbers[name]
@@ -74,7 +74,7 @@ class StoredColumns(FieldColumns):
 
 
 class StoredRows(StoredColumns):
-    """Messages or frame rows: the arrays from which their fields are derived."""
+    """The arrays from which fields of messages or frame rows are derived."""
 
     def __init__(self, chunk: Chunk, kind: int, files: list[str | None]) -> None:
         super().__init__(chunk, kind)
@@ -96,7 +96,6 @@ class StoredRows(StoredColumns):
 
     @property
     def times(self) -> Int64:
-        """The record field `ts_ns` of each record."""
         return self.table.times
 
     @property
@@ -117,7 +116,7 @@ class StoredRows(StoredColumns):
 
     @cached_property
     def edges(self) -> Int64:
-        """Return the first frame of each row, and the end of the last row."""
+        """First frame of each row, and end of the last row."""
         edges = self.table.first_frames()
         return np.arange(len(self) + 1) if edges is None else edges
 
@@ -134,31 +133,31 @@ class StoredRows(StoredColumns):
         return self.table.frames["sizes"].all()
 
     def of_first_frames(self, name: str) -> Int64:
-        """Return `offsets`, `sizes` or `flags` of the first frame of each row."""
+        """`offsets`, `sizes` or `flags`."""
         column = self.table.frames[name]
         values = column.all() if len(column) == len(self) else column.take(self.first)
         return values + self.table.runs["first_offsets"].take(self.run_of) if name == "offsets" else values
 
     @cached_property
     def special(self) -> Int64:
-        """Return the `SPECIAL` bits of each message; 0 for data."""
+        """`SPECIAL` bits; 0 for data."""
         special: Int64 = self.of_first_frames("flags") & SPECIAL
         return special
 
     @cached_property
     def are_open(self) -> bool:
-        """Whether all messages are unencrypted."""
+        """All messages are unencrypted."""
         flags = self.table.frames["flags"]
         return not flags.base & ENCRYPTED if flags.more is None else ENCRYPTED not in self.special
 
     @cached_property
     def is_open(self) -> Bool:
-        """Whether each message is unencrypted."""
+        """Unencrypted."""
         return np.ones(len(self), np.bool_) if self.are_open else self.special != ENCRYPTED
 
     @property
     def lengths(self) -> Int64:
-        """Return the captured octets of each row, with headers, from its first frame on."""
+        """Captured octets of each row, with headers, from its first frame on."""
         last = self.edges[1:] - 1
         frames, runs = self.table.frames, self.table.runs
         bodies = frames["offsets"].take(last) + runs["first_offsets"].take(self.run_of) + frames["headers"].take(last)
@@ -168,23 +167,23 @@ class StoredRows(StoredColumns):
 
     @property
     def message_offsets(self) -> Int64:
-        """Return, for each frame, the stream offset of its message."""
+        """Stream offset of each frame's message."""
         return self.of_first_frames("offsets") - self.table.rows["messages"].all()
 
     def word_of_sender(self, name: str) -> Words:
-        """Return a word that all rows of a sender share."""
+        """Shared by all rows of a sender."""
         shared = self.table.shared
         place = SHARED.index(name)
         return Words([each[place] for each in shared.words], shared.codes.take(self.run_of))
 
     def of_regimes(self, name: str) -> NDArray[Any]:
-        """Return a number or truth value of the regime of each row."""
+        """A number or truth value of each row's regime."""
         shared = self.table.shared
         values = np.array([getattr(each[0], name) for each in shared.words])
         return values[shared.codes.take(self.run_of)]
 
     def topic(self) -> Words:
-        """Return `topic` as words, if there are few distinct topics."""
+        """As words, if there are few distinct topics."""
         topics = self.table.topics
         assert topics is not None
         assert topics.texts is not None
@@ -192,7 +191,7 @@ class StoredRows(StoredColumns):
 
 
 class StoredRuns(StoredRows):
-    """The runs of rows, with the fields that all rows of a run share."""
+    """Fields that all rows of a run share."""
 
     def __init__(self, rows: StoredRows) -> None:
         super().__init__(rows.chunk, TYPES.index(rows.type), rows.files)
@@ -207,7 +206,7 @@ class StoredRuns(StoredRows):
 
 
 class StoredStreams(StoredColumns):
-    """The streams of a chunk, with the fields that all records of a stream share."""
+    """Fields that all records of a stream share."""
 
     def __init__(self, chunk: Chunk, kind: int) -> None:
         super().__init__(chunk, kind)
@@ -225,21 +224,19 @@ class StoredStreams(StoredColumns):
 OF_RUNS = frozenset(
     {"schema", "record", "source", "decrypted", "version", "socket_type", "peer_socket_type", "confidence", *OF_STREAM}
 )
-"""Fields that the rows of a run share."""
+"""Shared by the rows of a run."""
 
 NEED_OCTETS = frozenset({"bodies", "bodies_kept", "envelope", "payload"})
-"""Fields of messages that are derived from their octets."""
+"""Derived from the octets of messages."""
 
 MESSAGES: Mapping[str, Derive] = {
     name: derive for name, derive in MessageColumns.derive.items() if name not in NEED_OCTETS
 }
 FRAME_ROWS: Mapping[str, Derive] = {name: derive for name, derive in FrameRowColumns.derive.items() if name != "long"}
-"""Functions that derive fields of rows; `long` depends on the type of runs."""
+"""`long` depends on the type of runs."""
 
 
 class StoredRecords(StoredColumns):
-    """Records of a type without rows."""
-
     def __init__(self, chunk: Chunk, kind: int, options: Options, read: Callable[[int, int], bytes]) -> None:
         super().__init__(chunk, kind)
         table = chunk.tables[kind]
@@ -255,22 +252,21 @@ class StoredRecords(StoredColumns):
 
     @property
     def times(self) -> Int64:
-        """The record field `ts_ns` of each record."""
         return self.table.times
 
     @cached_property
     def rest(self) -> tuple[list[dict[str, Any]], Int64]:
-        """Return the fields that are not columns, as outputs show them: the distinct values, and the index of each
+        """Return the distinct values of fields that are not columns, as outputs show them, and the index of each
         record's value."""
         _, first, which = np.unique(self.table.places.all(), return_index=True, return_inverse=True)
         return list(map(self.values, first.tolist())), which
 
     def values(self, place: int) -> dict[str, Any]:
-        """Return a record as outputs show it."""
+        """As outputs show it."""
         return record_values(self.table.record(place, self.chunk.streams.__getitem__, self.read), self.options)
 
     def number(self, name: str) -> Column:
-        """Return a column of numbers or truth values."""
+        """Numbers or truth values."""
         column = self.table.numbers[name]
         known = None if column.known.more is None and column.known.base else column.known.all() != 0
         if name not in TRUTHS[self.type]:
@@ -279,12 +275,11 @@ class StoredRecords(StoredColumns):
         return Words([False, True, None], truths if known is None else np.where(known, truths, 2))  # type: ignore[list-item]
 
     def words(self, name: str) -> Words:
-        """Return a column of another field."""
+        """Another field."""
         different, which = self.rest
         return Words([values[name] for values in different], which)
 
     def file(self) -> Words:
-        """The record field `file` of each record."""
         files = self.table.files
         return Words([file_name(name) for name in files.words], files.codes.all())
 
@@ -308,4 +303,4 @@ OF_RECORDS: Mapping[str, Mapping[str, Derive]] = {
     }
     for name in TYPES[FRAME + 1 :]
 }
-"""Functions that derive all fields of other records."""
+"""Of other records."""

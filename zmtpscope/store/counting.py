@@ -1,5 +1,5 @@
-"""Count the messages of a chunk by sender, time, size and topic. No rows are unpacked for this, so a million messages
-take a few hundredths of a second."""
+"""Count messages by sender, time, size and topic without unpacking rows: a million take a few hundredths of a
+second."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zmtpscope.store.rows import PackedRows
 from zmtpscope.zmtp.events import SPECIAL
 
 ReadBatch = Callable[[Int64], Batch]
-"""Returns the records of the store with these numbers, with octets."""
+"""Returns the records with these numbers, with octets."""
 
 
 class Sender(NamedTuple):
@@ -31,8 +31,7 @@ class Sender(NamedTuple):
 
 
 class CountedMessages:
-    """Messages of one chunk, in order. Message i was sent by `senders[sender_of[i]]`, and its record is
-    `numbers[i]`."""
+    """Message i was sent by `senders[sender_of[i]]`, and its record is `numbers[i]`."""
 
     def __init__(self, chunk: Chunk, places: Int64, numbers: Int64, read: ReadBatch) -> None:
         table = chunk.tables[MESSAGE]
@@ -63,33 +62,32 @@ class CountedMessages:
 
     @cached_property
     def times(self) -> Int64:
-        """Times of the last octets, in nanoseconds since the epoch."""
+        """Of the last octets (ns since the epoch)."""
         return self._row("times") + self._row("time_delays")
 
     @cached_property
     def complete(self) -> Bool:
-        """Whether each message is complete."""
         return self._row("complete").astype(np.bool_)
 
     @cached_property
     def frames(self) -> Int64:
-        """Return the number of frames of each message."""
+        """By message."""
         return self._row("counts")
 
     @cached_property
     def _first(self) -> Int64:
-        """Return the first frame of each message."""
+        """First frame of each message."""
         edges = self._table.first_frames()
         return self._places if edges is None else edges[self._places]
 
     @cached_property
     def special(self) -> Int64:
-        """Return the flags of messages that are not data, as bits of `zmtpscope.zmtp.events.SPECIAL`."""
+        """Flags of messages that are not data, as bits of `zmtpscope.zmtp.events.SPECIAL`."""
         return self._frame("flags", self._first) & SPECIAL
 
     @cached_property
     def octets(self) -> Int64:
-        """Return the captured octets in the frames of each message, without headers."""
+        """Captured, in the frames of each message, without headers."""
         sizes = self._table.frames["sizes"]
         edges = self._table.first_frames()
         if edges is None:
@@ -107,7 +105,7 @@ class CountedMessages:
         return octets
 
     def of_protocol(self, protocol: str) -> Int64:
-        """Return the numbers of the records for which a dissector found this protocol."""
+        """Record numbers of messages for which a dissector found this protocol."""
         payloads = self._table.payloads
         if payloads is None or protocol not in payloads.protocols.words:
             return np.empty(0, np.int64)
@@ -119,7 +117,7 @@ class CountedMessages:
 
     @cached_property
     def topics(self) -> tuple[list[bytes | None], Int64]:
-        """Return the distinct topics (None for no topic), and the index of the topic of each message."""
+        """Distinct topics (None for no topic), and the index of each message's topic."""
         topics = self._table.topics
         assert topics is not None
         if topics.texts is not None:
@@ -131,8 +129,7 @@ class CountedMessages:
 
 
 def messages_of(chunk: Chunk, rows: Int64, begin: int, read: ReadBatch) -> CountedMessages | None:
-    """Return the messages among sorted rows of a chunk, or None if there are none. `begin` is the number of the first
-    record of the chunk."""
+    """Messages among sorted rows of a chunk, if any. `begin` is the number of the chunk's first record."""
     for kind, places in chunk.places(rows):
         if kind == MESSAGE:
             numbers = rows if chunk.kinds.more is None else chunk.rows_of(kind)[places]

@@ -12,11 +12,10 @@ from typing import NamedTuple
 from zmtpscope.store.spool import OctetsError
 
 MAX_OPEN = 16
-"""Maximum number of open files."""
 
 
 class Identity(NamedTuple):
-    """The device, inode, size and times of a file, to detect changes."""
+    """Device, inode, size and times of a file, to detect changes."""
 
     device: int
     inode: int
@@ -25,14 +24,14 @@ class Identity(NamedTuple):
 
 
 class CaptureFiles:
-    """The files of a run by their numbers in packet references. They are read and never mapped, so a file that shrinks
-    causes an error and not a signal."""
+    """By their numbers in packet references. Files are read and never mapped: one that shrinks causes an error and
+    not a signal."""
 
     def __init__(self) -> None:
         self.names: Sequence[str | None] = []
         self._known: dict[int, Identity] = {}
         self._open: OrderedDict[int, int] = OrderedDict()
-        """File descriptors, least recently used first."""
+        """Least recently used first."""
         self._lock = Lock()
         weakref.finalize(self, _close, self._open)
 
@@ -48,7 +47,7 @@ class CaptureFiles:
                     self._known.setdefault(number, Identity(0, 0, 0, 0))
 
     def read(self, number: int, offset: int, size: int) -> bytes:
-        """Return octets of a file. Raises `OctetsError` if the file has changed, or the octets are missing."""
+        """Raises `OctetsError` if the file has changed, or the octets are missing."""
         name = self.names[number] or "-"
         try:
             with self._lock:
@@ -76,7 +75,6 @@ class CaptureFiles:
         return descriptor
 
     def close(self) -> None:
-        """Close all files."""
         with self._lock:
             _close(self._open)
 

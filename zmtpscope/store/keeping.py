@@ -14,7 +14,7 @@ from zmtpscope.store.segment_index import SegmentIndex
 from zmtpscope.store.spool import OctetsError, Spool
 
 MAX_KEPT_ONCE = 16_384
-"""Maximum number of different octets for which duplicates are found."""
+"""Different octets for which duplicates are found."""
 
 
 class Keeping:
@@ -31,8 +31,7 @@ class Keeping:
         self._of_senders: dict[int, int] = {}
 
     def octets(self, sender: Sender) -> int:
-        """Keep the octets of a sender unless they are in the capture files, and return their place. Senders can share
-        octets."""
+        """Unless they are in the capture files; return their place. Senders can share octets."""
         if self.is_indexed and not sender.source and not sender.has_stars:
             return IN_FILES
         place = self._of_senders.get(id(sender.data))
@@ -41,12 +40,12 @@ class Keeping:
         return place
 
     def made(self, made: Dissected) -> tuple[int, int]:
-        """Keep the result of a dissector; return place and size."""
+        """Return place and size."""
         octets = marshal.dumps((made.protocol, made.summary, made.fields, list(made.secrets)), 2)
         return self._add(octets), len(octets)
 
     def rest(self, octets: bytes) -> tuple[int, int]:
-        """Keep octets unless equal ones are kept already; return place and size."""
+        """Unless equal ones are kept already; return place and size."""
         place = self.kept_once.get(octets)
         if place is None:
             if len(self.kept_once) >= MAX_KEPT_ONCE:
@@ -82,7 +81,7 @@ class Kept:
     wants_pieces: bool = False
 
     def octets(self, stream: Stream, place: int, start: int, stop: int) -> bytes | None:
-        """Return the octets of stream offsets `start..stop`, or None if they are not wanted or missing."""
+        """None if the octets are not wanted or missing."""
         if not self.wants_octets:
             return None
         if start >= stop:
@@ -96,16 +95,16 @@ class Kept:
             return None
 
     def made(self, place: int, size: int) -> Dissected | None:
-        """Return a stored dissection of a payload. None if octets are not wanted."""
+        """None if octets are not wanted."""
         if not self.wants_octets:
             return None
         protocol, summary, fields, secrets = marshal.loads(self.spool.read(place, size))
         return Dissected(protocol, summary, fields, secrets=secrets)
 
     def pieces(self, stream: Stream, start: int, stop: int) -> Pieces | None:
-        """Return the packets of octets of a stream."""
+        """The packets of octets."""
         return self.index.pieces(stream, start, stop, self.count) if self.wants_pieces else None
 
     def rest(self, place: int, size: int) -> bytes:
-        """Return octets kept by `Keeping.rest`."""
+        """Kept by `Keeping.rest`."""
         return self.spool.read(place, size)

@@ -13,29 +13,29 @@ from zmtpscope.dissect import Batch, Options
 from zmtpscope.export.text import Look, TextLines
 
 STEP = 8192
-"""Number of records that are passed at once; minimum between two copies."""
+"""Records passed at once; minimum between two copies."""
 
 MAX_COPIES = 64
-"""Maximum number of copies. Above it every second one is removed."""
+"""Above it every second one is removed."""
 
 MakeBatch = Callable[[int, int, bool], Batch]
-"""Return the records `low..high` (high excluded), with or without their octets."""
+"""Records `low..high` (high excluded), with or without their octets."""
 
 
 class Lines:
-    """The lines of a store in the format `look`; `batch` returns its records."""
+    """`look` is the format; `batch` returns records."""
 
     def __init__(self, look: Look, options: Options, batch: MakeBatch) -> None:
         self._batch = batch
         self._copies: dict[int, TextLines] = {0: TextLines(look, options)}
-        """Saved states of the line formatter, by the number of records passed to it. Each is copied before use."""
+        """By the number of records passed to it. Each is copied before use."""
         self._step = STEP
         self._at = 0, self._copies[0].copy()
         """The record after the last line, and the `TextLines` that formatted it."""
         self._lock = Lock()
 
     def lines(self, low: int, high: int) -> list[str | None]:
-        """Return the lines of the records `low..high` (high excluded), None for records without a line."""
+        """High is excluded; None for records without a line."""
         with self._lock:
             text = self._text_at(low)
             lines: list[str | None] = [None] * (high - low)

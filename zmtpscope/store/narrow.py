@@ -1,8 +1,5 @@
-"""Evaluate conditions on packed columns without unpacking them, and once for equal values.
-
-Numbers are compared in their packed type. Fields that rows of a run share, mainly the connection, are tested once per
-run, and topics once per distinct topic.
-"""
+"""Evaluate conditions on packed columns without unpacking them, and once for equal values: once per run of rows for
+the connection, once per distinct topic for topics."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ Decision = bool | Bool
 """Whether all rows match a condition (or none), or which rows do."""
 
 SIZES = ("size", "sizes", "frame_sizes", "zmtp.length")
-"""Fields that are the size of the only frame, if each row has one frame."""
+"""The size of the only frame, if each row has one frame."""
 
 NUMBERS = {"ts_ns": "times", "packet": "packets", "parts": "counts"}
 """Row columns that hold a field unchanged; packet references do only with a single file."""
@@ -36,11 +33,11 @@ NUMBERS = {"ts_ns": "times", "packet": "packets", "parts": "counts"}
 STREAM_FIELDS = frozenset(OF_STREAM)
 
 TEXTS = {name: frozenset(("record", *names)) for name, names in REST.items()}
-"""Fields of each record type that are kept together."""
+"""Kept together, by record type."""
 
 Memory = dict[tuple[int, str, object], bool]
-"""Results of conditions (by id) for topics and for texts of records (by place). Valid while the conditions exist, and
-only for conditions that read no other field."""
+"""Results of conditions (by id) for topics and for texts of records (by place). Valid while the conditions exist,
+and only for conditions that read no other field."""
 
 
 class OfStreams:
@@ -52,8 +49,8 @@ class OfStreams:
         self._known: dict[tuple[int, bool], Bool] = {}
 
     def that_fulfil(self, condition: Condition, type: str) -> Bool:
-        """Return a mask of the streams that match, for records of a type. All types have the fields of streams, except
-        those of TCP or UDP only."""
+        """A mask of the streams, for records of a type. All types have the fields of streams, except the fields of
+        TCP or UDP only."""
         key = id(condition), type == "datagram"
         if key not in self._known:
             streams = StoredStreams(self._chunk, NUMBER_OF[type])
@@ -73,7 +70,7 @@ class Narrow:
         self.memory = memory
 
     def decide(self, condition: Condition) -> Decision | None:
-        """Return which rows match a condition; None if packed columns do not suffice."""
+        """Which rows match; None if packed columns do not suffice."""
         if isinstance(condition, Inverted):
             inner = self.decide(condition.of)
             return not inner if isinstance(inner, bool) else None if inner is None else ~inner
@@ -170,7 +167,7 @@ class Narrow:
 
 
 def spread(fits: Bool, codes: Packed) -> Decision:
-    """Return the result of each row: `fits` at its code."""
+    """The result of each row: `fits` at its code."""
     count = np.count_nonzero(fits)
     if count in (0, len(fits)):
         return bool(count)
@@ -181,7 +178,7 @@ def spread(fits: Bool, codes: Packed) -> Decision:
 
 
 def fitting(packed: Packed, predicate: Predicate, shift: int) -> Decision | None:
-    """Return which numbers, minus `shift`, match a predicate; None if the predicate does not test numbers."""
+    """Which numbers, minus `shift`, match; None if the predicate does not test numbers."""
     if isinstance(predicate, IsThere):
         return True
     if isinstance(predicate, OneOf):
@@ -202,7 +199,7 @@ def fitting(packed: Packed, predicate: Predicate, shift: int) -> Decision | None
 
 
 def _bounds(predicate: Predicate) -> tuple[int | None, int | None, bool] | None:
-    """Return (lowest, highest, inverted) of the numbers that match, both included; None if no such interval exists."""
+    """(lowest, highest, inverted) of matching numbers, both included; None if no such interval exists."""
     if isinstance(predicate, Within) and isinstance(predicate.low, int | Fraction):
         return math.ceil(predicate.low), math.floor(predicate.high), False
     if not isinstance(predicate, Comparison) or not isinstance(predicate.other, int | Fraction):
@@ -218,7 +215,7 @@ def _bounds(predicate: Predicate) -> tuple[int | None, int | None, bool] | None:
 
 
 def _between(packed: Packed, low: int | None, high: int | None) -> Decision:
-    """Return which numbers are between `low` and `high`, both included."""
+    """Both limits are included."""
     more = packed.more
     most = 0 if more is None else int(np.iinfo(more.dtype).max)
     first = 0 if low is None else low - packed.base

@@ -12,12 +12,12 @@ Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 WIDTHS = ((0xFF, np.dtype(np.uint8)), (0xFFFF, np.dtype(np.uint16)), (0xFFFFFFFF, np.dtype(np.uint32)))
-"""Types for differences from the smallest value up to a maximum, narrowest first; larger ones take eight octets."""
+"""Types for differences from the smallest value; larger ones take eight octets."""
 
 
 class Packed:
-    """`count` 64-bit integers as `base`, the smallest, and the differences from it in the smallest possible type. If
-    all are equal, only `base` is stored."""
+    """`count` 64-bit integers as `base`, the smallest, and differences in the smallest possible type; none if all
+    are equal."""
 
     __slots__ = ("base", "count", "more")
 
@@ -28,7 +28,7 @@ class Packed:
 
     @classmethod
     def of(cls, values: NDArray[Any]) -> Packed:
-        """Pack integers or booleans."""
+        """Integers or booleans."""
         if not len(values):
             return cls(0, 0, None)
         if values.dtype == np.bool_:
@@ -51,11 +51,9 @@ class Packed:
         return self.base if self.more is None else self.base + int(self.more[place])
 
     def all(self) -> Int64:
-        """Return all values."""
         return self._unpacked(self.more, self.count)
 
     def take(self, places: Int64 | slice) -> Int64:
-        """Return the values at some places."""
         if self.more is not None:
             some = self.more[places]
             return self._unpacked(some, len(some))
@@ -63,7 +61,7 @@ class Packed:
         return self._unpacked(None, count)
 
     def at(self, places: Int64) -> Packed:
-        """Return the values at some places, packed."""
+        """Packed."""
         return Packed(self.base, len(places), None if self.more is None else self.more[places])
 
     def _unpacked(self, more: NDArray[Any] | None, count: int) -> Int64:
@@ -75,12 +73,11 @@ class Packed:
 
     @property
     def nbytes(self) -> int:
-        """Octets of the values."""
         return 0 if self.more is None else self.more.nbytes
 
 
 def joined(parts: Sequence[Packed], shifts: Iterable[int] | None = None) -> Packed:
-    """Join columns. `shifts` are numbers to add to the values of each column."""
+    """`shifts` are added to the values of each column."""
     shifts = [0] * len(parts) if shifts is None else list(shifts)
     bases = {part.base + shift for part, shift in zip(parts, shifts, strict=True) if len(part)}
     if len(bases) == 1 and all(part.more is None for part in parts):
@@ -99,14 +96,14 @@ class Optional:
 
     @classmethod
     def of(cls, values: Sequence[int | None]) -> Optional:
-        """Pack integers or None. Raises `OverflowError` if one exceeds 64 bits with a sign."""
-        if values and values.count(values[0]) == len(values):  # as most are, and quickly seen
+        """Raises `OverflowError` if one exceeds 64 bits with a sign."""
+        if values and values.count(values[0]) == len(values):  # the usual case, found quickly
             known = Packed(values[0] is not None, len(values), None)
             return cls(Packed(int(values[0] or 0), len(values), None), known)
         is_known = np.array([value is not None for value in values], np.bool_)
         held = values if is_known.all() else [value for value in values if value is not None]
         numbers = np.array(held, np.int64)
-        if len(numbers) < len(values):  # the others take no room if they are like one of these
+        if len(numbers) < len(values):  # the others need no memory if they equal one of these
             whole = np.full(len(values), numbers.min() if len(numbers) else 0, np.int64)
             whole[is_known] = numbers
             numbers = whole
@@ -119,7 +116,6 @@ class Optional:
         return self.values[place] if self.known[place] else None
 
     def tolist(self, places: Int64 | slice) -> list[int | None]:
-        """Return the values at some places."""
         values: list[int | None] = self.values.take(places).tolist()
         if self.known.more is None:
             return values if self.known.base else [None] * len(values)
@@ -128,10 +124,8 @@ class Optional:
 
     @property
     def nbytes(self) -> int:
-        """Octets of the values."""
         return self.values.nbytes + self.known.nbytes
 
 
 def joined_optional(parts: Sequence[Optional]) -> Optional:
-    """Concatenate columns."""
     return Optional(joined([part.values for part in parts]), joined([part.known for part in parts]))

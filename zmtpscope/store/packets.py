@@ -1,7 +1,7 @@
 """Whole packets as in their files, and which of their octets are secret.
 
-Parsed stream octets are known to hold a password or not. Octets of a packet in no record near the shown one are treated
-as secret: they may be part of an incomplete HELLO. Of unread octets, those that the record shows are not secret.
+Octets in no record near the shown one are treated as secret: they may belong to an incomplete HELLO. Unread octets that
+the record shows are not secret.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from zmtpscope.store.segment_index import WholePacket
 
 
 class ShownPacket(NamedTuple):
-    """A packet to display, and the ranges of its octets that are secret."""
+    """A packet, and the ranges of its octets that are secret."""
 
     packet: WholePacket
     secrets: list[range]
 
 
 def with_secrets(packet: WholePacket, units: Batch, *, shows_leftovers: bool) -> ShownPacket:
-    """Return a packet with its secrets, found with the records `units` that its octets are in."""
+    """Find secrets with the records `units` that a packet's octets are in."""
     shift = packet.start - packet.begin
     inside = range(packet.start, packet.stop)
     read, secret = [], []
@@ -58,7 +58,7 @@ def _moved(span: range, shift: int, inside: range) -> range:
 
 
 def _outside(whole: range, parts: list[range]) -> Iterator[range]:
-    """Yield the ranges of `whole` that are in none of `parts`."""
+    """Ranges of `whole` that are in none of `parts`."""
     at = whole.start
     for part in sorted(parts, key=lambda part: part.start):
         if part.start > at:
@@ -69,7 +69,7 @@ def _outside(whole: range, parts: list[range]) -> Iterator[range]:
 
 
 def _apart(spans: list[range]) -> list[range]:
-    """Return the ranges sorted, with touching and overlapping ones merged."""
+    """Sorted, with touching and overlapping ones merged."""
     found: list[range] = []
     for span in sorted(filter(len, spans), key=lambda span: span.start):
         if found and span.start <= found[-1].stop:

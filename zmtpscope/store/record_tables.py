@@ -2,7 +2,7 @@
 once.
 
 A greeting or READY is the same on thousands of connections. Without its numbers and its stream it is one of a few
-values, which are kept in the spool (`spool.py`) and read on demand.
+values, which are in the spool (`spool.py`) and read on demand.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from zmtpscope.zmtp.reader import FieldNode
 
 OF_STREAM = Stream._fields
 SET = ("schema", "record")
-"""Fields that are equal in all records of a type."""
+"""Equal in all records of a type."""
 
 NUMBERS = {
     name: tuple(
@@ -33,7 +33,7 @@ NUMBERS = {
     )
     for name, type_ in RECORDS.items()
 }
-"""Fields of each type that are stored as columns."""
+"""Stored as columns."""
 TRUTHS = {
     name: frozenset(field.name for field in type_.fields if field.type == "bool") for name, type_ in RECORDS.items()
 }
@@ -41,10 +41,10 @@ REST = {
     name: tuple(field.name for field in type_.fields if field.name not in (*OF_STREAM, *SET, "file", *NUMBERS[name]))
     for name, type_ in RECORDS.items()
 }
-"""The fields of each type that are no columns, and are kept together."""
+"""No columns, but kept together."""
 
 LARGE = 2**63
-"""Numbers from here on exceed signed 64 bits, and are kept with the fields that are no columns."""
+"""Larger numbers exceed signed 64 bits, and are kept with the fields that are no columns."""
 
 ORDER = ("ordinal", "place", "side", "source", "offset")
 """The sort key of records of one type. Places and offsets are unsigned 64-bit numbers."""
@@ -54,8 +54,7 @@ UNSIGNED = 2**64 - 1
 
 @dataclass(slots=True)
 class Units:
-    """The units of records: their regimes, and place and size of the kept octets, packets and trees (size 0: a record
-    has no unit)."""
+    """Regimes, and place and size of the kept octets, packets and trees (size 0: a record has no unit)."""
 
     regimes: Words
     places: Packed
@@ -63,7 +62,6 @@ class Units:
 
     @property
     def nbytes(self) -> int:
-        """Octets of the columns."""
         return self.regimes.nbytes + self.places.nbytes + self.sizes.nbytes
 
 
@@ -86,19 +84,17 @@ class PackedRecords:
 
     @property
     def times(self) -> Int64:
-        """`ts_ns` of each."""
+        """`ts_ns`."""
         return self.numbers["ts_ns"].values.all()
 
     @property
     def nbytes(self) -> int:
-        """Octets of the columns."""
         found = self.streams.nbytes + self.files.nbytes + self.places.nbytes + self.sizes.nbytes
         found += sum(column.nbytes for column in self.numbers.values())
         found += sum(column.nbytes for column in self.order.values())
         return found + (0 if self.units is None else self.units.nbytes)
 
     def record(self, place: int, stream_of: Callable[[int], Stream], read: Callable[[int, int], bytes]) -> Record:
-        """Restore a record."""
         values = empty(self.type)
         values["schema"], values["record"], values["file"] = 1, self.type, self.files[place]
         values.update(stream_of(self.streams[place])._asdict())
@@ -123,8 +119,8 @@ class PackedRecords:
 def pack_records(
     type_: str, records: Sequence[Record], code_of: Callable[[Stream], int], keep: Callable[[bytes], tuple[int, int]]
 ) -> PackedRecords:
-    """Pack records of one type. `code_of` returns the number of a stream. `keep` stores octets (equal ones once) and
-    returns their place and size."""
+    """`code_of` returns the number of a stream. `keep` stores octets (equal ones once) and returns their place and
+    size."""
     streams, kept = [], []
     numbers: dict[str, list[int | None]] = {name: [] for name in NUMBERS[type_]}
     for record in records:
@@ -170,7 +166,7 @@ def _pack_units(units: Sequence[Unit | None], keep: Callable[[bytes], tuple[int,
 
 
 def _as_tuple(node: FieldNode) -> tuple[Any, ...]:
-    """Return a field tree as tuples, for `marshal`."""
+    """For `marshal`."""
     return node.name, node.start, node.length, node.value, [_as_tuple(child) for child in node.children]
 
 
@@ -196,7 +192,7 @@ def _join_units(parts: Sequence[PackedRecords]) -> Units | None:
 
 
 def join_records(parts: Sequence[PackedRecords], stream_begins: Sequence[int]) -> PackedRecords:
-    """Join the records of chunks. `stream_begins` is where the streams of each chunk start in the joined table."""
+    """`stream_begins` is where the streams of each chunk start in the joined table."""
     first = parts[0]
     return PackedRecords(
         first.type,

@@ -1,6 +1,6 @@
 """Packed message and frame rows without their octets, and how runs are restored from them.
 
-Rows and their frames are in record order. Fields that the rows of a run share are in tables of runs.
+Rows and frames are in record order. Fields that the rows of a run share are in tables of runs.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from zmtpscope.store.topics import Topics, joined_topics
 from zmtpscope.zmtp.events import CANCEL, MARKED, SUBSCRIBE
 
 SHARED = ("regime", "confidence", "version", "socket_type", "peer_socket_type")
-"""Fields that the rows of a run share, besides their stream."""
+"""Shared by the rows of a run, besides the stream."""
 
 OF_RUNS = ("ends", "bases", "kept", "places", "first_offsets")
-"""Columns of runs: `end`, `base`, number and place of the kept octets, offset of the first frame."""
+"""`end`, `base`, number and place of the kept octets, offset of the first frame."""
 
 OF_MESSAGES = ("complete", "orders", "packets", "times", "packet_delays", "time_delays", "counts", "inside")
 OF_FRAME_ROWS = ("orders", "packets", "times", "messages")
-"""Columns of rows. `packet_delays` and `time_delays` are the differences from the first octet to the last, `counts` is
-the number of frames, `messages` the distance from the start of the message to the frame."""
+"""`packet_delays` and `time_delays` are the differences from the first octet to the last, `counts` is the number of
+frames, `messages` the distance from the start of the message to the frame."""
 
 OF_FRAMES = ("offsets", "headers", "sizes", "flags")
-"""Columns of frames. `offsets` count from the first frame of the run; `headers` are header sizes."""
+"""`offsets` count from the first frame of the run; `headers` are header sizes."""
 
 NEAR = 4096
-"""Maximum octets between two messages of a run that are read together."""
+"""Octets between two messages of a run that are read together."""
 
 IN_FILES = -1
-"""Replaces a place: the octets of the run are read from its stream."""
+"""Instead of a place: the octets of the run are read from its stream."""
 
 
 MARKS = {0: b"", SUBSCRIBE: b"\1", CANCEL: b"\0"}
@@ -50,26 +50,26 @@ MARKS = {0: b"", SUBSCRIBE: b"\1", CANCEL: b"\0"}
 
 
 class Source(Protocol):
-    """Source of data that is not in columns. `wants_octets`: return octets if available."""
+    """Data outside columns. `wants_octets`: return octets if available."""
 
     wants_octets: bool
 
     def octets(self, stream: Stream, place: int, start: int, stop: int) -> bytes | None:
-        """Return the stream octets `start..stop`, kept from `place` on (or `IN_FILES`); None if not wanted or gone."""
+        """Kept from `place` on (or `IN_FILES`); None if not wanted or gone."""
 
     def made(self, place: int, size: int) -> Dissected | None:
-        """Return the dissected payload of a message; None if not wanted."""
+        """None if not wanted."""
 
     def pieces(self, stream: Stream, start: int, stop: int) -> Pieces | None:
-        """Return the pieces in which stream octets arrived; None if not wanted."""
+        """None if not wanted."""
 
     def rest(self, place: int, size: int) -> bytes:
-        """Return octets that are no bodies, by place and size."""
+        """Octets that are no bodies."""
 
 
 @dataclass(slots=True)
 class Payloads:
-    """Dissected payloads, in order of the rows that have one: place, size and protocol."""
+    """In order of the rows that have one: place, size and protocol."""
 
     places: Packed
     sizes: Packed
@@ -78,7 +78,7 @@ class Payloads:
 
 @dataclass(slots=True)
 class PackedRows:
-    """Rows of one kind. `runs` are the columns of runs; `streams` is the stream code of each run, `run_of` the run of
+    """Rows of one kind. `runs` are columns of runs; `streams` is the stream code of each run, `run_of` the run of
     each row. Frame rows have no `payloads` and no `topics`."""
 
     streams: Packed
@@ -95,12 +95,11 @@ class PackedRows:
 
     @property
     def times(self) -> Int64:
-        """`ts_ns` of each."""
+        """`ts_ns`."""
         return self.rows["times"].all()
 
     @property
     def nbytes(self) -> int:
-        """Octets of the columns."""
         found = self.streams.nbytes + self.shared.nbytes + self.run_of.nbytes
         for table in (self.runs, self.rows, self.frames):
             found += sum(column.nbytes for column in table.values())
@@ -112,14 +111,14 @@ class PackedRows:
     # -- derived from several columns ----------------------------------------------------------------------------------
 
     def first_frames(self) -> Int64 | None:
-        """Return the first frame of each row, and the end of the last; None if each row is one frame."""
+        """First frame of each row, and end of the last; None if each row is one frame."""
         counts = self.rows.get("counts")
         if counts is None or (counts.more is None and counts.base == 1):
             return None
         return np.append(0, np.cumsum(counts.all()))
 
     def payload_places(self) -> Int64:
-        """Return the index into `payloads` of each row that has one."""
+        """Index into `payloads` of each row that has one."""
         has: Int64 = np.cumsum(self.rows["inside"].all() == OTHER_INSIDE)
         return has - 1
 
@@ -127,8 +126,8 @@ class PackedRows:
 def pack_messages(
     columns: MessageColumns, streams: Sequence[int], places: Sequence[int], keep: Callable[[Dissected], tuple[int, int]]
 ) -> PackedRows:
-    """Pack the messages of a batch. `streams` and `places` are the stream codes and octet places of their runs. `keep`
-    stores a dissected payload and returns its place and size."""
+    """`streams` and `places` are the stream codes and octet places of their runs. `keep` stores a dissected payload
+    and returns its place and size."""
     inside = np.where(columns.inside == JSON_INSIDE, OTHER_INSIDE, columns.inside)
     made = [columns.made.of(row) for row in np.flatnonzero(inside == OTHER_INSIDE).tolist()]
     kept = np.array([keep(each) for each in made if each is not None], np.int64).reshape(-1, 2)
@@ -159,7 +158,6 @@ def pack_messages(
 
 
 def pack_frames(columns: FrameRowColumns, streams: Sequence[int], places: Sequence[int]) -> PackedRows:
-    """Pack the frame rows of a batch."""
     in_runs = {name: columns.joined(name) for name in ("orders", "packets", "times")}
     in_runs["messages"] = columns.offsets - columns.joined("messages")
     return PackedRows(
@@ -173,7 +171,7 @@ def pack_frames(columns: FrameRowColumns, streams: Sequence[int], places: Sequen
 def _runs_and_frames(
     columns: MessageColumns | FrameRowColumns, streams: Sequence[int], places: Sequence[int], frames: Int64
 ) -> dict[str, Any]:
-    """Return the columns of runs, and those of `frames` in record order. Columns are packed before they are reordered,
+    """Return the columns of runs, and of `frames` in record order. Columns are packed before they are reordered,
     because narrow ones move faster."""
     senders, sender_of = columns.senders, columns.frame_senders
     first_offsets = np.zeros(len(senders), np.int64)
@@ -201,7 +199,7 @@ def _runs_and_frames(
 
 
 def join_rows(parts: Sequence[PackedRows], stream_begins: Sequence[int]) -> PackedRows:
-    """Join the rows of chunks. `stream_begins` is where the streams of each chunk start in the joined table."""
+    """`stream_begins` is where the streams of each chunk start in the joined table."""
     first = parts[0]
     payloads = [part.payloads for part in parts if part.payloads is not None]
     topics = [part.topics for part in parts if part.topics is not None]
@@ -252,15 +250,14 @@ class Unpacked:
         self.sizes = packed.frames["sizes"].take(frames)
         self.flags = packed.frames["flags"].take(frames)
         self.ends = np.cumsum(self.counts)
-        """End of the last frame of each row."""
+        """Of the last frame of each row."""
 
     def row(self, name: str) -> Int64:
-        """Return a column of the rows."""
         return self.packed.rows[name].take(self.places)
 
     def runs(self, stream_of: Callable[[int], Stream], source: Source) -> Iterator[tuple[Sender, slice, bool]]:
-        """Yield the parts of each run: its sender, the slice of its rows, and whether its octets are available.
-        A run is split at gaps of more than `NEAR` octets."""
+        """Yield the parts of each run: its sender, the slice of its rows, and whether its octets are available. A
+        run is split at gaps of more than `NEAR` octets."""
         packed = self.packed
         first = self.ends - self.counts
         last = self.ends - 1
@@ -291,7 +288,7 @@ class Unpacked:
 
 
 def messages(packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Source) -> MessageTable:
-    """Return the messages at `places` (ascending) as a table."""
+    """`places` ascend."""
     rows = Unpacked(packed, places)
     assert packed.topics is not None
     assert packed.payloads is not None
@@ -304,7 +301,7 @@ def messages(packed: PackedRows, places: Int64, stream_of: Callable[[int], Strea
     topics = packed.topics.sizes(rows.places)
     gone, known = (topics >= 0) & ~are_there, packed.topics.texts
     topics = np.where(gone, NO_TOPIC, topics)
-    if gone.any() and known is not None and source.wants_octets:  # all that is left of such a message is its topic
+    if gone.any() and known is not None and source.wants_octets:  # only the topic is left of such a message
         codes = packed.topics.codes.take(rows.places)
         for row in np.flatnonzero(gone).tolist():
             frame, text = int(first[row]), known[codes[row]]
@@ -345,7 +342,7 @@ def messages(packed: PackedRows, places: Int64, stream_of: Callable[[int], Strea
 def frame_runs(
     packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Source
 ) -> list[FrameTable]:
-    """Return the frame rows at `places` (ascending) as runs."""
+    """`places` ascend."""
     rows = Unpacked(packed, places)
     columns: dict[str, Any] = {name: rows.row(name) for name in ("orders", "packets", "times")}
     columns["messages"] = rows.offsets - rows.row("messages")

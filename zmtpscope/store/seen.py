@@ -18,10 +18,10 @@ from zmtpscope.store.columns import StoredColumns, StoredRecords, StoredRows
 from zmtpscope.store.rows import PackedRows
 
 MAX_CHUNKS = 32
-"""Maximum number of chunks to examine, spread over all."""
+"""To examine, spread over all."""
 
 MAX_VALUES = 1000
-"""Maximum number of different values to count."""
+"""Different values to count."""
 
 
 def values_seen(
@@ -31,8 +31,7 @@ def values_seen(
     options: Options,
     read: Callable[[int, int], bytes],
 ) -> list[Any]:
-    """Return values of a field, most frequent first. Only a sample of many records is examined. Values outside columns
-    are left out."""
+    """Most frequent first. Only a sample of many records is examined. Values outside columns are left out."""
     counts: Counter[Any] = Counter()
     for place in np.unique(np.linspace(0, len(chunks) - 1, MAX_CHUNKS).astype(int)).tolist() if chunks else []:
         chunk = chunks[place]
@@ -53,7 +52,6 @@ def values_seen(
 
 
 def _count(column: Column, member: str | None, counts: Counter[Any]) -> None:
-    """Add the counts of the values of a column."""
     if isinstance(column, Words):
         of_words = np.bincount(column.codes, minlength=len(column.words)).tolist()
         for word, count in zip(list[Any](column.words), of_words, strict=True):
@@ -69,7 +67,6 @@ def _count(column: Column, member: str | None, counts: Counter[Any]) -> None:
 
 
 def _count_protocols(table: PackedRows, counts: Counter[Any]) -> None:
-    """Add the counts of the protocols of payloads."""
     inside = table.rows["inside"].all() if "inside" in table.rows else np.empty(0)
     if texts := int((inside == TEXT_INSIDE).sum()):
         counts[TEXT] += texts

@@ -27,11 +27,11 @@ IN_SPOOL = -2
 
 
 OF_SEGMENTS = ("lengths", "packets", "places", "heads", "tails")
-"""Columns with an entry per segment."""
+"""With an entry per segment."""
 
 
 class WholePacket(NamedTuple):
-    """A packet that carried stream octets: its `octets[start:stop]` are the stream from offset `begin`."""
+    """A packet whose `octets[start:stop]` are the stream from offset `begin`."""
 
     reference: int
     octets: bytes
@@ -60,14 +60,13 @@ class Table:
 
     @property
     def nbytes(self) -> int:
-        """Octets of the columns."""
         columns = (self.sides, self.edges, self.begins, *(getattr(self, name) for name in OF_SEGMENTS))
         return sum(column.nbytes for column in columns)
 
 
 class SegmentIndex:
-    """The segments of all batches. Call `append` before storing the records of a batch. Lookups pass a record count by
-    which the octets had arrived, to search few tables."""
+    """The segments of all batches. Call `append` before storing the records of a batch. Lookups pass a record count
+    by which the octets had arrived, to search few tables."""
 
     def __init__(self, spool: Spool) -> None:
         self.files = CaptureFiles()
@@ -77,7 +76,6 @@ class SegmentIndex:
 
     @property
     def nbytes(self) -> int:
-        """Octets of all columns."""
         return sum(table.nbytes for table in self._tables[0])
 
     def append(self, segments: Sequence[Segments], files: Sequence[str | None], count: int) -> None:
@@ -121,8 +119,8 @@ class SegmentIndex:
         self._tables = tuple(tables), tuple(counts)
 
     def octets(self, stream: Stream, start: int, stop: int, count: int) -> bytes:
-        """Return the octets `start..stop` of a stream, which had arrived when there were `count` records. Raises
-        `OctetsError` if they are gone or were never captured."""
+        """Octets that had arrived when there were `count` records. Raises `OctetsError` if they are gone or were
+        never captured."""
         parts = []
         at = start
         for begin, end, packet, place in self._segments(stream, start, stop, count):
@@ -139,8 +137,8 @@ class SegmentIndex:
         return b"".join(parts)
 
     def whole_packets(self, stream: Stream, start: int, stop: int, count: int, most: int) -> list[WholePacket]:
-        """Return the first packets, at most `most`, that carried the octets `start..stop` of a stream. Packets whose
-        octets are not in a file unchanged are skipped. Raises `OctetsError`."""
+        """At most `most` packets. Packets whose octets are not in a file unchanged are skipped. Raises
+        `OctetsError`."""
         found: list[WholePacket] = []
         for table, rows, begins in self._rows(stream, start, stop, count):
             columns = [getattr(table, name).take(rows).tolist() for name in OF_SEGMENTS]
@@ -151,13 +149,13 @@ class SegmentIndex:
         return found
 
     def pieces(self, stream: Stream, start: int, stop: int, count: int) -> Pieces:
-        """Return the pieces in which the octets `start..stop` of a stream arrived."""
+        """The pieces in which octets arrived."""
         found = list(self._segments(stream, start, stop, count))
         begin = found[0][0] if found else start
         return Pieces(begin, [end for _, end, _, _ in found], [packet for _, _, packet, _ in found])
 
     def _segments(self, stream: Stream, start: int, stop: int, count: int) -> Iterator[tuple[int, int, int, int]]:
-        """Yield (begin, end, packet, place) of every piece with octets of `start..stop`, in order."""
+        """Yield (begin, end, packet, place) of every piece, in order."""
         for table, rows, begins in self._rows(stream, start, stop, count):
             lengths = table.lengths.take(rows).tolist()
             packets, places = table.packets.take(rows).tolist(), table.places.take(rows).tolist()
@@ -165,7 +163,7 @@ class SegmentIndex:
                 yield begin, begin + length, packet, place
 
     def _rows(self, stream: Stream, start: int, stop: int, count: int) -> Iterator[tuple[Table, slice, list[int]]]:
-        """Yield the pieces of a range of a stream as (table, rows, stream offset at which each row begins)."""
+        """Yield pieces as (table, rows, stream offset at which each row begins)."""
         tables, counts = self._tables
         last = bisect_right(counts, count)
         side = side_of(stream)
@@ -189,12 +187,12 @@ class SegmentIndex:
 
 
 def side_of(stream: Stream) -> int:
-    """Return a number for one side of a connection."""
+    """Number one side of a connection."""
     return (stream.conn or 0) << 1 | (stream.side or 0)
 
 
 def _table(sides: Int64, begins: Int64, counts: Int64, *of_segments: Int64) -> Table:
-    """Return a table of pieces of sides, sorted by side and stream offset; `counts` are segments per piece."""
+    """Sort pieces by side and stream offset; `counts` are segments per piece."""
     is_first = np.append(True, sides[1:] != sides[:-1])
     edges = np.append(0, np.cumsum(counts))
     return Table(

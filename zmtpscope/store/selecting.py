@@ -25,7 +25,7 @@ MakeBatch = Callable[[Int64], Batch]
 
 
 class StoredRowsOfFilter(Rows):
-    """Stored rows or records, for the evaluation of filters. `again` returns some of them with all fields."""
+    """`again` returns some rows or records with all fields."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class StoredRowsOfFilter(Rows):
         self.again = again
 
     def that_fulfil_of(self, condition: Condition, rows: Int64) -> Bool:
-        """Return which of `rows` fulfil a condition."""
+        """Which of `rows` fulfil a condition."""
         return self._holds(condition, rows)
 
     def _holds(self, condition: Condition, rows: Int64) -> Bool:
@@ -62,8 +62,6 @@ class StoredRowsOfFilter(Rows):
 
 
 class Selecting:
-    """Selects the records of chunks that fulfil `condition`."""
-
     def __init__(
         self,
         condition: Condition,
@@ -81,7 +79,7 @@ class Selecting:
         self._memory: Memory = {}
 
     def rows(self, chunk: Chunk, rows: Int64 | None, batch_of: MakeBatch) -> Int64:
-        """Return which of the sorted `rows` of a chunk (None: all) fulfil the condition."""
+        """Which of the sorted `rows` of a chunk (None: all) fulfil the condition."""
         found: list[Int64] = []
         streams = OfStreams(chunk, self.start)
         tables = [(kind, None) for kind in chunk.tables] if rows is None else chunk.places(rows)
@@ -97,7 +95,7 @@ class Selecting:
         return fulfil.nonzero()[0]
 
     def _places(self, chunk: Chunk, kind: int, places: Int64 | None, streams: OfStreams, batch_of: MakeBatch) -> Int64:
-        """Return the places of a table that fulfil the condition."""
+        """Places of a table that fulfil the condition."""
         is_row = kind in (MESSAGE, FRAME)
         columns: StoredRows | StoredRecords
         columns = StoredRows(chunk, kind, self.files) if is_row else StoredRecords(chunk, kind, self.options, self.read)

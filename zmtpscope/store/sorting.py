@@ -26,7 +26,7 @@ from zmtpscope.store.columns import StoredRecords, StoredRows
 from zmtpscope.store.packed import Bool, Int64
 
 MAX_CONCURRENT = 1024
-"""Maximum number of records whose octets are read at once."""
+"""Records whose octets are read at once."""
 
 WAIT = 0.005
 """Seconds between two checks whether sorting has finished."""
@@ -34,11 +34,11 @@ WAIT = 0.005
 NUMERIC = (Type.NUMBER, Type.TIME, Type.DURATION, Type.TRUTH)
 
 MakeBatch = Callable[[Int64], Batch]
-"""Return some records of a chunk, given in ascending order, with their octets."""
+"""Return records of a chunk, given in ascending order, with their octets."""
 
 
 class SortKeys:
-    """Sort keys of `count` records by `operand`; of several values the first one counts."""
+    """Of `count` records by `operand`; of several values the first one counts."""
 
     def __init__(self, operand: Operand, count: int, options: Options, start: int | None) -> None:
         self.operand = operand
@@ -58,8 +58,8 @@ class SortKeys:
         read: Callable[[int, int], bytes],
         batch_of: MakeBatch,
     ) -> Iterator[None]:
-        """Compute the keys `part` from the records `rows` (ascending) of a chunk. Yields between steps if octets must
-        be read."""
+        """Compute the keys `part` from the records `rows` (ascending) of a chunk. Yields between steps if octets
+        must be read."""
         keys, known = np.zeros(len(chunk), np.int64), np.zeros(len(chunk), np.bool_)
         for kind, places in chunk.places(rows):
             numbers = places if chunk.kinds.more is None else chunk.rows_of(kind)[places]
@@ -77,7 +77,7 @@ class SortKeys:
         self.keys[part], self.known[part] = keys[rows], known[rows]
 
     def order(self, *, descending: bool) -> Int64:
-        """Return the sorted order of the records: stable, records without a value last."""
+        """Stable, records without a value last."""
         keys = self.keys
         if self.operand.type not in NUMERIC:
             keys = self._ranks()[keys]
@@ -89,7 +89,7 @@ class SortKeys:
     # -- sources of keys -----------------------------------------------------------------------------------------------
 
     def _of_columns(self, columns: StoredRows | StoredRecords, places: Int64) -> tuple[Int64, Bool | bool] | None:
-        """Return keys from packed columns, and which are known; None if the columns lack the field."""
+        """Keys from packed columns, and which are known; None if the columns lack the field."""
         operand = self.operand
         if not isinstance(operand, FieldOperand) or operand.steps or operand.field.accept is not None:
             return None
@@ -118,7 +118,7 @@ class SortKeys:
         return None
 
     def _values(self, batch: Batch) -> list[Any]:
-        """Return the first value of each record of a batch of one type, None for a record without a value."""
+        """First value of each record of one type."""
         columns: RowColumns[Any]
         if batch.messages:
             columns = MessageColumns.of(batch, self.options)
@@ -144,7 +144,7 @@ class SortKeys:
         ), known
 
     def _ranks(self) -> Int64:
-        """Return the rank of each text, by its provisional number."""
+        """Rank of each text, by its provisional number."""
         is_address = self.operand.type is Type.ADDRESS
         in_order = sorted(self._numbers, key=_address_key if is_address else _any_key)
         ranks = np.zeros(max(1, len(in_order)), np.int64)
@@ -153,7 +153,7 @@ class SortKeys:
 
 
 def _any_key(value: Any) -> tuple[str, Any]:
-    """Return a sort key: numbers first, then each other type by itself. Payload members can have any type."""
+    """Numbers first, then each other type by itself. Payload members can have any type."""
     is_number = isinstance(value, int | float)
     return ("", value) if is_number else (type(value).__name__, value)
 
@@ -167,7 +167,7 @@ def _address_key(text: str) -> tuple[int, int]:
 
 
 def _order(keys: Int64, *, descending: bool) -> Int64:
-    """Return the stable `argsort` of keys; faster if a key and its index fit into 64 bits."""
+    """The stable `argsort`; faster if a key and its index fit into 64 bits."""
     if not len(keys):
         return np.empty(0, np.int64)
     low, high = int(keys.min()), int(keys.max())

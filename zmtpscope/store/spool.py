@@ -1,4 +1,4 @@
-"""Octets that are not in the user's files, or not in the needed form: in a temporary file or in memory."""
+"""Octets that are not in the user's files, or not as needed: in a temporary file or in memory."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import weakref
 from typing import IO
 
 LIMIT = 16 << 30
-"""Default limit of the file in octets."""
+"""Of the file, in octets."""
 MEMORY_LIMIT = 1 << 30
-"""Default limit in memory in octets."""
+"""In memory, in octets."""
 
 
 class OctetsError(Exception):
-    """Octets cannot be kept or read again. `str()` is a sentence with the problem and the remedy."""
+    """Octets cannot be kept or read again. `str()` is a sentence with problem and remedy."""
 
 
 class Spool:
     """Append-only storage of octets. The file has no name, so no other process can open it; it is deleted with the
-    process, and only the user can read it.
+    process.
 
     One thread may write while others read.
     """
@@ -28,14 +28,13 @@ class Spool:
         self.in_memory = in_memory
         self.limit = limit if limit is not None else MEMORY_LIMIT if in_memory else LIMIT
         self.end = 0
-        """Number of octets."""
         self._pieces = bytearray()
         self._file = None if in_memory else tempfile.TemporaryFile(prefix="zmtpscope-")  # noqa: SIM115 (stays open)
         self.close = weakref.finalize(self, _close, self._file)
-        """Close the spool and delete its octets."""
+        """Also deletes the octets."""
 
     def write(self, octets: bytes) -> int:
-        """Append octets and return the place of the first. Raises `OctetsError`."""
+        """Return the place of the first octet. Raises `OctetsError`."""
         place = self.end
         if place + len(octets) > self.limit:
             what = "memory" if self.in_memory else "a temporary file"
@@ -60,7 +59,6 @@ class Spool:
             ) from error
 
     def read(self, place: int, size: int) -> bytes:
-        """Return `size` octets from `place` on."""
         if self._file is None:
             return bytes(self._pieces[place : place + size])
         found = os.pread(self._file.fileno(), size, place)

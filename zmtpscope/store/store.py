@@ -47,20 +47,19 @@ SMALL = 8192
 
 
 AROUND = 1000
-"""Number of records before and after a record in which findings about it are searched."""
+"""Records before and after a record in which findings about it are searched."""
 
 REACH, MAX_UNITS = 8192, 4096
-"""Number of records before and after a record that are searched for units in its packets, and the maximum number of
-these units."""
+"""Records before and after a record that are searched for units in its packets, and maximum number of these units."""
 
 IN_STREAM = ("greeting", "command", "message", "leftover")
-"""Types of records with octets of a stream."""
+"""With octets of a stream."""
 
 OTHER_MECHANISMS, WITHOUT_MECHANISMS = ("NULL", "CURVE", "GSSAPI"), ("1.0", "2.0")
 """Mechanisms that send no password, and versions without mechanisms."""
 
 UNITS = ("greeting", "command", "message")
-"""Types of records of parsed octets."""
+"""Parsed octets."""
 
 IDENTITY = ("conn_id", "side", "source", "offset", "record")
 """Parts of the identity of a record."""
@@ -70,7 +69,7 @@ class Store:
     """The records of one run, in order, numbered from 0. `options` are the options of the analysis.
 
     One thread may append while others read, because appended data never change. `spool` keeps octets. `first_time` is
-    the time of the first packet, if it was set; filters on the time since the start need it.
+    the time of the first packet; filters on the time since the start need it.
     """
 
     def __init__(self, options: Options, *, spool: Spool | None = None) -> None:
@@ -78,7 +77,7 @@ class Store:
         self.spool = spool or Spool()
         self.index = SegmentIndex(self.spool)
         self.problem: str | None = None
-        """The reason, as a sentence, if octets could not be read last time."""
+        """Why octets could not be read last time, as a sentence."""
         self.files: list[str | None] = []
         self.first_time: int | None = None
         self._chunks: tuple[tuple[Chunk, ...], tuple[int, ...]] = (), ()
@@ -92,13 +91,13 @@ class Store:
 
     @property
     def nbytes(self) -> int:
-        """Return the octets of memory of all columns, including the index."""
+        """Of all columns and the index."""
         return self.index.nbytes + sum(chunk.nbytes for chunk in self._chunks[0])
 
     # -- records in --------------------------------------------------------------------------------------------------
 
     def append(self, batch: Batch) -> int:
-        """Append a batch and return the number of records. Raises `OctetsError` if there is no space for octets;
+        """Append a batch; return the number of records. Raises `OctetsError` if there is no space for octets;
         earlier records stay, and no more may be appended."""
         self.files = batch.files
         self.index.append(batch.segments, batch.files, self._count)
@@ -122,11 +121,11 @@ class Store:
     def batch(
         self, rows: Int64 | Sequence[int] | range | slice, *, octets: bool = True, details: bool = False
     ) -> Batch:
-        """Return some records as a batch, in order; without `octets` there are no bodies and payloads. With `details`,
-        the packets of octets are known, so that field trees can be made.
+        """Return records in order; without `octets` there are no bodies and payloads. With `details`, field trees can
+        be made.
 
-        Every output of this batch equals the output of the analyser's batch. Missing octets are left out like octets
-        that were not kept, and `problem` has the reason.
+        Every output of this batch equals the output of the analyser's batch. Missing octets are left out as if not
+        kept, and `problem` has the reason.
         """
         if isinstance(rows, slice):
             rows = range(*rows.indices(self._count))
@@ -159,7 +158,7 @@ class Store:
         self.problem = problem
 
     def times(self, rows: Int64) -> Int64:
-        """Return the times that order sorted records: `ts_ns`, and the ends of connections."""
+        """Times that order sorted records: `ts_ns`, and the ends of connections."""
         found = [np.empty(0, np.int64)]
         for chunk, _, some in self._by_chunk(rows):
             times = np.empty(len(some), np.int64)
@@ -169,14 +168,14 @@ class Store:
         return np.concatenate(found)
 
     def messages(self, rows: Int64 | range) -> Iterator[CountedMessages]:
-        """Yield the messages among sorted records for counting, by chunk."""
+        """Among sorted records, by chunk."""
         for chunk, begin, some in self._by_chunk(np.asarray(rows, np.int64)):
             found = messages_of(chunk, some, begin, self.batch)
             if found is not None:
                 yield found
 
     def others(self, rows: Int64 | range, types: Collection[str]) -> Iterator[tuple[int, Record]]:
-        """Yield (number, record) for sorted records of these types, which are not rows."""
+        """(number, record) of sorted records of these types, which are not rows."""
         wanted = [NUMBER_OF[name] for name in types]
         for chunk, begin, some in self._by_chunk(np.asarray(rows, np.int64)):
             found: list[tuple[int, Record]] = []
@@ -188,8 +187,7 @@ class Store:
             yield from sorted(found, key=itemgetter(0))
 
     def row(self, number: int) -> dict[str, Any]:
-        """Return all fields of a record by the names of `zmtpscope.records`, with octets as bytes and masked
-        secrets."""
+        """All fields by the names of `zmtpscope.records`, with octets as bytes and masked secrets."""
         batch = self.batch([number if number >= 0 else self._count + number])
         if batch.messages:
             return MessageColumns.of(batch, self.options).values(0)
@@ -198,13 +196,13 @@ class Store:
         return record_values(batch.records[0], self.options)
 
     def line(self, number: int) -> str | None:
-        """Return the line of a record as `read` prints it after all earlier ones, or None if it is not printed. The
-        first access to a late record must pass over all earlier ones once."""
+        """As `read` prints it after all earlier records, or None if it is not printed. The first access to a late
+        record must pass over all earlier ones once."""
         number = number if number >= 0 else self._count + number
         return self.lines(number, number + 1)[0]
 
     def lines(self, low: int, high: int) -> list[str | None]:
-        """Return the lines of the records `low..high` (high excluded)."""
+        """High is excluded."""
         if self._lines is None:
             clock = Clock("r", lambda: self.row(0)["ts_ns"] if self.first_time is None else self.first_time)
             self._lines = Lines(Look(clock, chat=True), self.options, self._batch_of)
@@ -214,8 +212,8 @@ class Store:
         return self.batch(range(low, high), octets=octets)
 
     def details(self, number: int) -> list[Detail]:
-        """Return the greeting, command or frames of a record: octets, field trees and packets, with asterisks for
-        secrets. Empty for records without octets. Raises `OctetsError` if octets are missing."""
+        """The greeting, command or frames of a record: octets, field trees and packets, with asterisks for secrets.
+        Empty for records without octets. Raises `OctetsError` if octets are missing."""
         item, index = self._item(number)
         found = details(item, index)
         if self.options.show_secrets:
@@ -223,7 +221,7 @@ class Store:
         return list(map(without_secrets, found))
 
     def detail(self, number: int, *, tree: bool = True, hex: bool = True) -> list[str]:
-        """Return the lines that `read -V -x` prints below a record."""
+        """The lines that `read -V -x` prints below a record."""
         look = Look(Clock("e", lambda: None), tree=tree, hex=hex)
         try:
             return list(detail_lines(*self._item(number), look, self.options))
@@ -231,12 +229,12 @@ class Store:
             return [f"    {error}\n"]
 
     def octets(self, number: int) -> bytes:
-        """Return the stream octets of a record including headers, with asterisks for secrets. Raises `OctetsError` if
-        they are missing."""
+        """Stream octets of a record with headers, with asterisks for secrets. Raises `OctetsError` if they are
+        missing."""
         return b"".join([each.octets for each in self.details(number) if each.source <= OPENED])
 
     def _item(self, number: int) -> tuple[Record | MessageTable | FrameTable, int]:
-        """Return a record or run with its octets, packets and payload trees, and the row in the run."""
+        """A record or run with its octets, packets and payload trees, and the row in the run."""
         self.problem = None
         batch = self.batch([number if number >= 0 else self._count + number], details=True)
         if self.problem is not None:
@@ -249,12 +247,12 @@ class Store:
         return batch.records[0], -1
 
     def select(self, filter: Filter, rows: Int64 | None = None) -> Int64:
-        """Return the numbers of the records that match `filter`, in order; only of the sorted `rows`, if given."""
+        """Numbers of the records that match `filter`, in order; only of the sorted `rows`, if given."""
         return self._selected(filter.condition, rows)
 
     def find(self, reference: str, near: int = 0) -> int | None:
-        """Return the number of the record with this identity, as in `refs` of findings, or None. The identity of a
-        frame finds its message if there are no frame records. The search starts `near` a record."""
+        """Number of the record with this identity, as in `refs` of findings. The identity of a frame finds its
+        message if there are no frame records. The search starts `near` a record."""
         parts = reference.split("/")
         if len(parts) != len(IDENTITY) or not all(each.isdecimal() for each in parts[1:4]):
             return None
@@ -269,20 +267,19 @@ class Store:
         return found
 
     def connection(self, conn: int | None, near: int = 0) -> int | None:
-        """Return the number of the connection record, or None if there is none, for example because the connection is
-        open."""
+        """Number of the connection record; None for example if the connection is open."""
         if conn is None:
             return None
         return self._nearest(Every((equals("record", "connection"), equals("conn", conn))), near)
 
     def findings_about(self, values: Mapping[str, Any], number: int) -> Int64:
-        """Return the numbers of findings about octets of a record, among the `AROUND` records before and after it.
-        `values` are its fields."""
+        """Numbers of findings about octets of a record, among the `AROUND` records before and after it. `values` are
+        its fields."""
         about = offset_within(values["offset"], values["offset"] + max(1, values["length"]) - 1)
         return self._around(number, equals("record", "finding"), about, *of_side(values))
 
     def unit_of(self, values: Mapping[str, Any], number: int) -> int | None:
-        """Return the number of the greeting, command or message that contains the octets of a finding, or None."""
+        """Number of the greeting, command or message that contains the octets of a finding."""
         if values["offset"] is None:
             return None
         begins = Compared(FieldOperand(FIELDS["offset"]), Comparison(operator.le, values["offset"]), is_all=False)
@@ -294,8 +291,8 @@ class Store:
         return found[-1] if values["offset"] < unit["offset"] + unit["length"] else None
 
     def packets(self, values: Mapping[str, Any], number: int, most: int) -> list[ShownPacket]:
-        """Return at most `most` packets that first carried the octets of a record, without packets that are not in a
-        file. `values` are its fields. Raises `OctetsError`."""
+        """At most `most` packets that first carried the octets of a record, without packets that are not in a file.
+        `values` are its fields. Raises `OctetsError`."""
         if values.get("offset") is None or values["conn"] is None:
             return []
         stream = Stream(*[values[name] for name in Stream._fields])
@@ -325,8 +322,7 @@ class Store:
         return self._selected(Every(conditions), np.arange(max(0, number - reach), min(self._count, number + reach)))
 
     def _nearest(self, condition: Condition, near: int) -> int | None:
-        """Return the first record that fulfils a condition, in the chunk with one that is nearest to a record; or
-        None."""
+        """First record that fulfils a condition, in the chunk with one that is nearest to a record."""
         chunks, begins = self._chunks
         middle = bisect_right(begins, near) - 1
         kinds = {NUMBER_OF[name] for name in types_of(condition)}
@@ -339,8 +335,8 @@ class Store:
         return None
 
     def follow(self, *, conn: int | None = None, peer: str | None = None, topic: str | None = None) -> Int64:
-        """Return the numbers of the records of a connection, of connections on which a side has the identity `peer`, or
-        of messages and subscriptions of a topic. All given conditions must hold."""
+        """Records of a connection, of connections on which a side has the identity `peer`, or messages and
+        subscriptions of a topic. All given conditions must hold."""
         parts: list[Condition] = []
         if conn is not None:
             parts.append(equals("conn", conn))
@@ -354,12 +350,12 @@ class Store:
         return self._selected(Every(tuple(parts)))
 
     def values_seen(self, field: FilterField) -> list[Any]:
-        """Return values of a field in records, the most frequent first; see `seen.py`."""
+        """Most frequent first; see `seen.py`."""
         return values_seen(field, self._chunks[0], self.files, self.options, self.spool.read)
 
     def _selected(self, condition: Condition, rows: Int64 | None = None) -> Int64:
         most = sum(map(len, self._chunks[0])) if rows is None else len(rows)
-        room: Int64 = np.empty(most, np.int64)  # memory that is not written to takes none
+        room: Int64 = np.empty(most, np.int64)  # unwritten memory is not used
         count = 0
         for _, part in self._selecting(condition, rows):
             part = part[: most - count]  # another thread may have appended
@@ -368,8 +364,8 @@ class Store:
         return room[:count].copy() if 2 * count < len(room) else room[:count]
 
     def selecting(self, filter: Filter, rows: Int64 | None = None) -> Iterator[tuple[int, Int64]]:
-        """Select in steps, so that callers can show results early or cancel. Yields the number of records examined so
-        far, and the numbers of the matching records of the step."""
+        """Select in steps, so that callers can show results early or cancel: yields the number of records examined
+        so far, and the matching records of the step."""
         return self._selecting(filter.condition, rows)
 
     def _selecting(self, condition: Condition, rows: Int64 | None = None) -> Iterator[tuple[int, Int64]]:
@@ -383,8 +379,8 @@ class Store:
             yield begin + (len(chunk) if some is None else int(some[-1]) + 1), chosen
 
     def sorting(self, rows: Int64, operand: Operand, *, descending: bool = False) -> Iterator[Int64 | None]:
-        """Sort sorted record numbers by a field or a function of one, in steps: yields None until the result is
-        available. Equal values stay in order, and records without a value are last."""
+        """Sort record numbers by a field or a function of one, in steps: yields None until the result is available.
+        Equal values stay in order, and records without a value are last."""
         keys = SortKeys(operand, len(rows), self.options, self.first_time)
         at = 0
         for chunk, begin, some in self._by_chunk(rows):
@@ -398,7 +394,7 @@ class Store:
             yield None if order is None else rows[order]
 
     def sorted(self, rows: Int64, name: str, *, descending: bool = False) -> Int64:
-        """Sort at once by the name of a field. Raises `FilterError`."""
+        """Sort at once by a field name. Raises `FilterError`."""
         *_, found = self.sorting(rows, operand_of(name), descending=descending)
         assert found is not None
         return found
@@ -408,7 +404,7 @@ class Store:
             yield chunk, begin, None
 
     def _by_chunk(self, numbers: Int64) -> Iterator[tuple[Chunk, int, Int64]]:
-        """Yield (chunk, number of records before it, its selected records)."""
+        """(chunk, number of records before it, its selected records)."""
         chunks, begins = self._chunks
         if not len(numbers):
             return
@@ -424,27 +420,25 @@ class Store:
 
 
 def ordering_times(table: PackedRows | PackedRecords) -> Int64:
-    """Return the times that order the records of a table."""
+    """Times that order the records of a table."""
     if isinstance(table, PackedRecords) and table.type == "connection":
         return table.numbers["end_ns"].values.all()
     return table.times
 
 
 def of_side(values: Mapping[str, Any]) -> list[Condition]:
-    """Return conditions for records of the same side of the same connection."""
+    """Records of the same side of the same connection."""
     return [equals(name, values[name]) for name in ("conn_id", "side")]
 
 
 def offset_within(low: int, high: int) -> Condition:
-    """Return the condition for records at offsets from `low` to `high`, both included."""
+    """From `low` to `high`, both included."""
     return Compared(FieldOperand(FIELDS["offset"]), Within(low, high), is_all=False)
 
 
 def equal_to(value: Any) -> Comparison:
-    """Return the predicate for values equal to `value`."""
     return Comparison(operator.eq, value)
 
 
 def equals(name: str, value: Any) -> Compared:
-    """Return the condition that a field has this value."""
     return Compared(FieldOperand(FIELDS[name]), equal_to(value), is_all=False)

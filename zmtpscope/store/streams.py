@@ -1,4 +1,4 @@
-"""The connections, flows and sides of the rows of a chunk."""
+"""Connections, flows and sides of the rows of a chunk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ class Words:
 
     @classmethod
     def of(cls, values: Iterable[Hashable]) -> Words:
-        """Pack values."""
         numbers: dict[Hashable, int] = {}
         codes = [numbers.setdefault(value, len(numbers)) for value in values]
         return cls(list(numbers), Packed.of(np.array(codes, np.int64)))
@@ -36,12 +35,10 @@ class Words:
 
     @property
     def nbytes(self) -> int:
-        """Octets of the indexes."""
         return self.codes.nbytes
 
 
 def joined_words(parts: Sequence[Words]) -> Words:
-    """Concatenate columns."""
     numbers: dict[Hashable, int] = {}
     codes = []
     for part in parts:
@@ -52,7 +49,7 @@ def joined_words(parts: Sequence[Words]) -> Words:
 
 @dataclass(slots=True)
 class Streams:
-    """A table of `Stream`s as columns; `ids` are the octets of `conn_id`."""
+    """`Stream`s as columns; `ids` are the octets of `conn_id`."""
 
     numbers: dict[str, Optional]
     ids: Optional
@@ -60,7 +57,6 @@ class Streams:
 
     @classmethod
     def of(cls, streams: Sequence[Stream]) -> Streams:
-        """Pack streams."""
         ids = [None if each.conn_id is None else _signed(each.conn_id) for each in streams]
         return cls(
             {name: Optional.of([getattr(each, name) for each in streams]) for name in STREAM_NUMBERS},
@@ -76,7 +72,7 @@ class Streams:
         return Stream(**values)
 
     def column(self, name: str) -> list[Any]:
-        """Return a field of all streams."""
+        """Of all streams."""
         if name in self.numbers:
             return self.numbers[name].tolist(slice(None))
         if name in self.words:
@@ -85,18 +81,16 @@ class Streams:
 
     @property
     def nbytes(self) -> int:
-        """Octets of the columns."""
         numbers = sum(column.nbytes for column in (self.ids, *self.numbers.values()))
         return numbers + sum(column.nbytes for column in self.words.values())
 
 
 def _signed(conn_id: str) -> int:
-    """Return an identity as a signed 64-bit integer."""
+    """As a signed 64-bit integer."""
     return int.from_bytes(bytes.fromhex(conn_id), signed=True)
 
 
 def joined_streams(parts: Sequence[Streams]) -> Streams:
-    """Concatenate tables."""
     return Streams(
         {name: joined_optional([part.numbers[name] for part in parts]) for name in STREAM_NUMBERS},
         joined_optional([part.ids for part in parts]),
@@ -105,6 +99,6 @@ def joined_streams(parts: Sequence[Streams]) -> Streams:
 
 
 def joined_codes(columns: Sequence[Packed], counts: Sequence[int]) -> Packed:
-    """Concatenate codes for concatenated tables of `counts` entries."""
+    """For concatenated tables of `counts` entries."""
     begins: Int64 = np.cumsum([0, *counts[:-1]])
     return joined(columns, begins.tolist())

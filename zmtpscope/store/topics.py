@@ -1,4 +1,4 @@
-"""Topics of messages: the distinct texts and a code for each message, if there are few distinct texts."""
+"""Topics of messages: distinct texts and a code for each message, if there are few texts."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from zmtpscope.dissect.records.topic_words import FACTOR
 from zmtpscope.store.packed import Int64, Packed, joined
 
 TEXT_COST = 64
-"""Memory overhead of a text in octets."""
+"""Memory overhead of a text."""
 
 PER_ROW = 8
-"""Maximum octets of distinct texts per row. Above it only the size of each topic is kept."""
+"""Of distinct texts. Above it only the size of each topic is kept."""
 
 FEW = 1024
 """Octets of texts that are kept for any number of rows."""
 
 
 class Topics:
-    """The topic of a row is `texts[codes[row]]`, None for a message without a topic. With too many texts `texts` is
-    None and `codes` are sizes, `NO_TOPIC` without a topic; the topic must be read from the octets."""
+    """The topic of a row is `texts[codes[row]]`, None without a topic. With too many texts `texts` is None and
+    `codes` are sizes, `NO_TOPIC` without a topic; the topic must be read from the octets."""
 
     __slots__ = ("codes", "texts")
 
@@ -33,7 +33,7 @@ class Topics:
 
     @classmethod
     def of(cls, octets: Octets, sizes: Int64) -> Topics:
-        """Pack the topics of rows. `sizes` are their sizes in octets, or `NO_TOPIC`."""
+        """`sizes` are in octets, or `NO_TOPIC`."""
         has = np.flatnonzero(sizes != NO_TOPIC)
         if not len(has):
             return cls([None], Packed(0, len(sizes), None))
@@ -47,7 +47,7 @@ class Topics:
         return cls([None, *texts], Packed.of(of_rows))
 
     def sizes(self, places: Int64 | slice) -> Int64:
-        """Return the topic sizes of some rows, `NO_TOPIC` without a topic."""
+        """`NO_TOPIC` without a topic."""
         codes = self.codes.take(places)
         return codes if self.texts is None else self._sizes()[codes]
 
@@ -57,7 +57,6 @@ class Topics:
 
     @property
     def nbytes(self) -> int:
-        """Octets of the codes and the texts."""
         return self.codes.nbytes + _cost([text for text in self.texts or () if text is not None])
 
 
@@ -66,13 +65,13 @@ def _cost(texts: Sequence[bytes]) -> int:
 
 
 def different(octets: Octets, rows: Int64, sizes: Int64) -> tuple[list[bytes] | None, Int64]:
-    """Return the distinct texts of some rows, and the code of each row. The texts are None if hashes collide or the
-    octets are not kept."""
+    """Return the distinct texts, and the code of each row. The texts are None if hashes collide or the octets are
+    not kept."""
     if len(octets.octets.pieces) == 0:
         return None, rows
     whole = np.frombuffer(octets.octets.whole, np.uint8)
     starts = octets.starts[octets.index[rows]]
-    # a hash of each text; collisions are checked for below
+    # a hash of each text; collisions are checked below
     marks = sizes.astype(np.uint64) + np.uint64(1)
     longest = int(sizes.max())
     for place in range(longest):
@@ -95,7 +94,6 @@ def different(octets: Octets, rows: Int64, sizes: Int64) -> tuple[list[bytes] | 
 
 
 def joined_topics(parts: Sequence[Topics]) -> Topics:
-    """Concatenate the topics of chunks."""
     numbers: dict[bytes | None, int] = {}
     columns = []
     for part in parts:

@@ -16,8 +16,8 @@ from zmtpscope.records import MASK
 
 
 def with_trees(run: MessageTable, row: int, options: Options) -> Dissected | None:
-    """Return the dissected payload of a message with its field trees. Everything else stays as first dissected, because
-    it may depend on earlier messages."""
+    """Make the field trees of a message's payload. Everything else stays as first dissected, because it may depend
+    on earlier messages."""
     made = run.made(row)
     if made is None or options.payloads is None or not made.protocol:
         return made
@@ -38,7 +38,7 @@ def with_trees(run: MessageTable, row: int, options: Options) -> Dissected | Non
 
 
 def without_secrets(detail: Detail) -> Detail:
-    """Return a copy of `detail` with passwords masked in its octets, and mask them in its tree."""
+    """Mask passwords in a copy of the octets, and in the tree."""
     spans = [*detail.secrets, *secret_spans(detail.tree)]
     if not spans:
         return detail
@@ -53,7 +53,7 @@ def without_secrets(detail: Detail) -> Detail:
 
 
 def _named(protocol: str, options: Options) -> Named:
-    """Return the name of the dissector, with the argument that the user gave."""
+    """The dissector, with the argument that the user gave."""
     rules = [rule.payload for rule in options.decode_as if rule.payload is not None]
     argument = next((argument for name, argument in rules if name == protocol), None)
     return Named(protocol, argument)

@@ -1,5 +1,3 @@
-"""Format the values of an operand in many rows: from a column if one column has them, otherwise row by row."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -17,7 +15,7 @@ from zmtpscope.templates.separators import Separators
 from zmtpscope.templates.values import Shown
 
 MAX_REMEMBERED, LONGEST_REMEMBERED = 4096, 256
-"""Maximum number of texts to cache, and the maximum length of one in octets."""
+"""Texts to cache, and their length in octets."""
 
 
 class Remembered(dict[Any, str]):
@@ -36,8 +34,8 @@ class Remembered(dict[Any, str]):
 
 
 class Cells:
-    """Formats the values of `operand` as texts, one cell per row. `moves`: the text depends on the previous row, not
-    only on the value."""
+    """Formats the values of `operand`, one cell per row. `moves`: the text depends on the previous row, not only on
+    the value."""
 
     def __init__(self, operand: Operand, shown: Shown, separators: Separators, *, moves: bool) -> None:
         self.operand = operand
@@ -52,11 +50,10 @@ class Cells:
         return self._separators.quoted(self._shown(value))
 
     def of_record(self, record: dict[str, Any]) -> str:
-        """Format the values in one record."""
         return self._separators.written(map(self._shown, self.operand.values(record))) or ""
 
     def of_rows(self, columns: RowColumns[Any], start: int | None) -> list[str]:
-        """Format the values in all rows. `start` is the time of the first packet of the run."""
+        """`start` is the time of the first packet of the run."""
         rows = Rows(columns, start)
         column = self._column(rows)
         if column is not None:
@@ -66,7 +63,7 @@ class Cells:
         return [self.of_record(rows.known | dict(zip(names, each, strict=True))) for each in values]
 
     def _column(self, rows: Rows) -> Column | None:
-        """Return the column with the values, or None if they are not in a single column."""
+        """With the values, if they are in a single column."""
         operand = self.operand
         if not isinstance(operand, FieldOperand) or operand.steps or operand.field.accept is not None:
             return None

@@ -18,7 +18,7 @@ from zmtpscope.templates.template import Template
 from zmtpscope.templates.values import shown_by
 
 ROWS = 1 << 16
-"""Number of rows to format at once."""
+"""To format at once."""
 
 
 class TemplateLines:
@@ -38,7 +38,7 @@ class TemplateLines:
         }
 
     def lines(self, batch: Batch) -> Iterator[str]:
-        """Yield the lines of a batch, several at a time."""
+        """Several lines at a time."""
         start, order = self.first_time(), batch.arranged()
         between, at = order.between, 0
         frames: Iterator[dict[str, Any]] = iter(())
@@ -68,12 +68,12 @@ class TemplateLines:
 
     @property
     def _width(self) -> int:
-        """Return the number of pieces of a line."""
+        """Pieces of a line."""
         return len(self.template.texts) + len(self.template.operands)
 
     def _chunks(self, order: Arrangement) -> Iterator[tuple[int, int]]:
-        """Yield (low, high) ranges of message rows to format at once. If a line depends on the line before it, a range
-        contains no other record between its rows."""
+        """Yield (low, high) ranges of message rows to format at once. If a line depends on the line before it, a
+        range contains no other record between its rows."""
         count = len(order.places)
         edges = {*range(0, count, ROWS), count}
         if self._moves:
@@ -86,7 +86,7 @@ class TemplateLines:
         return "".join(chain.from_iterable(zip(self.template.texts, [*shown, ""], strict=True)))
 
     def _pieces(self, columns: MessageColumns, start: int | None) -> list[str]:
-        """Return the lines of rows as a flat list of pieces."""
+        """As a flat list."""
         pieces = [""] * (self._width * len(columns))
         for place, text in enumerate(self.template.texts):
             if text:

@@ -9,11 +9,11 @@ from typing import NamedTuple
 from zmtpscope.export.line_tables import no_formula
 
 SPELLED = {"/t": "\t", "/s": " "}
-"""Separators that are hard to type in a shell, by their spelling in `-E`."""
+"""By their spelling in `-E`."""
 
 NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 FOR_SPREADSHEETS = '"'
-"""If the user chose this quote (CSV), texts that a spreadsheet would run as a formula get an apostrophe."""
+"""With this quote (CSV), texts that a spreadsheet would run as a formula get an apostrophe."""
 CHOICES: dict[str, dict[str, str | bool]] = {
     "header": {"y": True, "n": False},
     "quote": {"d": '"', "s": "'", "n": ""},
@@ -33,7 +33,7 @@ class Separators(NamedTuple):
     header: bool = False
 
     def written(self, values: Iterable[str]) -> str | None:
-        """Join the escaped values of a field, and quote the result. Return None if there are no values and no quotes.
+        """Join the escaped values of a field, in quotes; None if there are no values and no quotes.
 
         Inside quotes, a quote is doubled. Without quotes, a separator in the text is preceded by a backslash. In double
         quotes (CSV), text that would be a formula is preceded by an apostrophe.
@@ -46,11 +46,11 @@ class Separators(NamedTuple):
 
     @property
     def leave_numbers(self) -> bool:
-        """Whether numbers need no quotes and no escapes."""
+        """Numbers need no quotes and no escapes."""
         return not self.quote and self.separator not in "-0123456789"
 
     def quoted(self, text: str) -> str:
-        """Return joined text with quotes and escapes."""
+        """With quotes and escapes."""
         if self.quote == FOR_SPREADSHEETS and not NUMBER.fullmatch(text):
             text = no_formula(text)
         if self.quote:
@@ -59,8 +59,7 @@ class Separators(NamedTuple):
 
 
 def parse_separators(options: Iterable[str]) -> Separators:
-    """Parse the values of `-E`. If a setting is given twice, the last one counts. Raises `ValueError` with a message
-    for users."""
+    """The last of repeated settings counts. Raises `ValueError` with a message for users."""
     found: dict[str, str | bool] = {}
     for option in options:
         name, equals, value = option.partition("=")

@@ -13,14 +13,14 @@ from zmtpscope.templates.separators import Separators
 
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
 _EVERYWHERE = {field.name for field in COMMON}
-"""Names of the fields that every record has."""
+"""Of every record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
     """A line format: `texts[0]`, the values of `operands[0]`, `texts[1]` and so on. The last text ends with a newline.
 
-    `header` is printed before all lines. `separators` join the values of an operand that has several.
+    `header` is printed before all lines. `separators` join several values of an operand.
     """
 
     texts: tuple[str, ...]
@@ -30,19 +30,19 @@ class Template:
 
     @property
     def reads(self) -> frozenset[str]:
-        """Return the names of all record fields that the operands read."""
+        """Record fields that the operands read."""
         return frozenset().union(*(operand.reads for operand in self.operands))
 
     @property
     def records(self) -> frozenset[str]:
-        """Return the record types that get a line: types with a field of the template that not all types have. If the
-        template has no such field, all types."""
+        """Record types that get a line: the ones with a field of the template that not all types have; without such
+        a field, all."""
         own = [field for field in map(described, self.operands) if not _EVERYWHERE.issuperset(field.reads)]
         return frozenset().union(*(field.records for field in own)) if own else frozenset(RECORDS)
 
 
 def of_fields(names: Iterable[str], separators: Separators) -> Template:
-    """Return the template of `-e NAME -e NAME`. Raises `FilterError`."""
+    """Of `-e NAME -e NAME`. Raises `FilterError`."""
     operands = tuple(map(operand_of, names := list(names)))
     texts = ("", *[separators.separator] * (len(operands) - 1), "\n")
     header = separators.separator.join(names) + "\n" if separators.header else None
@@ -50,8 +50,7 @@ def of_fields(names: Iterable[str], separators: Separators) -> Template:
 
 
 def parse_template(text: str) -> Template:
-    """Parse a line format such as `{time} {topic} {size}`. `{{` and `}}` are braces; `\n`, `\t`, `\r` and `\\` are the
-    usual escapes.
+    """Parse a format such as `{time} {topic} {size}`, with the escapes `{{`, `}}`, `\n`, `\t`, `\r` and `\\`.
 
     Raises `FilterError`.
     """
@@ -87,7 +86,7 @@ def parse_template(text: str) -> Template:
 
 
 def _operand_within(text: str, start: int, stop: int) -> Operand:
-    """Parse the operand in `text[start:stop]`. Errors point into the whole text."""
+    """Errors point into the whole text."""
     try:
         return operand_of(text[start:stop])
     except FilterError as error:

@@ -1,7 +1,7 @@
 """Format single values for lines.
 
-Everything from the network passes through `safe_text`, because a tab or newline in a topic would end a field or line. A
-backslash in data is doubled, so that the octets can be restored.
+Text from the network passes through `safe_text`: a tab or newline in a topic would end a field or line. A backslash in
+data is doubled, so that the octets can be restored.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ Shown = Callable[[Any], str]
 
 
 def shown_by(operand: Operand, clock: Clock) -> Shown:
-    """Return the function that formats values of an operand. `clock` formats times; fields with Wireshark names look as
-    in tshark."""
+    """`clock` formats times; fields with Wireshark names look as in tshark."""
     field = described(operand)
     if isinstance(operand, Applied):
         return FORMS[operand.type]
@@ -40,28 +39,28 @@ def shown_by(operand: Operand, clock: Clock) -> Shown:
 
 
 def truth(value: bool) -> str:
-    """Format a boolean as in filters."""
+    """As in filters."""
     return "true" if value else "false"
 
 
 def octets(value: bytes) -> str:
-    """Format octets as text; octets that are no text are escaped."""
+    """As text, escaped if necessary."""
     return safe_text(to_text(value))
 
 
 def seconds(time: int) -> str:
-    """Format nanoseconds as seconds, with nine decimals."""
+    """With nine decimals."""
     sign, time = ("-", -time) if time < 0 else ("", time)
     return f"{sign}{time // SECOND}.{time % SECOND:09}"
 
 
 def date(time: int) -> str:
-    """Format a time as in RFC 3339, with nine decimals."""
+    """RFC 3339, with nine decimals."""
     return timestamp(time)
 
 
 def member(value: Any) -> str:
-    """Format a value inside a payload: text unchanged, other types as JSON."""
+    """A value inside a payload: text unchanged, other types as JSON."""
     if isinstance(value, str):
         return safe_text(value.replace("\\", "\\\\"))
     if isinstance(value, bytes):
@@ -94,4 +93,4 @@ WIRESHARK: dict[str, Shown] = {
     "zmtp.ping.context": bytes.hex,
     "zmtp.flags": "0x{:02x}".format,
 }
-"""Wireshark names with formats different from ours."""
+"""Formats different from ours."""
