@@ -20,39 +20,39 @@ GRACE = 1.0
 
 
 class FollowedCapture(Protocol):
-    """A capture that still grows. Iterate over `captures`, and always call `close`."""
+    """Iterate over `captures`, and always call `close`."""
 
     @property
     def title(self) -> str:
-        """The source of the packets: interfaces, a file, or "-" for standard input."""
+        """Interfaces, a file, or "-" for standard input."""
 
     @property
     def captures(self) -> Captures:
-        """Return the blocks of packets, for one iteration that lasts as long as the capture."""
+        """Blocks of packets, for one iteration that lasts as long as the capture."""
 
     def stop(self) -> None:
         """End the iteration after the packets written so far. A signal handler or another thread may call this."""
 
     @property
     def dropped(self) -> int:
-        """Return the number of packets known to be lost so far."""
+        """Packets known to be lost."""
 
     @property
     def written_files(self) -> Sequence[CaptureFile]:
-        """Return the files of our own capture. The oldest may have been removed."""
+        """Of our own capture. The oldest may have been removed."""
 
     @property
     def failure(self) -> str | None:
-        """Why the capture ended early, or None."""
+        """Why the capture ended early."""
 
     def opening_lines(self) -> list[str]:
-        """Return messages to print before the first packet."""
+        """Before the first packet."""
 
     def news(self) -> list[str]:
-        """Return messages since the last call, for example that an interface went down."""
+        """Since the last call, for example that an interface went down."""
 
     def closing_lines(self) -> list[str]:
-        """Return messages to print after the last packet: counts, losses, the `failure`."""
+        """After the last packet: counts, losses, the `failure`."""
 
     def close(self) -> None:
         """Release all resources."""
@@ -74,33 +74,29 @@ class OwnCapture:
 
     @cached_property
     def captures(self) -> Captures:
-        """The blocks of captured packets, for one iteration."""
         from zmtpscope.capture import follow_captures  # loads numpy, so only after the capture has started
         from zmtpscope.live.capture.following import SessionFollow
 
         return follow_captures(SessionFollow(self._session, self._settings, self._copy))
 
     def stop(self) -> None:
-        """End after the packets captured so far. A signal handler or another thread may call this."""
         self._session.stop()
 
     @property
     def dropped(self) -> int:
-        """Number of packets lost so far."""
         return self._status.kernel_drops + self._status.unread_drops
 
     @property
     def written_files(self) -> Sequence[CaptureFile]:
-        """All files written so far. Of a private capture, the oldest have been removed."""
+        """Of a private capture, the oldest have been removed."""
         return tuple(self._status.files)
 
     @property
     def failure(self) -> str | None:
-        """Why the capture ended early, or None."""
         return self._status.failure
 
     def opening_lines(self) -> list[str]:
-        """Return the source and the engine, and that a pipe waits for its reader."""
+        """Source and engine, and that a pipe waits for its reader."""
         engine, others = self._status.engine, self._status.passed_over
         how = f" with {engine} ({'; '.join(others)})" if others else ""
         lines = [f"capturing on {self.title}{how}; Ctrl-C stops"]
@@ -109,12 +105,12 @@ class OwnCapture:
         return lines
 
     def news(self) -> list[str]:
-        """Return messages of the capture process since the last call."""
+        """Messages of the capture process since the last call."""
         notices = self._status.notices
         return [notices.popleft() for _ in range(len(notices))]
 
     def closing_lines(self) -> list[str]:
-        """Return the number of packets, losses, the end of the reader of a pipe, and the `failure`."""
+        """Number of packets, losses, the end of the reader of a pipe, and the `failure`."""
         packets, freezes = self.captures.statistics.packets, self._status.freezes
         full = f"; the kernel's buffer was full {counted(freezes, 'time')}" if freezes else ""
         lines = [*self.news(), f"{counted(packets, 'packet')} captured on {self.title}, {self.dropped} dropped{full}"]
@@ -125,7 +121,7 @@ class OwnCapture:
         return lines if self.failure is None else [*lines, self.failure]
 
     def close(self) -> None:
-        """End the capture, and remove its files unless the user asked for them."""
+        """Removes the files unless the user asked for them."""
         self._session.close()
         if self._copy is not None:
             self._copy.close()
@@ -145,27 +141,25 @@ class ForeignCapture:
         self.captures = follow_captures(self._polling, packet_limit=packets)
 
     def stop(self) -> None:
-        """End after the octets written so far. A signal handler may call this."""
         self._polling.stop()
 
     @property
     def dropped(self) -> int:
-        """Number of packets that its writer reported as lost."""
+        """Reported by its writer."""
         return sum(self.captures.statistics.dropped().values())
 
     def opening_lines(self) -> list[str]:
-        """Return that the file does not exist yet."""
+        """That the file does not exist yet."""
         if self.title == "-" or os.path.exists(self.title):
             return []
         return [f"{self.title} does not exist yet; waiting for it, Ctrl-C stops"]
 
     def news(self) -> list[str]:
-        """Return nothing: the other tool reports its own messages."""
+        """The other tool reports its own messages."""
         return []
 
     def closing_lines(self) -> list[str]:
-        """Return nothing."""
         return []
 
     def close(self) -> None:
-        """Do nothing: the file is closed when it has been read."""
+        """The file is closed when it has been read."""

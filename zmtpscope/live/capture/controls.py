@@ -1,5 +1,5 @@
-"""The two pipes between the capture process and its parent, at the end of the capture process. Commands arrive as lines
-of words; reports are sent as lines of JSON."""
+"""The two pipes between the capture process and its parent. Commands arrive as lines of words; reports are sent as
+JSON lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHUNK = 1 << 16
 
 
 class Controls:
-    """Reads commands of the parent and sends reports. Only `settings` and `send_last` block."""
+    """The capture process's end. Only `settings` and `send_last` block."""
 
     def __init__(self, incoming: int, outgoing: int) -> None:
         self.incoming = incoming
@@ -22,15 +22,15 @@ class Controls:
         self._input = b""
         self._output = b""
         self.is_gone = False
-        """Whether the parent has ended."""
+        """The parent has ended."""
         self.is_stopped = False
 
     def stop(self) -> None:
-        """Stop the capture, on a signal that the parent did not send."""
+        """On a signal that the parent did not send."""
         self.is_stopped = True
 
     def settings(self) -> CaptureSettings:
-        """Read the settings from the first line. Raises `EOFError` if the input ends before."""
+        """Read the first line. Raises `EOFError` if the input ends before."""
         while b"\n" not in self._input:
             more = os.read(self.incoming, CHUNK)
             if not more:
@@ -42,7 +42,7 @@ class Controls:
         return CaptureSettings.from_json(line)
 
     def commands(self) -> list[list[str]]:
-        """Return the words of each command received since the last call."""
+        """Words of each command since the last call."""
         with contextlib.suppress(BlockingIOError):
             more = os.read(self.incoming, CHUNK)
             self.is_gone = self.is_gone or not more
@@ -51,7 +51,7 @@ class Controls:
         return [line.decode().split() for line in lines]
 
     def send(self, values: dict[str, Any]) -> bool:
-        """Send one line. Return False without sending if the parent has not read the previous line."""
+        """Return False without sending if the parent has not read the previous line."""
         if not self._flush():
             return False
         self._output = json.dumps(values).encode() + b"\n"
@@ -59,12 +59,12 @@ class Controls:
         return True
 
     def send_last(self, values: dict[str, Any]) -> None:
-        """Send one line, and block until it is written."""
+        """Block until the line is written."""
         os.set_blocking(self._outgoing, True)
         self.send(values)
 
     def _flush(self) -> bool:
-        """Write queued output. Return whether everything was written."""
+        """Return whether all queued output was written."""
         try:
             while self._output:
                 self._output = self._output[os.write(self._outgoing, self._output) :]

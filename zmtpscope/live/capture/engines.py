@@ -1,4 +1,4 @@
-"""The capture engines in the order in which they are tried, and the selection of one for a capture."""
+"""The capture engines, in the order in which they are tried."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def _message_socket(settings: CaptureSettings) -> PacketSource:
 SOCKETS: dict[str, Callable[[CaptureSettings], PacketSource]] = {"ring": RingSocket, "socket": _message_socket}
 TOOLS = ("dumpcap", "tcpdump")
 ON_REQUEST = ("scapy",)
-"""Engines that are too slow to be used unless the user selects them."""
+"""Too slow, unless the user selects them."""
 ENGINES = (*SOCKETS, *TOOLS, *ON_REQUEST)
 
 
 class OpenSource(NamedTuple):
-    """The capturing source, the name of its engine, and why each earlier engine failed."""
+    """With the name of its engine, and why each earlier engine failed."""
 
     engine: str
     source: PacketSource
@@ -37,7 +37,7 @@ class OpenSource(NamedTuple):
 
 
 def enter_namespace(settings: CaptureSettings) -> None:
-    """Move to the requested network namespace, if any. Raises `CannotCapture`."""
+    """If requested. Raises `CannotCapture`."""
     if settings.netns is None:
         return
     try:
@@ -47,7 +47,7 @@ def enter_namespace(settings: CaptureSettings) -> None:
 
 
 def with_interface_names(settings: CaptureSettings) -> CaptureSettings:
-    """Return the settings with numbers of interfaces replaced by their names. Raises `UnknownInterface`."""
+    """Replace numbers of interfaces by names. Raises `UnknownInterface`."""
     known = interfaces()
     return replace(settings, interfaces=tuple(find_interface(name, known).name for name in settings.interfaces))
 
@@ -72,7 +72,7 @@ def _open(name: str, settings: CaptureSettings) -> PacketSource:
     if name not in ENGINES:
         raise CannotCapture(f"no engine named {name}", f"use one of {', '.join(ENGINES)}")
     if name not in SOCKETS:
-        from zmtpscope.live.capture import tools  # sockets do not need this module
+        from zmtpscope.live.capture import tools
 
         return tools.TOOLS[name](settings)
     if not hasattr(socket, "AF_PACKET"):
@@ -86,9 +86,9 @@ def _open(name: str, settings: CaptureSettings) -> PacketSource:
 
 
 def _without_rights(settings: CaptureSettings, why: str) -> CannotCapture | None:
-    """Return the error to report if privileges are missing, or None. Each line of its hint is one command.
+    """Return the error if privileges are missing. Each line of its hint is one command.
 
-    `why` is the engine's own error; it is added if the user selected the engine.
+    `why` is the engine's own error, added if the user selected the engine.
     """
     missing = missing_rights(
         settings.command,

@@ -1,7 +1,7 @@
 """Compile capture filters (pcap-filter(7)) to instructions that the kernel runs on every packet.
 
-libpcap compiles them, loaded through scapy, or tcpdump if libpcap is missing. Without a filter neither is loaded.
-Instructions are described in <linux/filter.h> and the kernel's Documentation/networking/filter.rst.
+libpcap compiles them, loaded through scapy, or tcpdump if libpcap is missing. Instructions are described in
+<linux/filter.h> and the kernel's Documentation/networking/filter.rst.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from zmtpscope.live.capture.interfaces import CISCO_HDLC, ETHERNET, RAW_IP, inte
 
 
 class Instruction(NamedTuple):
-    """An instruction of classic BPF (struct sock_filter): code, instructions to skip if true and if false, and a
-    number."""
+    """Classic BPF (struct sock_filter): code, instructions to skip if true and if false, and a number."""
 
     code: int
     jt: int
@@ -31,17 +30,16 @@ Program = tuple[Instruction, ...]
 
 RETURN = 0x06
 MAX_INSTRUCTIONS = 4096 - 256
-"""BPF_MAXINSNS of <linux/bpf_common.h>, minus the instructions that select interfaces and link types before the
-filter."""
+"""BPF_MAXINSNS of <linux/bpf_common.h>, minus the instructions that select interfaces and link types."""
 
 DLT_NAMES = {ETHERNET: "EN10MB", RAW_IP: "RAW", CISCO_HDLC: "C_HDLC"}
-"""tcpdump's names of link types."""
+"""For tcpdump."""
 DLT_RAW = 12
-"""libpcap's DLT number of link type 101 on Linux. For all other link types, DLT and LINKTYPE numbers are equal."""
+"""Link type 101 in libpcap on Linux. All other DLT and LINKTYPE numbers are equal."""
 NETMASK_UNKNOWN = -1
 OPTIMIZE = 1
 COMPILER_SECONDS = 60
-"""Time limit of a compiler. Filters with host names wait for name servers."""
+"""Filters with host names wait for name servers."""
 
 HOW_TO_GET_LIBPCAP = (
     "install libpcap (Debian: apt install libpcap0.8; Fedora: dnf install libpcap; "
@@ -50,9 +48,9 @@ HOW_TO_GET_LIBPCAP = (
 
 
 class CaptureFilterError(ValueError):
-    """A filter that cannot be used. `words` is the reason, mostly libpcap's message.
+    """A filter cannot be used. `words` is the reason, mostly libpcap's message.
 
-    `column` is the position of the error in `text`, from 0, or None if unknown.
+    `column` is the position of the error in `text`, from 0, or None.
     """
 
     def __init__(self, text: str, words: str, column: int | None = None) -> None:
@@ -65,7 +63,7 @@ class CaptureFilterError(ValueError):
         return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
-        """Return the message as lines, with the filter and a caret below the error."""
+        """The message, with the filter and a caret below the error."""
         if self.column is None:
             return [self.words]
         shown = "".join(each if each.isprintable() else " " for each in self.text)
@@ -73,10 +71,10 @@ class CaptureFilterError(ValueError):
 
 
 def compile_filter(text: str, link_type: int, snap_length: int) -> Program:
-    """Compile a filter to a program that returns `snap_length` for matching packets of `link_type`, otherwise 0.
+    """Return a program that returns `snap_length` for matching packets of `link_type`, otherwise 0.
 
-    Every packet matches an empty filter. The kernel removes VLAN tags before filters see packets. A filter with `vlan`
-    is therefore compiled for live capture, by opening an Ethernet interface that is up, which needs the privileges for
+    Every packet matches an empty filter. The kernel removes VLAN tags before filters see packets, so a filter with
+    `vlan` is compiled for live capture, by opening an Ethernet interface that is up, which needs the privileges for
     that. Raises `CaptureFilterError`.
     """
     if not text.strip():
@@ -103,8 +101,7 @@ def compile_filter(text: str, link_type: int, snap_length: int) -> Program:
 
 
 def compile_filters(text: str, link_types: Iterable[int], snap_length: int) -> dict[int, Program]:
-    """Compile a filter for each link type. Leaves out link types that it cannot match, like an Ethernet address on a
-    tunnel.
+    """Leaves out link types that the filter cannot match, such as an Ethernet address on a tunnel.
 
     Raises `CaptureFilterError` if it matches no link type, or if the programs are too long for the kernel.
     """
@@ -123,8 +120,7 @@ def compile_filters(text: str, link_types: Iterable[int], snap_length: int) -> d
 
 
 def programs(text: str, snap_length: int) -> dict[int, Program]:
-    """Compile a filter for the link types of interfaces; an empty filter has no programs. Raises
-    `CaptureFilterError`."""
+    """For the link types of interfaces; an empty filter has no programs. Raises `CaptureFilterError`."""
     return dict(compile_filters(text, (ETHERNET, RAW_IP), snap_length)) if text.strip() else {}
 
 
@@ -137,7 +133,7 @@ def _check_length(text: str, length: int) -> None:
         )
 
 
-# Compilers. Each compiles any number of texts for one link type and snapshot length.
+# Compilers for one link type and snapshot length, for any number of texts.
 
 
 class _Refused(Exception):
@@ -208,24 +204,23 @@ def _compile_by_tcpdump(link_type: int, snap_length: int, interface: str | None,
     return tuple(Instruction(*map(int, line.split())) for line in lines)
 
 
-# Locate errors. Compilers do not report the position, so they compile prefixes of the filter.
+# Locate errors: compilers do not report the position, so they compile prefixes of the filter.
 
 SYNTAX_ERROR = "syntax error"
 TOKEN = re.compile(r"[\w.:/\\-]+|&&|\|\||[<>=!]=|<<|>>|[^\s\w]")
 HOST_NAME = re.compile(r"\b(host|net|src|dst)\s+(?!(?:host|net|port|portrange|and|or|not|src|dst)\b)[A-Za-z_][\w.-]*")
-"""Host names. They are replaced, because every compilation would look them up."""
+"""Host names are replaced, because every compilation would look them up."""
 CONTINUATIONS = (
     *("", " tcp", " 80", " = 1", " 1 = 1", "1] = 1", "] = 1", "0:1] = 1"),
     *(" 192.0.2.1", " 192.0.2.0/24", " 00:00:5e:00:53:01", " 1-2", " mgt"),
 )
-"""Texts that complete a valid prefix of a filter: an operand, a comparison or closing brackets. One of them completes
-any valid prefix."""
+"""An operand, a comparison or closing brackets: one of them completes any valid prefix of a filter."""
 
 
 def _column(text: str, words: str, compile_text: _Compile) -> int | None:
     """Return the column of the first token after which every continuation causes the error `words`.
 
-    Returns the end of the last token if something is missing there, and None if the position is unknown.
+    The end of the last token if something is missing there; None if the position is unknown.
     """
     quoted = re.search("'([^']+)'", words)
     if quoted is not None and quoted[1] in text:
@@ -250,7 +245,7 @@ def _column(text: str, words: str, compile_text: _Compile) -> int | None:
 
 
 def _words(compile_text: _Compile, text: str) -> str | None:
-    """Return the compiler's message, or None if the text is valid."""
+    """The compiler's message, or None if the text is valid."""
     try:
         compile_text(text)
     except _Refused as refused:

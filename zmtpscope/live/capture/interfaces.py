@@ -1,7 +1,7 @@
 """List the network interfaces of the machine, or of the current network namespace.
 
-On Linux the kernel lists them by netlink (rtnetlink(7), RTM_GETLINK and RTM_GETADDR), which needs no privileges and
-follows the process's namespace. /sys/class/net keeps showing the namespace that it was mounted in.
+The kernel lists them by netlink (rtnetlink(7), RTM_GETLINK and RTM_GETADDR), which needs no privileges. /sys/class/net
+would keep showing the namespace that it was mounted in.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from struct import Struct
 
 ETHERNET, RAW_IP, CISCO_HDLC = 1, 101, 104
 IEEE802_11, IEEE802_11_PRISM, IEEE802_11_RADIOTAP = 105, 119, 127
-"""LINKTYPE values of WLAN captures (https://www.tcpdump.org/linktypes.html)."""
+"""LINKTYPE values of WLAN (https://www.tcpdump.org/linktypes.html)."""
 
 LINK_TYPES = {
     1: ETHERNET,
     23: ETHERNET,  # Metricom
     772: ETHERNET,  # loopback: an Ethernet header of zeros
-    # Packets of the following types begin with the IP header.
+    # packets of the following types begin with the IP header
     256: RAW_IP,  # SLIP, also compressed and for IPv6
     257: RAW_IP,
     258: RAW_IP,
@@ -40,10 +40,10 @@ LINK_TYPES = {
     802: IEEE802_11_PRISM,
     803: IEEE802_11_RADIOTAP,
 }
-"""LINKTYPE of the packets that a SOCK_RAW packet socket receives, by hardware type (ARPHRD of <linux/if_arp.h>)."""
+"""LINKTYPE of packets of a SOCK_RAW packet socket, by hardware type (ARPHRD of <linux/if_arp.h>)."""
 
 ANY = "any"
-"""The name of all interfaces together, including future ones."""
+"""All interfaces together, including future ones."""
 
 IFF_UP, IFF_LOOPBACK, IFF_RUNNING = 0x1, 0x8, 0x40  # netdevice(7)
 
@@ -52,9 +52,8 @@ IFF_UP, IFF_LOOPBACK, IFF_RUNNING = 0x1, 0x8, 0x40  # netdevice(7)
 class Interface:
     """A network interface, or `any` (index 0, hardware type 0).
 
-    `link_type` is the LINKTYPE of its packets; None: unknown, so its packets are captured from the IP header on
-    (SOCK_DGRAM). `is_running`: the interface is up and can carry packets (a cable is plugged in). `description` is its
-    kind and the administrator's alias; often empty.
+    `link_type` None: unknown, so packets are captured from the IP header on (SOCK_DGRAM). `is_running`: up, and with a
+    cable. `description` is its kind and the administrator's alias; often empty.
     """
 
     name: str
@@ -69,14 +68,14 @@ class Interface:
 
 
 class UnknownInterface(Exception):
-    """There is no interface with this name. The text lists the existing ones."""
+    """There is no interface with this name; the text lists the existing ones."""
 
 
 def interfaces() -> list[Interface]:
-    """Return all interfaces and `any`, most useful first like `tcpdump -D`, otherwise in the kernel's order.
+    """Return all interfaces and `any`, most useful first as in `tcpdump -D`, otherwise in the kernel's order.
 
-    Raises `OSError` if the kernel does not answer. On systems without netlink only names and numbers are known, and
-    `any` does not exist.
+    Raises `OSError` if the kernel does not answer. Without netlink only names and numbers are known, and `any` does not
+    exist.
     """
     if sys.platform != "linux":
         return [Interface(name, index, 0, None, True, True, False) for index, name in socket.if_nameindex()]
@@ -85,7 +84,7 @@ def interfaces() -> list[Interface]:
 
 
 def find_interface(name: str, known: Sequence[Interface]) -> Interface:
-    """Return the interface with this name, or with this number in the list (from 1). Raises `UnknownInterface`."""
+    """By name, or by number in the list (from 1). Raises `UnknownInterface`."""
     for each in known:
         if each.name == name:
             return each
@@ -99,8 +98,7 @@ def find_interface(name: str, known: Sequence[Interface]) -> Interface:
 
 
 def _usefulness(interface: Interface) -> tuple[bool, bool, bool, bool]:
-    """Return a sort key in libpcap's order: running, up, not loopback. `any` is the last of the interfaces with
-    external packets."""
+    """libpcap's order: running, up, not loopback. `any` is the last of the interfaces with external packets."""
     return (
         not interface.is_running,
         not interface.is_up,
@@ -109,7 +107,7 @@ def _usefulness(interface: Interface) -> tuple[bool, bool, bool, bool]:
     )
 
 
-# <linux/netlink.h>, <linux/rtnetlink.h>, <linux/if_link.h>, <linux/if_addr.h>; all in the machine's byte order.
+# <linux/netlink.h>, <linux/rtnetlink.h>, <linux/if_link.h>, <linux/if_addr.h>; all in the machine's byte order
 HEADER = Struct("=IHHII")  # nlmsghdr: length, type, flags, sequence number, port
 LINK = Struct("=BxHiII")  # ifinfomsg: family, hardware type, index, flags, change
 ADDRESS = Struct("=BBBBI")  # ifaddrmsg: family, prefix length, flags, scope, index
@@ -122,7 +120,7 @@ REQUEST_DUMP = 0x1 | 0x300
 IFLA_IFNAME, IFLA_LINKINFO, IFLA_IFALIAS, INFO_KIND = 3, 18, 20, 1
 IFA_ADDRESS, IFA_LOCAL = 1, 2
 LARGEST_ANSWER = 1 << 16
-"""Octets of one datagram of a dump; the kernel sends at most 32 KiB."""
+"""Of one datagram of a dump; the kernel sends at most 32 KiB."""
 
 
 def _linux_interfaces() -> Iterator[Interface]:
@@ -153,7 +151,7 @@ def _linux_interfaces() -> Iterator[Interface]:
 
 
 def _dump(request: int, answer: int) -> Iterator[bytes]:
-    """Yield the bodies of all messages of type `answer` in the kernel's answer to `request`."""
+    """Yield the bodies of all messages of type `answer` in the kernel's answer."""
     body = LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
         netlink.sendto(HEADER.pack(HEADER.size + len(body), request, REQUEST_DUMP, 1, 0) + body, (0, 0))
@@ -186,5 +184,5 @@ def _attributes(octets: bytes) -> dict[int, bytes]:
 
 
 def _text(octets: bytes) -> str:
-    """Decode a zero-terminated string; a name may contain any octets except zero and `/`."""
+    """Zero-terminated; a name may contain any octets except zero and `/`."""
     return octets.rstrip(b"\0").decode(errors="surrogateescape")

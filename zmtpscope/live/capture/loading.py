@@ -1,4 +1,4 @@
-"""Import all needed modules before the process switches to a user without access to this Python installation."""
+"""Import modules before the process switches to a user without access to this Python installation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def load_for(user: User | None) -> None:
 
 
 def may_read(user: User, path: str) -> bool:
-    """Whether the permissions of `path` and its parent folders let `user` read it."""
+    """By the permissions of `path` and its parent folders."""
     path = os.path.realpath(path)
     needed = os.R_OK
     while True:
@@ -58,7 +58,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _imports(module: ModuleType) -> Iterator[str]:
-    """Yield the names of modules that a module's source imports, and of the names imported from our own."""
+    """Modules that a module's source imports, and names imported from our own."""
     import ast  # rarely needed, and a capture must start at once
     import inspect
 

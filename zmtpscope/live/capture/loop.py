@@ -18,12 +18,12 @@ from zmtpscope.live.capture.settings import CaptureSettings
 REPORT_INTERVAL, STATISTICS_INTERVAL, CHECK_INTERVAL = 0.01, 3.0, 1.0
 """Seconds between reports, between statistics in the file, and between checks of the interfaces and the file."""
 IDLE_INTERVAL = 0.25
-"""Seconds between reports while no packets arrive, so that readers learn in time that nothing arrived."""
+"""Seconds between reports while no packets arrive, so that readers learn this in time."""
 QUIET = 0.06
-"""Seconds without a packet after which the kernel's buffer is known to be empty."""
+"""After this long without a packet, the kernel's buffer is known to be empty."""
 LONGEST_DRAIN = 2.0
 MAX_BATCHES = 64
-"""Maximum number of batches to write before other events are handled."""
+"""Written before other events are handled."""
 
 _interface_at_8 = Struct("<8xI").unpack_from
 
@@ -41,24 +41,23 @@ class Capture:
         """The kernel's counters for this socket: packets received, packets dropped, and times that the ring was
         full."""
         self.refused: Counter[int] = Counter()
-        """Number of packets read but not written, by interface."""
+        """Packets read but not written, by interface."""
         self.never_read = 0
         self.notices: list[str] = [] if files.private is None else files.private.notices
-        """Messages for people that the parent has not got yet."""
+        """For people; the parent has not got them yet."""
         self.failure: str | None = None
         self.is_complete = False
-        """Whether a limit of the settings was reached. Later packets do not count as lost."""
+        """A limit of the settings was reached. Later packets do not count as lost."""
         self.started, self.started_clock = self.look = time.time_ns(), time.monotonic()
-        """The start of the capture, and the last read without packets. Packets up to the latter time may still
-        arrive."""
+        """Start of the capture, and last read without packets. Packets up to the latter time may still arrive."""
         self.known_until = self.started
-        """All packets up to this time, in nanoseconds since the epoch, are written or counted as lost."""
+        """All packets up to this time (ns since the epoch) are written or counted as lost."""
         self.described = 0
-        """Number of interfaces that the open file describes."""
+        """Interfaces that the open file describes."""
         self.last_statistics: tuple[int, ...] = ()
         self.reported: dict[str, Any] = {}
         self.reported_files = 0
-        """Number of complete files that the parent knows."""
+        """Complete files that the parent knows."""
 
     def run(self) -> None:
         """Capture until the end, and report how it ended."""
@@ -77,7 +76,7 @@ class Capture:
         self.controls.send_last({**self.changes(), "ended": True})
 
     def capture_until_stopped(self) -> None:
-        """Write packets until a stop or a limit. Raises `CannotCapture`."""
+        """Until a stop or a limit. Raises `CannotCapture`."""
         poll = select.poll()
         poll.register(self.source.fileno(), select.POLLIN)
         poll.register(self.controls.incoming, select.POLLIN)
@@ -113,7 +112,7 @@ class Capture:
             is_stopped = is_stopped or now >= deadline
 
     def obey(self) -> bool:
-        """Handle the parent's commands. Return whether one is `stop`."""
+        """Handle the parent's commands; return whether one is `stop`."""
         is_stopped = False
         for command, *words in self.controls.commands():
             if command == "consumed":
@@ -138,8 +137,7 @@ class Capture:
                 self.report()
 
     def write_batches(self) -> int:
-        """Write available packets in at most `MAX_BATCHES` batches, and return the number of batches. Raises
-        `CannotCapture`."""
+        """Return the number of batches, at most `MAX_BATCHES`. Raises `CannotCapture`."""
         for count in range(MAX_BATCHES):
             batch = self.source.read()
             if batch is None:
@@ -148,7 +146,7 @@ class Capture:
         return MAX_BATCHES
 
     def looked(self, time: int, clock: float) -> None:
-        """Note that a read, at least `source.delay` after the previous one, has left no packets.
+        """A read, at least `source.delay` after the previous one, has left no packets.
 
         A packet can be read up to `source.delay` after its time stamp, so a read confirms only the time of the previous
         read.
@@ -186,7 +184,7 @@ class Capture:
         return True
 
     def describe(self) -> None:
-        """Write the header of the open file, and the descriptions of new interfaces. Raises `CannotCapture`."""
+        """Write the file header, and the descriptions of new interfaces. Raises `CannotCapture`."""
         settings = self.settings
         if not self.files.files[-1].octets:
             self.files.write(section_header())
@@ -197,8 +195,7 @@ class Capture:
             self.described += 1
 
     def end_file(self, unwritten: Iterable[bytes] = ()) -> None:
-        """Write the last statistics of the open file, without the `unwritten` packets, and close it. Raises
-        `CannotCapture`."""
+        """Write the last statistics, without the `unwritten` packets, and close the file. Raises `CannotCapture`."""
         if self.files.is_open:
             self.last_statistics = ()
             try:
@@ -242,7 +239,7 @@ class Capture:
             lost, comment = 0, ""
 
     def report(self) -> bool:
-        """Send changes to the parent. Return False if the parent is busy."""
+        """Send changes to the parent; return False if it is busy."""
         self.count()
         changes = self.changes()
         if not changes:

@@ -1,4 +1,4 @@
-"""Enter a network namespace, such as a container's, to capture on its interfaces (setns(2), ip-netns(8))."""
+"""Enter a network namespace, such as a container's (setns(2), ip-netns(8))."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import os
 import sys
 
 NAMED = "/run/netns"
-"""Directory of the namespaces created by `ip netns add NAME`."""
+"""Namespaces created by `ip netns add NAME`."""
 CLONE_NEWNET = 0x40000000  # <linux/sched.h>
 
 
 class NamespaceError(Exception):
-    """A network namespace cannot be entered. The text is the reason."""
+    """A network namespace cannot be entered; the text is the reason."""
 
 
 def enter(namespace: str) -> None:

@@ -1,7 +1,7 @@
 """Write a capture to one file, or to a ring of files. A file is not removed before the parent has read it.
 
-A private capture (the user named no file) is a ring of two files in its own directory. If the folder is full, the
-capture continues in another one (`private_folders.py`).
+A private capture (without a file name from the user) is a ring of two files in its own directory. If the folder is
+full, the capture continues in another one (`private_folders.py`).
 """
 
 from __future__ import annotations
@@ -25,50 +25,49 @@ STAYS = "the packets captured until then can be read"
 
 @dataclass
 class WrittenFile:
-    """A file of the capture, with its octets and packets written so far. Nothing is added to a complete file."""
+    """With its octets and packets so far. Nothing is added to a complete file."""
 
     path: str
     octets: int = 0
     packets: int = 0
     is_complete: bool = False
     consumed: int = 0
-    """Octets read by the parent."""
+    """Read by the parent."""
 
 
 class OutputFiles:
-    """The files of a capture. `files` includes removed ones. Methods raise `CannotCapture`."""
+    """`files` includes removed ones. Methods raise `CannotCapture`."""
 
     def __init__(self, settings: CaptureSettings) -> None:
         self.files: list[WrittenFile] = []
         self._there: deque[WrittenFile] = deque()
-        """Files that were not removed."""
+        """Not removed."""
         self.octets = 0
-        """Octets written to all files."""
+        """Written to all files."""
         self._limits = settings.ring or RingLimits()
         if self._limits.files is not None and self._limits.files < 2:
             raise CannotCapture("a ring needs at least two files", "without a ring the limit is one")
         self.private = PrivateFolders() if settings.write_to is None else None
-        """The folders of a private capture."""
+        """Of a private capture."""
         if self.private is None:
             self._target = Path(settings.write_to or "")
         else:
             self._target, self._limits = self.private.enter()
         self._failure: OSError | None = None
-        """Why the open file takes no more octets although it is below its limits. A private capture then continues in
-        another folder."""
+        """Why the open file takes no more octets although it is below its limits. A private capture then continues
+        in another folder."""
         self._left: list[WrittenFile] = []
-        """Files in a full folder. Each is removed once it was read."""
+        """In a full folder; each is removed once it was read."""
         self._numbered = self._limits != RingLimits()
         self._descriptor = -1
         self._deadline = float("inf")
 
     @property
     def is_open(self) -> bool:
-        """Whether a file is open for writing."""
         return self._descriptor >= 0
 
     def make_room(self) -> bool:
-        """Remove the oldest files if the ring is full. Return False if the oldest file was not read completely."""
+        """Remove the oldest files if the ring is full; return False if the oldest was not read completely."""
         while self._failure is None and self._limits.files is not None and len(self._there) >= self._limits.files:
             oldest = self._there[0]
             if oldest.consumed < oldest.octets:
@@ -78,7 +77,6 @@ class OutputFiles:
         return True
 
     def open_next(self) -> None:
-        """Open the next file of the capture."""
         if self._failure is not None:
             self._leave_folder(self._failure)
         while self._descriptor < 0:
@@ -108,7 +106,7 @@ class OutputFiles:
         self._target, self._limits = self.private.enter(why)
 
     def write_packets(self, blocks: list[bytes]) -> int:
-        """Append packet blocks to the open file until it is full, and return their number."""
+        """Append packets until the file is full; return their number."""
         file, limits = self.files[-1], self._limits
         if not self._takes(len(blocks), sum(map(len, blocks))):
             blocks = blocks[: fitting(blocks, limits.packets, file.packets, limits.filesize, file.octets)]
@@ -117,11 +115,11 @@ class OutputFiles:
         return count
 
     def write(self, octets: bytes) -> None:
-        """Append whole blocks that contain no packets."""
+        """Append whole blocks without packets."""
         self._append([octets])
 
     def _append(self, blocks: list[bytes]) -> int:
-        """Append blocks, and return the number that the disk had room for. The file always ends after a whole block."""
+        """Return how many blocks the disk had room for. The file always ends after a whole block."""
         file, octets, written = self.files[-1], b"".join(blocks), 0
         count = len(blocks)
         if self._failure is not None:
@@ -145,7 +143,7 @@ class OutputFiles:
 
     @property
     def is_full(self) -> bool:
-        """Whether the open file takes no more octets."""
+        """The open file takes no more octets."""
         return self._failure is not None or not self._takes(0, 0) or time.monotonic() >= self._deadline
 
     def _takes(self, packets: int, octets: int) -> bool:
@@ -155,7 +153,6 @@ class OutputFiles:
         )
 
     def complete(self) -> None:
-        """Close the open file."""
         descriptor, self._descriptor = self._descriptor, -1
         self._deadline = float("inf")
         self.files[-1].is_complete = True
@@ -167,7 +164,7 @@ class OutputFiles:
             raise CannotCapture(f"{self.files[-1].path}: {error.strerror}; {STAYS}") from None
 
     def consumed(self, file: int, octets: int) -> None:
-        """Record that file number `file` was read up to `octets`."""
+        """The parent has read file number `file` up to `octets`."""
         if 0 <= file < len(self.files):
             self.files[file].consumed = octets
         for each in [*self._left]:
@@ -189,10 +186,7 @@ class OutputFiles:
 
 
 def fitting(blocks: list[bytes], most_packets: int | None, packets: int, most_octets: int | None, octets: int) -> int:
-    """Return how many of `blocks` to write until a limit is reached, after `packets` and `octets` written so far.
-
-    The block that reaches the limit is included.
-    """
+    """Return how many of `blocks` to write until a limit is reached, the last of which reaches it."""
     count = len(blocks) if most_packets is None else max(0, min(len(blocks), most_packets - packets))
     if most_octets is None:
         return count

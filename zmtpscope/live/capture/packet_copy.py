@@ -1,4 +1,4 @@
-"""Copy a capture to standard output, a FIFO or a device while it is written, for another program to read."""
+"""Copy a capture to standard output, a FIFO or a device while it is written, for another program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from zmtpscope.live.capture.session import CaptureFile
 
 CHUNK = select.PIPE_BUF
-"""Octets of one write. If poll(2) reports room, a pipe takes this many without blocking."""
+"""Of one write. If poll(2) reports room, a pipe takes this many without blocking."""
 READ_AHEAD = 1 << 18
 PATIENCE = 0.05
 """Seconds to wait for a full pipe before `copy` returns, so that a slow reader does not delay the analysis."""
@@ -39,28 +39,27 @@ class PacketCopy:
         self._poll = select.poll()
         self._input = -1
         self.file = 0
-        """Number of the file being copied."""
+        """Being copied."""
         self._copied: list[int] = []
         """Octets copied of each file."""
         self.is_closed = False
-        """Whether the reader has closed the stream."""
+        """The reader has closed the stream."""
         if self._output >= 0:
             self._poll.register(self._output, select.POLLOUT)
 
     @property
     def awaits_reader(self) -> bool:
-        """Whether the target is a FIFO that no program has opened for reading yet."""
+        """No program has opened the FIFO for reading yet."""
         return not self.is_closed and not self._opens()
 
     def copied(self, file: int) -> int:
-        """Return the number of octets of this file that were copied."""
+        """Octets of this file."""
         return self._copied[file] if file < len(self._copied) else 0
 
     def copy(self, files: Sequence[CaptureFile], patience: float | None) -> bool:
-        """Copy new octets of `files`. Return whether everything was copied, or never will be because the pipe was
-        closed.
+        """Copy new octets; return whether everything was copied, or never will be because the pipe was closed.
 
-        `patience` is the maximum time to wait for a full pipe, in seconds; None: no maximum.
+        `patience`: seconds to wait for a full pipe; None: no limit.
         """
         if self.is_closed or not self._opens():
             return self.is_closed
@@ -109,7 +108,7 @@ class PacketCopy:
         return True
 
     def _has_room(self, patience: float | None) -> bool:
-        """Wait for room. Raises `BrokenPipeError` if the reader has closed the pipe."""
+        """Raises `BrokenPipeError` if the reader has closed the pipe."""
         for _, events in self._poll.poll(None if patience is None else patience * 1000):
             if events & select.POLLERR:
                 raise BrokenPipeError
@@ -123,7 +122,7 @@ class PacketCopy:
         self.file += 1
 
     def close(self) -> None:
-        """Stop copying: the reader receives the end of the stream."""
+        """The reader receives the end of the stream."""
         for descriptor in (self._output, self._input):
             if descriptor >= 0:
                 os.close(descriptor)

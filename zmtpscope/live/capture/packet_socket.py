@@ -28,21 +28,21 @@ PACKET_ADD_MEMBERSHIP, PACKET_STATISTICS, PACKET_MR_PROMISC, PACKET_OUTGOING = 1
 ALL_PROTOCOLS = 3  # ETH_P_ALL
 
 VLAN_VALID, VLAN_TYPE_VALID, DEFAULT_VLAN_TYPE = 1 << 4, 1 << 6, 0x8100
-"""Status flags of a packet: TP_STATUS_VLAN_VALID (the kernel removed a tag) and TP_STATUS_VLAN_TPID_VALID (the type of
-the tag is known). Then the usual type of a tag."""
+"""TP_STATUS_VLAN_VALID (the kernel removed a tag) and TP_STATUS_VLAN_TPID_VALID (the type of the tag is known); then
+the usual type of a tag."""
 VLAN_TAG_AT, VLAN_TAG_OCTETS = 12, 4
-"""Position and size of a VLAN tag, which follows the two Ethernet addresses."""
+"""Position and size of a VLAN tag, after the two Ethernet addresses."""
 
 LOAD_WORD, LOAD_BYTE, JUMP_IF_EQUAL, JUMP, RETURN = 0x20, 0x30, 0x15, 0x05, 0x06  # <linux/bpf_common.h>
 PACKET_TYPE, INTERFACE_INDEX, HARDWARE_TYPE = (0xFFFFF000 + offset for offset in (4, 8, 28))
 """Offsets by which filters load a packet's metadata: SKF_AD_OFF plus the field (<linux/filter.h>)."""
 LOADS, OUT_OF_THE_PACKET = (0x00, 0x01), (0x20, 0x40, 0xA0)
-"""Opcodes that load, and the addressing modes that load from the packet: BPF_ABS, BPF_IND and BPF_MSH."""
+"""Opcodes that load, and the modes that load from the packet: BPF_ABS, BPF_IND and BPF_MSH."""
 NETWORK_HEADER = 0xFFF00000
 """SKF_NET_OFF: offsets above this are relative to the network header."""
 REJECT = (RETURN, 0, 0, 0)
 MAX_INTERFACES = 64
-"""Maximum number of interfaces to select by name: jumps of a filter skip at most 255 instructions."""
+"""Selected by name: jumps of a filter skip at most 255 instructions."""
 
 
 class CannotCapture(Exception):
@@ -58,7 +58,7 @@ class EngineRefused(Exception):
 
 
 class CapturedInterface(NamedTuple):
-    """An interface of the capture, as described in the file."""
+    """As described in the file."""
 
     name: str
     link_type: int
@@ -74,14 +74,14 @@ class Batch(NamedTuple):
 class PacketSource(Protocol):
     """A source of packets: a packet socket, or a program that captures.
 
-    `interfaces` are the interfaces that have sent packets or were requested by name, in the order of their numbers in
-    the file. `counts` is the number of packets read from each.
+    `interfaces` have sent packets or were requested by name, in the order of their numbers in the file. `counts` are
+    the packets read from each.
     """
 
     delay: float
-    """Maximum seconds from the time stamp of a packet until `read` returns it."""
+    """Seconds from the time stamp of a packet until `read` returns it."""
     has_read_all: bool
-    """Whether `read` had returned all received packets when it last returned None."""
+    """`read` had returned all received packets when it last returned None."""
 
     @property
     def due(self) -> float:
@@ -102,10 +102,10 @@ class PacketSource(Protocol):
 
 
 class PacketSocket(ABC):
-    """A socket that receives packets of the interfaces of `settings`. Implements `PacketSource`.
+    """Receives packets of the interfaces of `settings`.
 
-    With several interfaces, the first entry of `interfaces` stands for all and has no packets, because the kernel
-    counts their drops together. Raises `CannotCapture`, or `PermissionError`.
+    With several interfaces, the first entry of `interfaces` means all and has no packets, because the kernel counts
+    their drops together. Raises `CannotCapture`, or `PermissionError`.
     """
 
     delay = 0.0
@@ -188,7 +188,7 @@ class PacketSocket(ABC):
         self.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, pointer)
 
     def _number(self, index: int, hardware_type: int, name: str | None = None) -> int:
-        """Return the number in the file of an interface of the system. Adds a new interface."""
+        """Number an interface of the system in the file."""
         number = self._numbers.get(index)
         if number is None:
             number = self._numbers[index] = len(self.interfaces)
@@ -202,28 +202,27 @@ class PacketSocket(ABC):
 
     @property
     def due(self) -> float:
-        """Return the time of the next read; see `PacketSource.due`."""
         return inf
 
     @abstractmethod
     def read(self) -> Batch | None:
-        """Return some of the available packets, or None if there are none."""
+        """Some of the available packets, or None."""
 
     def _add(self, interface: CapturedInterface) -> None:
         self.interfaces.append(interface)
         self.counts.append(0)
 
     def fileno(self) -> int:
-        """Return the descriptor for poll(2)."""
+        """For poll(2)."""
         return self.socket.fileno()
 
     def stop(self) -> None:
-        """Stop receiving; packets received earlier can still be read."""
+        """Packets received earlier can still be read."""
         self._set_filter([REJECT])
 
     def statistics(self) -> tuple[int, int, int]:
-        """Return the kernel's counters since the last call: packets that passed the filter, packets dropped of these,
-        and times that the ring was full."""
+        """The kernel's counters since the last call: packets that passed the filter, packets dropped of these, and
+        times that the ring was full."""
         counts = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 12)
         received, dropped, *freezes = struct.unpack(f"={len(counts) // 4}I", counts)
         return received, dropped, freezes[0] if freezes else 0
@@ -258,12 +257,11 @@ class PacketSocket(ABC):
         return news
 
     def close(self) -> None:
-        """Close the socket."""
         self.socket.close()
 
 
 def _by_link_type(programs: Mapping[int, Program]) -> list[Instruction]:
-    """Return a program that runs the filter of the packet's link type and rejects packets of other link types.
+    """Run the filter of the packet's link type, and reject packets of other link types.
 
     For unknown link types the program of raw IP reads the packet from its network header on.
     """
@@ -283,7 +281,7 @@ def _by_link_type(programs: Mapping[int, Program]) -> list[Instruction]:
 
 
 def _from_network_header(instruction: Instruction) -> Instruction:
-    """Return the instruction with packet offsets relative to the network header."""
+    """Make packet offsets relative to the network header."""
     code, jt, jf, k = instruction
     is_load = code & 0x07 in LOADS and code & 0xE0 in OUT_OF_THE_PACKET
     return code, jt, jf, k + NETWORK_HEADER if is_load and k < NETWORK_HEADER else k

@@ -20,11 +20,11 @@ from zmtpscope.export.pcapng import packet_block
 from zmtpscope.live.capture.packet_socket import Batch, CannotCapture, CapturedInterface
 
 ALL = sys.maxsize
-"""Block size for the readers: all available octets."""
+"""All available octets."""
 
 
 class FedSource(Source):
-    """A source that returns octets added by `feed`. Its end is always temporary."""
+    """Octets added by `feed`. The end is always temporary."""
 
     def __init__(self) -> None:
         super().__init__("-", None, pipe=False)
@@ -35,7 +35,6 @@ class FedSource(Source):
         return True
 
     def feed(self, octets: bytes) -> None:
-        """Append octets to the source."""
         self.at_hand += octets
 
     def _read_now(self, size: int) -> bytes:
@@ -44,10 +43,7 @@ class FedSource(Source):
 
 
 class PacketStream:
-    """Parses octets passed to `feed`, and returns complete packets.
-
-    `interfaces` and `counts` are as in `PacketSource`; a pcap stream has one interface, called `name`.
-    """
+    """`interfaces` and `counts` are as in `PacketSource`; a pcap stream has one interface, called `name`."""
 
     def __init__(self, name: str) -> None:
         self.interfaces: list[CapturedInterface] = []
@@ -60,16 +56,16 @@ class PacketStream:
 
     @property
     def has_header(self) -> bool:
-        """Whether the stream's header has arrived, so that the writer has opened its interfaces."""
+        """The writer has opened its interfaces."""
         return bool(self.interfaces)
 
     @property
     def dropped(self) -> int:
-        """Number of lost packets recorded in the stream."""
+        """Lost packets recorded in the stream."""
         return sum(interface.dropped for interface in self._statistics.interfaces.values())
 
     def feed(self, octets: bytes) -> Batch | None:
-        """Add octets and return the packets that are now complete, or None. Raises `CannotCapture`."""
+        """Add octets; return the packets that are now complete. Raises `CannotCapture`."""
         self._source.feed(octets)
         if self._pcap is None and self._pcapng is None and not self._begin():
             return None
@@ -84,7 +80,7 @@ class PacketStream:
         return Batch(_blocks(packets, interfaces), packets.stops - packets.starts)
 
     def _begin(self) -> bool:
-        """Detect the format from the stream's header. Returns False if the header is incomplete."""
+        """Detect the format; return False if the header is incomplete."""
         head = self._source.at_hand
         if len(head) < pcap.FILE_HEADER:
             return False

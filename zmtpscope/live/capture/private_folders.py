@@ -24,18 +24,18 @@ NEW = 60
 
 
 class PrivateFolders:
-    """The directories of one private capture, each in a different folder. They contain nothing else."""
+    """The directories of one private capture, each in a different folder."""
 
     def __init__(self) -> None:
         self.directories: list[str] = []
         self.notices: list[str] = []
-        """Messages for people; the caller removes them after printing."""
+        """For people; the caller removes them after printing."""
         self._candidates = _candidates()
         for folder, _ in self._candidates:
             remove_abandoned(folder)
 
     def enter(self, why: OSError | None = None) -> tuple[Path, RingLimits]:
-        """Create a directory in the next folder. Return the prefix of its file names, and their limits.
+        """Create a directory in the next folder; return the prefix of its file names, and their limits.
 
         `why` is the error of the previous folder. Raises `CannotCapture` if there is no folder left.
         """
@@ -62,13 +62,13 @@ class PrivateFolders:
         )
 
     def remove(self) -> None:
-        """Remove the directories and all files in them."""
+        """With all files in them."""
         for directory in self.directories:
             shutil.rmtree(directory, ignore_errors=True)
 
 
 def _candidates() -> list[tuple[str, RingLimits]]:
-    """Return folders with their limits, best first: TMPDIR or /var/tmp (/tmp is often in memory), then memory."""
+    """Best first: TMPDIR or /var/tmp (/tmp is often in memory), then memory."""
     first = os.environ.get("TMPDIR")
     if not first:
         first = "/var/tmp" if os.access("/var/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()
@@ -76,7 +76,7 @@ def _candidates() -> list[tuple[str, RingLimits]]:
 
 
 def hold(directory: str) -> int:
-    """Lock the directory of a private capture while it is in use. Return the open descriptor. Raises `OSError`."""
+    """Lock the directory of a private capture; return the open descriptor. Raises `OSError`."""
     import fcntl  # missing on some systems that import this module
 
     descriptor = os.open(directory, os.O_RDONLY)

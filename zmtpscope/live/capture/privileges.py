@@ -24,14 +24,14 @@ CAPABILITY_VERSION_3 = 0x20080522  # <linux/capability.h>
 
 
 class MissingRights(NamedTuple):
-    """Why this process cannot capture, and the remedies: shell commands with their effects."""
+    """Why this process cannot capture, and shell commands as remedies, with their effects."""
 
     sentence: str
     ways: tuple[tuple[str, str], ...]
 
 
 class User(NamedTuple):
-    """A user to switch to; `groups` are all groups of the user."""
+    """With all its groups."""
 
     name: str
     uid: int
@@ -40,18 +40,17 @@ class User(NamedTuple):
 
 
 class UnknownUser(Exception):
-    """The user does not exist, or only root can switch to it. The text is the reason."""
+    """The user does not exist, or only root can switch to it; the text is the reason."""
 
 
 class RightsKept(Exception):
-    """Privileges could not be dropped, so the process must not continue. The text is the reason."""
+    """Privileges could not be dropped, so the process must not continue; the text is the reason."""
 
 
 def missing_rights(
     command: Sequence[str], interface: str, *, namespace: str | None = None, filter_text: str = ""
 ) -> MissingRights | None:
-    """Return the privileges that this process lacks for capturing, or None if it has all, or if the system has no
-    packet sockets.
+    """Return the missing privileges; None if there are none, or if the system has no packet sockets.
 
     `command` is the command line including the program; `interface`, `namespace` and `filter_text` are its arguments.
     """
@@ -115,7 +114,7 @@ def _may_open_a_packet_socket() -> bool:
 
 
 def _capabilities(which: str) -> int:
-    """Return a capability set of this process (CapEff, CapPrm, ...) as bits; all bits if /proc is missing."""
+    """CapEff, CapPrm, ... as bits; all bits if /proc is missing."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:
             return next((int(line.split()[1], 16) for line in file if line.startswith(f"{which}:")), -1)
@@ -126,7 +125,7 @@ def _capabilities(which: str) -> int:
 def invoking_user(name: str | None, environment: Mapping[str, str]) -> User | None:
     """Return the user that root should switch to: the user `name`, or else the user who ran sudo.
 
-    Returns None if the process should keep its user. Raises `UnknownUser`.
+    None if the process should keep its user. Raises `UnknownUser`.
     """
     if sys.platform == "win32":
         return None
@@ -204,7 +203,7 @@ def _may_become_root() -> bool:
 
 
 def _clear_capabilities() -> None:
-    """Clear the capability sets of this thread, including inheritable ones, and verify that they are empty."""
+    """Of this thread, including inheritable ones, and verify that they are empty."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
     sets = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, the lower 32 bits and then the upper

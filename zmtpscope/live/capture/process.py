@@ -5,7 +5,7 @@ settings as one line of JSON, then one command per line: `consumed FILE OCTETS` 
 input ends. It reports changes on standard output, at most one line of JSON every 10 ms, and never waits for a busy
 reader.
 
-The sockets open before modules that they do not need are loaded. Packets wait in the kernel meanwhile.
+The sockets open before modules that they do not need are loaded; packets wait in the kernel meanwhile.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ from zmtpscope.live.capture.packet_socket import CannotCapture
 from zmtpscope.live.capture.privileges import RightsKept, UnknownUser, become, invoking_user
 
 LOOP = "zmtpscope.live.capture.loop"
-"""The module that needs numpy, which takes a tenth of a second to load."""
+"""Needs numpy, which takes a tenth of a second to load."""
 
 
 def main() -> None:
-    """Run one capture, controlled by the parent."""
     gc.disable()  # nothing here creates reference cycles
     controls = Controls(sys.stdin.fileno(), sys.stdout.fileno())
     for number in (signal.SIGTERM, signal.SIGHUP):

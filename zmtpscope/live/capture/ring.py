@@ -20,9 +20,9 @@ from zmtpscope.live.capture.settings import CaptureSettings
 
 PACKET_RX_RING, PACKET_VERSION, TPACKET_V3 = 5, 10, 2
 BLOCK = 1 << 19
-"""Octets of a block. A packet never spans two blocks, so it must fit the largest snapshot length."""
+"""In octets. A packet never spans two blocks, so it must fit the largest snapshot length."""
 ROOM_BEHIND = 8
-"""Octets to leave free after the last packet, for the end of its pcapng block."""
+"""Octets left free after the last packet, for the end of its pcapng block."""
 RETIRE = 60_000
 """Milliseconds after which the kernel hands over a block that is not full.
 
@@ -31,7 +31,7 @@ A short time would waste most of the ring when few packets arrive. The kernel st
 LOOK, SETTLE = 0.015, 0.001
 """Seconds between looks at the block that the kernel is filling, and from a look until its packets are taken."""
 KERNEL, USER = 0, 1
-"""Possible owners of a block. Other bits of its status are ignored."""
+"""Owners of a block. Other bits of its status are ignored."""
 
 # native formats: the kernel writes concurrently, and an aligned native number is read at once
 _block = struct.Struct("@8xIIII").unpack_from
@@ -44,8 +44,7 @@ which the kernel sets last."""
 
 
 class RingSocket(PacketSocket):
-    """A packet socket that reads from a ring. Also raises `OSError` if the kernel has no ring; another engine may work
-    then."""
+    """Raises `OSError` if the kernel has no ring; another engine may work then."""
 
     delay = 3 * LOOK
 
@@ -64,9 +63,9 @@ class RingSocket(PacketSocket):
         self._at = 0
         """Offset of the next packet's header; 0 if no packet of the block was taken."""
         self._taken = 0
-        """Number of packets taken from the block."""
+        """Packets taken from the block."""
         self._found = 0
-        """Number of further packets that the last look found complete."""
+        """Further packets that the last look found complete."""
         self._looked = 0.0
         self._bind()
 
@@ -75,10 +74,10 @@ class RingSocket(PacketSocket):
         return self._looked + (SETTLE if self._found else LOOK)
 
     def read(self) -> Batch | None:
-        """Return the next packets, or None if there are none yet.
+        """Return the next packets, if any.
 
-        If the kernel has finished the block, returns all its remaining packets; otherwise the packets that the previous
-        call found complete.
+        If the kernel has finished the block, all its remaining packets; otherwise the packets that the previous call
+        found complete.
         """
         begin = self._block * BLOCK
         status, count, first, end = _block(self._ring, begin)
@@ -129,13 +128,12 @@ class RingSocket(PacketSocket):
         self._at = self._taken = self._found = 0
 
     def _count(self, index: int, hardware_type: int, packets: int) -> int:
-        """Return the number in the file of an interface, and count its packets."""
+        """Return the number of an interface in the file, and count its packets."""
         number = self._number(index, hardware_type)
         self.counts[number] += packets
         return number
 
     def close(self) -> None:
-        """Release the ring and close the socket."""
         self._octets.release()
         self._ring.close()
         super().close()

@@ -1,7 +1,7 @@
 """Convert the packets of a ring (TPACKET_V3) into pcapng blocks, many at once.
 
-The packets are converted in place, in a copy of the ring: the kernel leaves more room before each packet than the
-header of a packet block needs. Each packet is copied twice, and every column is computed for all packets at once.
+They are converted in place, in a copy of the ring: the kernel leaves more room before each packet than the header of a
+packet block needs. Each packet is copied twice, and every column is computed for all packets at once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ HEADER = np.dtype(
 )
 """struct tpacket3_hdr before each packet, and the address after it. Offsets are relative to its start."""
 PACKET_FIELDS = ("kind", "length", "interface", "high", "low", "captured", "original")
-"""Fields of an Enhanced Packet Block before its packet (draft-ietf-opsawg-pcapng, section 4.3)."""
+"""Of an Enhanced Packet Block before its packet (draft-ietf-opsawg-pcapng, section 4.3)."""
 PACKET_HEADER = np.dtype([(name, "<u4") for name in PACKET_FIELDS])
 LENGTH = np.dtype("<u4")
 TAG = np.dtype([("type", ">u2"), ("tag", ">u2")])
@@ -54,12 +54,11 @@ ADDRESSES = np.dtype(f"V{VLAN_TAG_AT}")
 
 
 Numbering = Callable[[int, int, int], int]
-"""A function that returns the number of an interface in the file, from its index and hardware type, and adds to its
-count of packets."""
+"""Returns the number of an interface in the file, by index and hardware type, and adds to its count of packets."""
 
 
 def packet_batch(octets: bytearray, headers: list[int], snap_length: int, number: Numbering) -> Batch:
-    """Convert the packets whose headers start at `headers` in `octets` to pcapng blocks, in place.
+    """Convert the packets whose headers start at `headers`, in place.
 
     Free octets for the end of its block must follow the last packet (`ring.ROOM_BEHIND`).
     """
@@ -100,7 +99,7 @@ def packet_batch(octets: bytearray, headers: list[int], snap_length: int, number
 
 
 def _windows(octets: bytearray, form: np.dtype[np.void] | np.dtype[np.uint32]) -> NDArray[np.void]:
-    """Return `octets` as overlapping elements of `form`, one at each octet."""
+    """Overlapping elements of `form`, one at each octet."""
     return np.ndarray((len(octets) - form.itemsize + 1,), form, octets, strides=(1,))
 
 
@@ -117,10 +116,8 @@ def _restore_tags(octets: bytearray, starts: NDArray[np.int64], fields: NDArray[
 def _numbers(
     indexes: NDArray[np.int32], hardware: NDArray[np.uint16], number: Numbering
 ) -> tuple[NDArray[np.int64] | int, NDArray[np.bool_] | None]:
-    """Return the interface number in the file of each packet, and a mask of packets with an unknown link layer.
-
-    The mask is None if all link layers are known.
-    """
+    """Return the interface number of each packet in the file, and a mask of packets with an unknown link layer, if
+    any."""
     if (indexes == indexes[0]).all() and int(hardware[0]) in LINK_TYPES:
         return number(int(indexes[0]), int(hardware[0]), len(indexes)), None
     # number interfaces in the order of their first packets

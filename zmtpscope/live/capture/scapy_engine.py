@@ -2,8 +2,8 @@
 
     python -m zmtpscope.live.capture.scapy_engine INTERFACE SNAP_LENGTH PROMISCUOUS BUFFER_OCTETS FILTER USER
 
-For systems without a better engine: it polls every 10 ms, and each packet takes about 10 us. At the end it prints the
-kernel's dropped packets to standard error, like tcpdump.
+The last resort: it polls every 10 ms, and each packet takes about 10 us. At the end it prints the kernel's dropped
+packets to standard error, as tcpdump does.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ DLT_RAW, RAW_IP = (12, 14), 101
 """DLT numbers of raw IP on different systems, and its LINKTYPE in files."""
 
 NAME = "scapy"
-"""Prefix of lines on standard error."""
+"""Starts lines on standard error."""
 
 _file = Struct("=IHHiIII").pack
 _record = Struct("=IIII").pack
 
 
 class Refused(Exception):
-    """libpcap has failed. The text is its message."""
+    """libpcap has failed, with this message."""
 
 
 class Loop:
@@ -59,7 +59,6 @@ class Loop:
         libpcap.pcap_setnonblock(self._handle, 1, self._words)
 
     def set_filter(self, text: str) -> None:
-        """Capture only packets that match the filter `text`."""
         program = self.libpcap.bpf_program()
         octets = text.encode(errors="surrogateescape")
         if self.libpcap.pcap_compile(self._handle, ctypes.byref(program), octets, 1, -1) or self.libpcap.pcap_setfilter(
@@ -89,7 +88,7 @@ class Loop:
         output.flush()
 
     def drops(self) -> int:
-        """Return the number of packets that the kernel has dropped."""
+        """Packets that the kernel has dropped."""
         statistics = self.libpcap.pcap_stat()
         self.libpcap.pcap_stats(self._handle, ctypes.byref(statistics))
         return int(statistics.ps_drop)
@@ -123,7 +122,7 @@ def main() -> None:
 
 
 def refuse(sentence: str) -> NoReturn:
-    """Exit with an error message in the format of tcpdump."""
+    """Exit with an error in the format of tcpdump."""
     sys.exit(f"{NAME}: {sentence}")
 
 

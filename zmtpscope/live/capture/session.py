@@ -1,4 +1,4 @@
-"""The parent's side of a capture: start the capture process, follow its reports, and end it."""
+"""The parent's side of a capture: starts the capture process, follows its reports, and ends it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CaptureRefused(Exception):
 
 
 class CaptureFile(NamedTuple):
-    """A file of a capture. Its first `octets`, whole blocks, can be read. Nothing is added to a complete file."""
+    """Its first `octets`, whole blocks, can be read. Nothing is added to a complete file."""
 
     path: str
     octets: int
@@ -42,12 +42,12 @@ class CaptureFile(NamedTuple):
 class CaptureStatus:
     """The state of a capture, as last reported by the capture process.
 
-    `engine` captures the packets; `passed_over` contains the reasons why earlier engines failed. `names` are the
-    requested interfaces, `interfaces` the names of the interfaces in the file. `packets` and `octets` were written.
+    `engine` captures the packets; `passed_over` are the reasons why earlier engines failed. `names` are the requested
+    interfaces, `interfaces` the ones in the file. `packets` and `octets` were written.
 
     `kernel_drops` packets did not fit into the kernel's buffer, which was full `freezes` times. `unread_drops` packets
-    had no room in the files because those were not read yet, or were left in the buffer at the end. All packets up to
-    `known_until`, in nanoseconds since the epoch, are in `files` or lost; this time also advances without packets.
+    had no room in the files because the files were not read yet, or were left in the buffer at the end. All packets up
+    to `known_until` (ns since the epoch) are in `files` or lost; this time also advances without packets.
 
     `notices` are messages for people; the caller removes them after printing, and the oldest are discarded. `failure`
     is the reason why the capture ended early.
@@ -82,7 +82,7 @@ class CaptureSession:
         self._consumed: dict[int, int] = {}
 
     def start(self) -> None:
-        """Start the process. On return its sockets and first file are open, and it has dropped root.
+        """On return the sockets and the first file are open, and the process has dropped root.
 
         Raises `CaptureRefused`.
         """
@@ -108,8 +108,7 @@ class CaptureSession:
         self._update()
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to `seconds` for a report. Return False once the capture has ended and everything written was
-        reported."""
+        """Wait for a report; return False once the capture has ended and everything written was reported."""
         if self.status.ended or self._process is None or self._process.stdout is None:
             return False
         ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, seconds))
@@ -119,8 +118,7 @@ class CaptureSession:
         return True
 
     def consumed(self, file: int, octets: int) -> None:
-        """Report that file number `file` was read up to `octets`. A completely read file makes room for the next
-        one."""
+        """Report that a file was read up to `octets`. A completely read file makes room for the next one."""
         self._consumed[file] = octets
         self._release()
 
@@ -184,7 +182,7 @@ class CaptureSession:
         self._release()
 
     def _end_early(self) -> None:
-        """Handle a process that ended without a report. Its files remain."""
+        """The process ended without a report. Its files remain."""
         assert self._process is not None
         _, errors = self._process.communicate()
         code = self._process.returncode

@@ -1,5 +1,3 @@
-"""The settings of a capture, passed from the command to the capture process as one line of JSON."""
-
 from __future__ import annotations
 
 import json
@@ -10,18 +8,18 @@ from zmtpscope.live.capture.interfaces import ANY
 
 Instruction = tuple[int, int, int, int]
 Program = tuple[Instruction, ...]
-"""A filter as classic BPF: code, jt, jf and k of each instruction."""
+"""Classic BPF: code, jt, jf and k of each instruction."""
 
 SNAP_LENGTH = 262_144
-"""Default snapshot length in octets, like tcpdump and dumpcap."""
+"""Default of tcpdump and dumpcap, in octets."""
 
 BUFFER_OCTETS = 32 << 20
-"""Default size of the kernel's buffer: 0.3 s at 100 MB/s, 1.8 s at 100,000 packets of 100 octets per second."""
+"""Default: 0.3 s at 100 MB/s, 1.8 s at 100,000 packets of 100 octets per second."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits in seconds, octets of pcapng and packets; None: no limit."""
+    """Seconds, octets of pcapng and packets; None: no limit."""
 
     duration: float | None = None
     filesize: int | None = None
@@ -30,14 +28,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class RingLimits(Limits):
-    """Limits of each file of a ring, and the number of files to keep; None: all."""
+    """Of each file of a ring, and the number of files to keep; None: all."""
 
     files: int | None = None
 
 
 @dataclass(frozen=True)
 class CaptureSettings:
-    """The settings of a capture.
+    """Passed from the command to the capture process as one line of JSON.
 
     `interfaces` are names, or only `any`. `filter` is the text of the filter, `programs` its compiled form by link
     type; packets of other link types are rejected. Without `filter` all packets match.
@@ -63,12 +61,10 @@ class CaptureSettings:
     stop_after: Limits = Limits()
 
     def to_json(self) -> str:
-        """Return the settings as one line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, line: str | bytes) -> CaptureSettings:
-        """Parse the settings from a line of `to_json`."""
         values = json.loads(line)
         values["interfaces"] = tuple(values["interfaces"])
         values["command"] = tuple(values["command"])

@@ -1,7 +1,6 @@
 """Read packets one by one with recvmsg(2), for kernels without a ring.
 
-Each packet takes one system call. Time stamps, lengths and VLAN tags are in control messages (SO_TIMESTAMPNS of
-socket(7), PACKET_AUXDATA of packet(7)).
+Time stamps, lengths and VLAN tags are in control messages (SO_TIMESTAMPNS of socket(7), PACKET_AUXDATA of packet(7)).
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from zmtpscope.live.capture.settings import CaptureSettings
 
 SO_TIMESTAMPNS, SO_RCVBUFFORCE, PACKET_AUXDATA = 35, 33, 8
 MAX_PACKETS = 1024
-"""Maximum number of packets to read before other events are handled."""
+"""To read before other events are handled."""
 ROOM = 512
-"""Maximum octets of the control messages of a packet."""
+"""For the control messages of a packet."""
 
 Address = tuple[str, int, int, int, bytes]
 """Interface, protocol, packet type, hardware type, address."""
@@ -39,7 +38,7 @@ _about = struct.Struct("=IIIHHHH").unpack  # struct tpacket_auxdata
 
 
 class MessageSocket(PacketSocket):
-    """A packet socket read by system calls, with the methods of `ring.RingSocket`."""
+    """Has the methods of `ring.RingSocket`."""
 
     delay = 0.02  # only the delay of the processor that received the packet
 
@@ -58,7 +57,7 @@ class MessageSocket(PacketSocket):
         self._bind()
 
     def read(self) -> Batch | None:
-        """Return the available packets, at most `MAX_PACKETS`, or None."""
+        """At most `MAX_PACKETS`."""
         blocks, captured = [], []
         for _ in range(MAX_PACKETS):
             try:

@@ -29,13 +29,13 @@ from zmtpscope.live.capture.privileges import invoking_user
 from zmtpscope.live.capture.settings import CaptureSettings
 
 MORE_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/Applications/Wireshark.app/Contents/MacOS")
-"""Folders to search after PATH, which often lacks them for ordinary users."""
+"""Searched after PATH, which often lacks them for ordinary users."""
 SCAPY_ENGINE = "zmtpscope.live.capture.scapy_engine"
 CHUNK = 1 << 18
 MAX_AT_THE_END = 128 << 20
 OPENING_SECONDS, ENDING_SECONDS = 10.0, 2.0
 KERNEL_DROPS = re.compile(r"^(\d+) packets? dropped by kernel", re.MULTILINE)
-"""tcpdump's report of dropped packets."""
+"""In the output of tcpdump."""
 
 
 def dumpcap(settings: CaptureSettings) -> Tool:
@@ -89,13 +89,13 @@ def _program(name: str) -> str:
 
 
 def _find(name: str, mode: int) -> str | None:
-    """Return the first file with this name and access `mode`, or None."""
+    """The first file with this name and access `mode`."""
     folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *MORE_FOLDERS])
     return shutil.which(name, mode, folders)
 
 
 def group_of_dumpcap() -> str | None:
-    """Return the group whose members may capture with dumpcap, or None if this user can run it or no group can."""
+    """Return the group whose members may capture with dumpcap; None if this user can run it or no group can."""
     path = _find("dumpcap", os.F_OK)
     if path is None or os.access(path, os.X_OK):
         return None
@@ -120,7 +120,7 @@ class Tool:
         self._name = name
         self._stream = PacketStream(settings.interfaces[0])
         self._rest: deque[Batch | None] = deque()
-        """Batches that were read but not returned."""
+        """Read but not returned."""
         self._is_stopped = False
         self._counted = 0, 0
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would stop it
@@ -142,12 +142,12 @@ class Tool:
 
     @property
     def interfaces(self) -> list[CapturedInterface]:
-        """Return the interfaces that the stream describes."""
+        """As the stream describes them."""
         return self._stream.interfaces
 
     @property
     def counts(self) -> list[int]:
-        """Return the number of packets read from each interface."""
+        """Packets read from each interface."""
         return self._stream.counts
 
     def _await_the_beginning(self) -> None:
@@ -165,12 +165,11 @@ class Tool:
         return bool(select.select([self._output], [], [], max(0.0, deadline - time.monotonic()))[0])
 
     def fileno(self) -> int:
-        """Return the descriptor for poll(2)."""
+        """For poll(2)."""
         return self._output.fileno()
 
     def read(self) -> Batch | None:
-        """Return the next packets, or None if there are none now. Raises `CannotCapture` if the program has ended by
-        itself."""
+        """Return the next packets, if any. Raises `CannotCapture` if the program has ended by itself."""
         while self._rest:
             batch = self._rest.popleft()
             if batch is not None:
@@ -186,7 +185,7 @@ class Tool:
         return self._stream.feed(octets)
 
     def stop(self) -> None:
-        """End the program. Packets captured before can still be read, and its final counts are known."""
+        """Packets captured before can still be read, and the final counts are known."""
         self._is_stopped = True
         self._read_until(time.monotonic() + self.delay)
         with suppress(PermissionError):  # it may run as root; it then ends with us, when the pipe closes
@@ -204,8 +203,8 @@ class Tool:
             left -= len(octets)
 
     def statistics(self) -> tuple[int, int, int]:
-        """Return counters since the last call: packets, and the kernel's drops, which are known only at the end. The
-        number of full buffers is unknown."""
+        """Packets since the last call, and the kernel's drops, which are known only at the end. The number of full
+        buffers is unknown."""
         dropped = self._stream.dropped
         if self._is_stopped:
             dropped += sum(map(int, KERNEL_DROPS.findall(self._errors_so_far())))
@@ -215,7 +214,7 @@ class Tool:
         return news
 
     def check(self) -> list[str]:
-        """Return no sentences: `read` detects the end of the program."""
+        """`read` detects the end of the program."""
         return []
 
     def close(self) -> None:

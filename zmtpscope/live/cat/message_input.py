@@ -9,20 +9,20 @@ from typing import NamedTuple
 from zmtpscope.records import from_text
 
 LARGEST = 64 << 20
-"""Maximum size of a message read from a file or a stream, in octets."""
+"""Octets of a message read from a file or a stream."""
 AT_ONCE = 1 << 18
 """Octets to read at a time."""
 TAB = b"\t"
 
 
 class BadMessage(ValueError):
-    """Input that is not a message. The text contains the input and the reason."""
+    """The text contains the input and the reason."""
 
 
 class Notation(NamedTuple):
-    """The notation in which the user writes messages.
+    """How the user writes messages.
 
-    `separator` separates the parts of a message; with None a line is one part. The first part of an `addressed` message
+    `separator` separates the parts of a message; None: a line is one part. The first part of an `addressed` message
     ends at the first TAB; it is a `text` (`zmtpscope.records`), so that any octets can be typed.
     """
 
@@ -31,7 +31,7 @@ class Notation(NamedTuple):
     addressed: bool = False
 
     def parts(self, written: bytes) -> list[bytes]:
-        """Parse a line into the parts of a message. Raises `BadMessage`."""
+        """Of a line. Raises `BadMessage`."""
         if self.separator is not None:
             pieces = written.split(self.separator)
         elif self.addressed:
@@ -43,7 +43,7 @@ class Notation(NamedTuple):
         return [self._part(piece, number) for number, piece in enumerate(pieces)]
 
     def given(self, texts: Sequence[str]) -> list[bytes]:
-        """Return the parts of a message, one for each argument.
+        """One for each argument.
 
         `@FILE` is replaced by the contents of FILE, a leading `@@` by `@`. Raises `BadMessage`.
         """
@@ -53,7 +53,7 @@ class Notation(NamedTuple):
         ]
 
     def argument(self, text: str) -> list[bytes]:
-        """Parse one argument into the parts of a message. Raises `BadMessage`."""
+        """Of one argument. Raises `BadMessage`."""
         return [_content(text[1:])] if _names_a_file(text) else self.parts(_literal(text))
 
     def _part(self, written: bytes, number: int) -> bytes:
@@ -65,12 +65,12 @@ class Notation(NamedTuple):
 
 
 def typed_octets(written: bytes) -> bytes:
-    """Return the octets of a `text` (`zmtpscope.records`) that the user typed."""
+    """Of a `text` (`zmtpscope.records`)."""
     return from_text(written.decode("utf-8", "backslashreplace"))
 
 
 class Splitter:
-    """Splits a stream into messages. `end` is the octet after each message; after the last one it may be missing."""
+    """Splits a stream into messages. `end` is the octet after each; after the last one it may be missing."""
 
     def __init__(self, end: bytes, name: str = "standard input") -> None:
         self.end = end
@@ -78,10 +78,10 @@ class Splitter:
         self._held: list[bytes] = []
         self._size = 0
         self.count = 0
-        """Number of messages so far."""
+        """Messages so far."""
 
     def feed(self, block: bytes) -> list[bytes]:
-        """Return the messages that end in the next block. Raises `BadMessage` if a message is larger than `LARGEST`."""
+        """Return the messages that end in the next block. Raises `BadMessage` for one larger than `LARGEST`."""
         pieces = block.split(self.end)
         self._held.append(pieces[0])
         self._size += len(pieces[0])

@@ -31,25 +31,25 @@ from zmtpscope.zmtp.peer.patterns import PATTERNS
 from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 WAIT = 5.0
-"""Default number of seconds to wait for a connection, a subscription or a reply."""
+"""Seconds to wait for a connection, a subscription or a reply."""
 GRACE = 0.25
-"""Seconds added to a time limit. A connection with the same limit can then report its reason first."""
+"""Seconds added to a time limit, so that a connection with the same limit can report its reason first."""
 MAX_LINES_OF_A_KIND = 10
-"""Maximum number of lines to print of one kind; further lines are only counted."""
+"""To print; further lines are only counted."""
 CATCH_UP = 0.1
-"""Maximum delay, in seconds, that `--rate` catches up with by sending faster."""
+"""Delay in seconds that `--rate` catches up with by sending faster."""
 
 
 class Unexpected(Exception):
-    """An unexpected message arrived. The text describes it."""
+    """An unexpected message arrived; the text describes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
     """The condition that ends a run.
 
-    `count`: number of messages received, or sent if the socket never receives; `wait`: seconds for a connection and for
-    each reply; `rate`: messages per second; `expected`: a part that every received message must contain.
+    `count`: messages received, or sent if the socket never receives; `wait`: seconds for a connection and for each
+    reply; `rate`: messages per second; `expected`: a part that every received message must contain.
     """
 
     count: int | None = None
@@ -70,7 +70,7 @@ class ConnectionLog:
         """Why there is no connection. The error of a peer that was reached takes precedence over a later
         `Unreachable`."""
         self.lost = False
-        """Whether a connection that we opened ended before all messages were delivered."""
+        """A connection that we opened ended before all messages were delivered."""
         self.welcomed = asyncio.Event()
         """Set on each new connection."""
         self.wanted = asyncio.Event()
@@ -80,7 +80,7 @@ class ConnectionLog:
         self._asks = asks
         self._was_ready = False
         self._soon: asyncio.TimerHandle | None = None
-        """A timer that prints the reason at the next attempt to connect, unless the run ends before."""
+        """Prints the reason at the next attempt to connect, unless the run ends before."""
         self._counts: Counter[str] = Counter()
 
     def __call__(self, remote: str, what: PeerEvent | PeerError | ConnectionClosed) -> None:
@@ -101,7 +101,7 @@ class ConnectionLog:
             self._failed(remote, ClosedHalfWay("the other side closed the connection"), lost=what.lost)
 
     def _dropped(self, remote: str, what: Dropped) -> None:
-        """Report a dropped message. Only the first `MAX_LINES_OF_A_KIND` are formatted."""
+        """Only the first `MAX_LINES_OF_A_KIND` are formatted."""
         text = (
             f"{remote}: dropped {_described(what.parts)}: {what.reason}"
             if self._counts["dropped"] < MAX_LINES_OF_A_KIND
@@ -121,7 +121,7 @@ class ConnectionLog:
             self.failure = error
 
     def say(self, kind: str, text: str) -> None:
-        """Print `text`, unless `MAX_LINES_OF_A_KIND` lines of this kind have been printed."""
+        """Unless `MAX_LINES_OF_A_KIND` lines of this kind have been printed."""
         self._counts[kind] += 1
         count = self._counts[kind]
         if count <= MAX_LINES_OF_A_KIND:
@@ -168,13 +168,13 @@ class CatSession:
         self._route = ROUTES[self._socket_type]
         self._publishes = self._socket_type in PUBLISHERS or self._socket_type == "RADIO"
         self._idle_since: float | None = None
-        """When the current wait for a message started, or None."""
+        """When the current wait for a message started."""
         self._due: float | None = None
         """When to send the next message, if there is a rate."""
         self._undelivered: PeerError | None = None
 
     async def run(self) -> None:
-        """Run until the goal is reached. Raises `PeerError`, `Unexpected`, `BadMessage` and `OSError`."""
+        """Until the goal is reached. Raises `PeerError`, `Unexpected`, `BadMessage` and `OSError`."""
         try:
             if not self._pattern.receives:
                 await self._send_all()
@@ -338,7 +338,7 @@ class CatSession:
         return messages
 
     async def _say(self, parts: list[bytes]) -> None:
-        """Send the next message at the requested rate."""
+        """At the requested rate."""
         if self.goal.rate is not None:
             now = asyncio.get_running_loop().time()
             due = now if self._due is None else max(self._due, now - CATCH_UP)

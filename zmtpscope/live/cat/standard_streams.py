@@ -1,4 +1,4 @@
-"""Read messages from, and write them to, file descriptors without blocking the event loop."""
+"""Read and write messages on file descriptors without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Worker:
 
 
 LARGEST_OUTPUT = 1 << 18
-"""Number of waiting octets above which callers must flush."""
+"""Waiting octets above which callers must flush."""
 
 
 class Messages(Protocol):
@@ -74,14 +74,14 @@ class Messages(Protocol):
         """Yield the available messages, then the following ones. Raises `BadMessage`."""
 
     async def next(self) -> list[bytes] | None:
-        """Return the next message, or None after the last one. Raises `BadMessage`."""
+        """None after the last message. Raises `BadMessage`."""
 
     def close(self) -> None:
         """Stop reading input."""
 
 
 class GivenMessages:
-    """Messages that are known from the start; with `again` they repeat forever."""
+    """Known from the start; with `again` they repeat forever."""
 
     def __init__(self, messages: Sequence[list[bytes]], *, again: bool = False) -> None:
         self._messages = messages
@@ -102,7 +102,7 @@ class GivenMessages:
 
 
 class InputMessages:
-    """Messages read from a file descriptor in `notation`, with `end` after each."""
+    """Read from a file descriptor in `notation`, with `end` after each."""
 
     def __init__(self, descriptor: int | None, notation: Notation, end: bytes) -> None:
         self._descriptor = descriptor
@@ -145,7 +145,7 @@ class InputMessages:
 
 
 class Output:
-    """Writes octets to a file descriptor. Raises `OSError`, and `BrokenPipeError` if the reader has closed the pipe."""
+    """Raises `OSError`, and `BrokenPipeError` if the reader has closed the pipe."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -154,17 +154,15 @@ class Output:
         self._size = 0
 
     def add(self, octets: bytes) -> None:
-        """Queue octets for writing."""
         self._pieces.append(octets)
         self._size += len(octets)
 
     @property
     def is_full(self) -> bool:
-        """Whether the caller must call `flush` because many octets are waiting."""
+        """The caller must call `flush`."""
         return self._size >= LARGEST_OUTPUT
 
     async def flush(self) -> None:
-        """Write all queued octets."""
         octets = b"".join(self._pieces)
         self._pieces.clear()
         self._size = 0

@@ -1,6 +1,6 @@
-"""Write a key log: a plain file that only its user can read. It is created, or appended to if it exists.
+"""Write a key log: a plain file that only its user can read, created or appended to.
 
-Readers find a line by the key of its connection (curve.md 6), so lines of earlier runs may stay in the file.
+Readers find a line by the key of its connection (curve.md 6), so lines of earlier runs may stay.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class KeyLogError(Exception):
-    """The key log cannot be written. The text is one line: the path, the reason and the remedy."""
+    """One line: the path, the reason and the remedy."""
 
 
 def open_key_log(path: Path) -> FileIO:
-    """Open a key log to append complete lines. Each write reaches the file at once.
+    """Open for appending complete lines. Each write reaches the file at once.
 
     Raises `KeyLogError` if the path is a symbolic link or no plain file, belongs to another user or is readable by
     others.
@@ -61,7 +61,7 @@ def _check_permissions(path: Path, status: os.stat_result) -> None:
 
 
 class KeyLog:
-    """The key log of a recording. Raises `KeyLogError` like `open_key_log`, and `OSError` with the path."""
+    """Raises `KeyLogError` as `open_key_log` does, and `OSError` with the path."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -69,7 +69,7 @@ class KeyLog:
 
     @classmethod
     def beside(cls, capture: Path) -> KeyLog:
-        """Open the key log of a capture file: `out.keys` for `out.pcapng`."""
+        """`out.keys` for `out.pcapng`."""
         path = capture.with_suffix(".keys")
         if path == capture:
             raise KeyLogError(f"{capture}: its key log would have the same name; name the capture differently")
@@ -84,5 +84,4 @@ class KeyLog:
             raise OSError(error.errno, error.strerror, str(self.path)) from error
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()

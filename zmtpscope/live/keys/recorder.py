@@ -1,8 +1,8 @@
 """Run a program and record the keys of its CURVE connections in a key log.
 
 A small library (`key_recorder.c`) is compiled on first use and preloaded into the program and its child processes. It
-wraps two functions of libsodium, and appends the line `CURVE_SHARED` of curve.md, section 6, for each connection: the
-transient client key C' and the key k that both sides share.
+wraps two functions of libsodium, and appends the line `CURVE_SHARED` (curve.md 6) for each connection: the transient
+client key C' and the shared key k.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from zmtpscope.ownership import exposed, exposed_in
 
 SOURCE = Path(__file__).with_name("key_recorder.c")
 KEY_LOG_VARIABLE = "ZMTPSCOPE_KEY_LOG"
-"""Environment variable with the path of the key log. The source of the library contains the same name."""
+"""Path of the key log. The source of the library contains the same name."""
 LIBRARY = "zmtpscope-key-recorder-"
-"""Prefix of the compiled library's file name."""
+"""Starts the compiled library's file name."""
 LINE = re.compile(rb"CURVE_SHARED ([0-9a-f]{64}) [0-9a-f]{64}\n")
 LONGEST_LINE = 200
 COMPILER_OPTIONS = ["-O2", "-std=gnu11", "-fPIC", "-shared"]
@@ -40,16 +40,16 @@ Handler = Callable[[int, FrameType | None], None]
 
 
 class KeyRecordingError(Exception):
-    """Keys cannot be recorded. The text is one line: the path or program, the reason and the remedy."""
+    """One line: the path or program, the reason and the remedy."""
 
 
 class KeyRecording:
     """A program to run with its keys recorded. All checks are made when the object is created.
 
-    `command` is the program, searched in PATH like a shell does, and its arguments. `key_log` is created if missing
-    (mode 0600), otherwise appended to. Raises `KeyRecordingError` in these cases: the system is not Linux; the program
-    is missing or runs with other rights than its caller; the library cannot be compiled, or not be kept where only the
-    user can write; the key log is not a file that only the user can read.
+    `command` is the program, searched in PATH, and its arguments. `key_log` is created if missing (mode 0600),
+    otherwise appended to. Raises `KeyRecordingError` if the system is not Linux; the program is missing or runs with
+    other rights than its caller; the library cannot be compiled, or not be kept where only the user can write; the key
+    log is not a file that only the user can read.
     """
 
     def __init__(self, command: Sequence[str], key_log: Path) -> None:
@@ -66,10 +66,10 @@ class KeyRecording:
             raise KeyRecordingError(str(error)) from None
 
     def run(self) -> int:
-        """Run the program to its end. Return its exit code, or 128 + N if signal N ended it, like a shell.
+        """Return the program's exit code, or 128 + N if signal N ended it, as a shell does.
 
         The terminal also sends its interrupts to the program, so they are ignored here; SIGTERM and SIGHUP are passed
-        on to it. Call this from the main thread only, because it sets signal handlers.
+        on. Call this from the main thread only, because it sets signal handlers.
         """
         process: subprocess.Popen[bytes] | None = None
         early: list[int] = []
@@ -96,16 +96,16 @@ class KeyRecording:
         return 128 - code if code < 0 else code
 
     def _environment(self) -> dict[str, str]:
-        """Return the environment for the program, with our library first in LD_PRELOAD.
+        """Put our library first in LD_PRELOAD.
 
-        A recorder of another version is removed from LD_PRELOAD: two recorders would call each other without end.
+        A recorder of another version is removed: two recorders would call each other without end.
         """
         others = re.split("[ :]+", os.environ.get("LD_PRELOAD", ""))
         preloaded = [str(self._library), *(each for each in others if each and LIBRARY not in each)]
         return {**os.environ, "LD_PRELOAD": ":".join(preloaded), KEY_LOG_VARIABLE: str(self._key_log)}
 
     def connections(self) -> int:
-        """Count the connections whose keys were added to the key log since this object was created."""
+        """Connections whose keys were added since this object was created."""
         try:
             with open(self._key_log, "rb") as file:
                 file.seek(self._start)
@@ -131,7 +131,7 @@ def _handled(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
 
 
 def _program(name: str) -> str:
-    """Return the file of the program, after checking that the system's loader will preload a library into it."""
+    """Return its file, if the system's loader will preload a library into it."""
     program = shutil.which(name)
     if program is None:
         raise KeyRecordingError(f"{name}: no such program, or no permission to run it")
@@ -151,7 +151,7 @@ def _program(name: str) -> str:
 
 
 def _interpreter(program: str) -> str | None:
-    """Return the interpreter on the `#!` line of a readable script, or None. The system applies the rights of the
+    """Return the interpreter on the `#!` line of a readable script. The system applies the rights of the
     interpreter, not of the script."""
     try:
         with open(program, "rb") as file:
@@ -163,7 +163,7 @@ def _interpreter(program: str) -> str | None:
 
 
 def _attributes(path: str) -> list[str]:
-    """Return the names of a file's extended attributes; empty if its file system has none."""
+    """Names of extended attributes; empty if the file system has none."""
     try:
         return os.listxattr(path)
     except OSError:
@@ -173,7 +173,7 @@ def _attributes(path: str) -> list[str]:
 def _library() -> Path:
     """Return the compiled library in the user's cache, compiling it if needed.
 
-    The library runs inside other programs, so no other user may have put it there.
+    It runs inside other programs, so no other user may have put it there.
     """
     folder = _cache_folder()
     try:
@@ -214,7 +214,7 @@ def _is_ours(library: Path) -> bool:
 
 
 def _cache_folder() -> Path:
-    """Return the folder `zmtpscope` of the user's cache, after checking that no other user can replace files in it."""
+    """The folder `zmtpscope` of the user's cache, in which no other user can replace files."""
     home = os.environ.get("XDG_CACHE_HOME", "")
     try:
         cache = Path(home) if os.path.isabs(home) else Path.home() / ".cache"
@@ -249,7 +249,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _compile(command: list[str], source: bytes) -> None:
-    """Run the compiler with the source on standard input, so that it compiles exactly the hashed source."""
+    """With the source on standard input, so that exactly the hashed source is compiled."""
     try:
         done = subprocess.run(command, input=source, capture_output=True, timeout=COMPILER_SECONDS)
     except FileNotFoundError:

@@ -62,8 +62,8 @@ def connect(
 ) -> Socket:
     """Create a socket that connects to `endpoint`: `tcp://host:port` or `ipc://path`.
 
-    `subscribe` are topics (SUB, XSUB) and `join` groups (DISH), sent on each new connection. The options from
-    `identity` to `limits` are described at `Settings`. Raises `TypeError` and `ValueError`, with the reason.
+    `subscribe` are topics (SUB, XSUB) and `join` groups (DISH), sent on each new connection. `Settings` describes the
+    options from `identity` to `limits`. Raises `TypeError` and `ValueError`, with the reason.
     """
     settings = _settings(socket_type, identity, security, properties, version, oldest, heartbeat, limits)
     where = endpoint_of(endpoint, bind=False)
@@ -89,7 +89,7 @@ def bind(
 ) -> Socket:
     """Create a socket that listens on `endpoint`: on loopback if it has no host, on all interfaces if the host is `*`.
 
-    With port 0 the system chooses a port; inside `async with`, `Socket.endpoint` contains it. Options as in `connect`.
+    With port 0 the system chooses: see `Socket.endpoint` inside `async with`. Options as in `connect`.
     """
     settings = _settings(socket_type, identity, security, properties, version, oldest, heartbeat, limits)
     where = endpoint_of(endpoint, bind=True)

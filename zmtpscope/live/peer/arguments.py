@@ -9,14 +9,11 @@ from zmtpscope.records import from_text, to_text
 
 Octets = bytes | bytearray | memoryview
 Text = str | bytes
-"""Octets, or their text: UTF-8, any other octet as `\\xNN`, and each backslash doubled."""
+"""Octets, or text: UTF-8, any other octet as `\\xNN`, and each backslash doubled."""
 
 
 def checked_parts(parts: object) -> list[bytes]:
-    """Return the parts of a message as a list of bytes.
-
-    Raises `TypeError` unless `parts` is a list (or tuple) of octets, and `ValueError` if it is empty.
-    """
+    """Raises `TypeError` unless `parts` is a list (or tuple) of octets, and `ValueError` if it is empty."""
     if not isinstance(parts, list | tuple):
         raise TypeError(f"a message is a list of parts, for example [b'hello'], not {_kind(parts)}")
     if not parts:
@@ -36,7 +33,7 @@ def _part(part: object) -> bytes:
 
 
 def octets_of(text: object, what: str) -> bytes:
-    """Return the octets of a topic, group or identity. Raises `TypeError` if it is neither octets nor text."""
+    """Of a topic, group or identity. Raises `TypeError` if it is neither octets nor text."""
     if isinstance(text, str):
         return from_text(text)
     if not isinstance(text, bytes):
@@ -45,19 +42,19 @@ def octets_of(text: object, what: str) -> bytes:
 
 
 def text_of(text: object, what: str) -> str:
-    """Return a topic, group or identity as text. Raises `TypeError` if it is neither octets nor text."""
+    """Of a topic, group or identity. Raises `TypeError` if it is neither octets nor text."""
     return text if isinstance(text, str) else to_text(octets_of(text, what))
 
 
 def several(texts: Iterable[Text], option: str) -> list[Text]:
-    """Return a list of topics or groups. Raises `TypeError` for a single text instead of a list."""
+    """Topics or groups. Raises `TypeError` for a single text instead of a list."""
     if isinstance(texts, str | bytes):
         raise TypeError(f"{option} takes a list, as {option}=[{texts!r}]")
     return [*texts]
 
 
 def endpoint_of(endpoint: object, *, bind: bool) -> Endpoint:
-    """Return an endpoint. Raises `TypeError` for any other type than text, and `ValueError` like `parse_endpoint`."""
+    """Raises `TypeError` for any other type than text, and `ValueError` as `parse_endpoint` does."""
     if isinstance(endpoint, Endpoint):
         return endpoint
     if not isinstance(endpoint, str):

@@ -1,4 +1,4 @@
-"""One connection: a `Peer` that sends and receives over an asyncio stream."""
+"""A `Peer` that sends and receives over an asyncio stream."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ if TYPE_CHECKING:
     from zmtpscope.live.recording.recording import RecordedConnection, Recording
 
 PIECE, MIN_PIECE = 1 << 15, 1 << 8
-"""Maximum and minimum octets of a read. The work for a read is unknown in advance, so reads are small in the handshake
-and after a read that took long to process."""
+"""Octets of a read. The work for a read is unknown in advance, so reads are small in the handshake and after a read
+that took long to process."""
 BODY_PIECE = 1 << 18
-"""Maximum octets of a read inside a message body, which makes no work until it is complete."""
+"""Octets of a read inside a message body, which makes no work until it is complete."""
 MANY, MANY_IN_A_CROWD = 1000, 64
-"""Maximum events of a read, normally and while connections wait for room: the application's work for events counts
-too."""
+"""Events of a read, normally and while connections wait for room: the application's work for events counts too."""
 FULL = 1 << 16
-"""Number of waiting octets above which a sender waits until the system has taken them."""
+"""Waiting octets above which a sender waits until the system has taken them."""
 LINGER = 2.0
 """Seconds that the other endpoint has to take the remaining octets of a closed connection, before it is aborted."""
 LARGEST_UNREAD = 1 << 20
-"""Maximum octets of PONGs that wait because the other endpoint does not read."""
+"""Octets of PONGs that wait because the other endpoint does not read."""
 
 
 class Unreachable(PeerError):
@@ -46,7 +45,7 @@ class Unreachable(PeerError):
 
 
 async def reach(endpoint: Endpoint, limit: float) -> tuple[StreamReader, asyncio.StreamWriter]:
-    """Connect to the endpoint within `limit` seconds. Raises `Unreachable`."""
+    """Connect within `limit` seconds. Raises `Unreachable`."""
     try:
         async with asyncio.timeout(limit):
             if endpoint.path is not None:
@@ -70,7 +69,7 @@ async def reach(endpoint: Endpoint, limit: float) -> tuple[StreamReader, asyncio
 
 
 async def _addresses(host: str) -> list[str]:
-    """Return the addresses of a host name. Raises `OSError`, and `UnicodeError` for an invalid name.
+    """Raises `OSError`, and `UnicodeError` for an invalid name.
 
     The lookup runs in a daemon thread: asyncio's own threads would keep the program from ending while a name server
     does not answer.
@@ -100,7 +99,7 @@ async def _addresses(host: str) -> list[str]:
 
 
 def reason(error: OSError | UnicodeError) -> str:
-    """Return the reason of an error in words."""
+    """In words."""
     if isinstance(error, UnicodeError):
         return "not a valid host name"
     if isinstance(error, ConnectionRefusedError):
@@ -111,7 +110,7 @@ def reason(error: OSError | UnicodeError) -> str:
 
 
 class Connection:
-    """A connection that runs until either side closes it or `fail` is called.
+    """Runs until either side closes it or `fail` is called.
 
     Events of the peer are passed to `hear`, with the number of octets that they arrived in. `inbox` decides when
     received octets are processed; until then nothing more is read.
@@ -126,7 +125,7 @@ class Connection:
         inbox: Inbox[Connection],
     ) -> None:
         self.since = self.active_at = asyncio.get_running_loop().time()
-        """The time when the connection was made, and when the other endpoint last sent or acknowledged octets."""
+        """When the connection was made, and when the other endpoint last sent or acknowledged octets."""
         self.peer = Peer(settings, self.since)
         self.remote = remote_name(writer)
         self._reader, self._writer = reader, writer
@@ -144,12 +143,12 @@ class Connection:
         self._closing = False
         self._closed_by_us = True
         self.lost = False
-        """Whether some sent octets have probably not arrived."""
+        """Some sent octets have probably not arrived."""
         self.is_stuck = False
-        """Whether a sender has waited for this connection until the send timeout."""
+        """A sender has waited for this connection until the send timeout."""
         self.stuck_at = 0
         self.name = b""
-        """The routing id of the other endpoint on ROUTER, SERVER and PEER sockets."""
+        """Routing id of the other endpoint on ROUTER, SERVER and PEER sockets."""
         self._inbox = inbox
         writer.transport.set_write_buffer_limits(0)  # `drain` returns only when the system has taken everything
 
@@ -163,7 +162,7 @@ class Connection:
             self._recorded = recording.opened(local, remote, connected_by_us, time.time_ns())
 
     async def run(self) -> None:
-        """Run until the other endpoint closes or `close` is called. Raises `PeerError`."""
+        """Raises `PeerError`."""
         reset = False
         self._task = asyncio.current_task()
         try:
@@ -203,7 +202,7 @@ class Connection:
         self._end()
 
     def _look(self, octets: bytes) -> None:
-        """Process received octets. Read less the next time if that took long. Raises `PeerError`."""
+        """Process received octets; read less the next time if that took long. Raises `PeerError`."""
         if self._closing:
             return
         inbox, time_of = self._inbox, time.thread_time  # excludes time that other programs use
@@ -227,7 +226,7 @@ class Connection:
             self._task.cancel()
 
     def _end(self) -> None:
-        """Handle the end of the received stream. Raises `PeerError` if the protocol does not allow it here."""
+        """The received stream has ended. Raises `PeerError` if the protocol does not allow it here."""
         if not self._closing:
             self._closed_by_us = False
             self.flush()
@@ -247,7 +246,7 @@ class Connection:
                 self.flush()
 
     def _feed(self, octets: bytes) -> int:
-        """Pass octets to the peer and return the number of events."""
+        """Pass octets to the peer; return the number of events."""
         peer, events = self.peer, []
         before = peer.held
         self.active_at = asyncio.get_running_loop().time()
@@ -289,10 +288,10 @@ class Connection:
             self.active_at = asyncio.get_running_loop().time()
 
     def _record_key(self) -> None:
-        """Record the keys of the connection once, before the first octets that they decrypt."""
+        """Once, before the first octets that the keys decrypt."""
         line = self.peer.key_line
         if line and not self._keys_recorded and self._recording is not None:
-            from zmtpscope.curve_keys import KeyLine  # loads libsodium, which only CURVE needs
+            from zmtpscope.curve_keys import KeyLine
 
             self._keys_recorded = True
             label, *keys = line
@@ -300,7 +299,7 @@ class Connection:
             self._recording.key(KeyLine(f"CURVE_{label}", public, secret, server or None))
 
     def flush_soon(self, size: int) -> bool:
-        """Send a message of `size` octets together with the messages that follow at once.
+        """Send a message together with the messages that follow at once.
 
         Returns True if many octets were sent: the caller should let other tasks run.
         """
@@ -314,22 +313,22 @@ class Connection:
 
     @property
     def unsent(self) -> int:
-        """Number of octets that the other endpoint has not taken because it reads slowly or not at all."""
+        """Octets that the other endpoint has not taken because it reads slowly or not at all."""
         return self._writer.transport.get_write_buffer_size()
 
     @property
     def taken(self) -> int:
-        """Number of octets that the system of the other endpoint has acknowledged."""
+        """Octets that the system of the other endpoint has acknowledged."""
         return self._written - _unsent(self._writer)
 
     @property
     def held(self) -> int:
-        """Octets of memory that this connection uses."""
+        """Octets of memory."""
         return self.peer.held + (self.unsent if self.is_stuck else 0)
 
     @property
     def is_over(self) -> bool:
-        """Whether the connection is closed or closing."""
+        """Closed or closing."""
         return self._writer.is_closing()
 
     async def drain(self) -> None:
@@ -361,7 +360,7 @@ class Connection:
 
 
 def _unsent(writer: asyncio.StreamWriter) -> int:
-    """Return the octets sent that the system of the other endpoint has not acknowledged."""
+    """Octets that the system of the other endpoint has not acknowledged."""
     octets = writer.transport.get_write_buffer_size()
     descriptor = writer.get_extra_info("socket").fileno()
     if descriptor < 0:  # already closed
@@ -370,7 +369,6 @@ def _unsent(writer: asyncio.StreamWriter) -> int:
 
 
 def remote_name(writer: asyncio.StreamWriter) -> str:
-    """Format the address of the other endpoint."""
     address = writer.get_extra_info("peername")
     if not isinstance(address, tuple):
         return "ipc"

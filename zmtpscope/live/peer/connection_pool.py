@@ -1,5 +1,4 @@
-"""The open connections of a socket: their maximum number, their common memory limit, and which one to close when a
-limit is reached."""
+"""The open connections of a socket, their common limits, and which one to close when a limit is reached."""
 
 from __future__ import annotations
 
@@ -36,14 +35,14 @@ class MemoryLimit:
 
 
 MAX_CONNECTIONS = 1024
-"""Maximum number of connections of a listening socket. Above it, `ConnectionPool.evict` selects one to close.
+"""Of a listening socket. Above it, `ConnectionPool.evict` selects one to close.
 
 The limit is at most half of the files that the process may open: some hundred connections are accepted before one can
 be closed, and without a free file none can be accepted.
 """
 LARGEST_HELD = 256 << 20
-"""Octets that all connections of a socket may use together, for incomplete messages, subscriptions, and octets queued
-for slow receivers. At least twice the largest message."""
+"""Octets that all connections of a socket may use together, for incomplete messages, subscriptions, and octets
+queued for slow receivers. At least twice the largest message."""
 MIN_IDLE = 10.0
 """Seconds without octets in either direction after which a connection may be closed for a new one."""
 
@@ -60,28 +59,26 @@ class ConnectionPool:
 
     def __init__(self, largest_message: int) -> None:
         self.connections: dict[Connection, None] = {}
-        """All open connections, oldest first."""
+        """Oldest first."""
         self._memory = MemoryLimit(max(LARGEST_HELD, 2 * largest_message))
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         unlimited = files == resource.RLIM_INFINITY
         self._most = MAX_CONNECTIONS if unlimited else min(MAX_CONNECTIONS, files // 2)
 
     def add(self, connection: Connection) -> None:
-        """Add a connection, even if the pool is full."""
+        """Even if the pool is full."""
         self.connections[connection] = None
 
     def remove(self, connection: Connection) -> None:
-        """Remove a connection."""
         self._memory.charge(connection, 0)
         self.connections.pop(connection, None)
 
     @property
     def is_full(self) -> bool:
-        """Whether the maximum number of connections is reached."""
         return len(self.connections) >= self._most
 
     def evict(self, now: float) -> Eviction | None:
-        """Return the connection to close for a new one at loop time `now`, or None if all are in use.
+        """Return the connection to close for a new one, or None if all are in use.
 
         The oldest connection with an incomplete handshake is chosen, otherwise the one that was silent longest.
         """
@@ -99,12 +96,12 @@ class ConnectionPool:
         )
 
     def rejection(self) -> PeerError:
-        """Return the error of a new connection that is rejected because none can be evicted."""
+        """For a new connection, because none can be evicted."""
         why = f"{len(self.connections)} connections are open, and none was silent for {MIN_IDLE:g} s"
         return Violation(f"rejected: {why}")
 
     def charge(self, connection: Connection) -> list[Eviction]:
-        """Update the memory that a connection uses. Return the connections to close to get below the limit."""
+        """Update a connection's memory; return the connections to close to get below the limit."""
         memory = self._memory
         memory.charge(connection, connection.held)
         evictions = []

@@ -1,5 +1,3 @@
-"""Parse endpoints in ZeroMQ's notation: `tcp://host:port` and `ipc://path`."""
-
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -10,7 +8,7 @@ ANYWHERE = "*"
 
 
 class Endpoint(NamedTuple):
-    """An address to connect to or listen on: `path` for ipc, otherwise `host` (None: all interfaces) and `port`.
+    """`path` for ipc, otherwise `host` (None: all interfaces) and `port`.
 
     A path that begins with NUL is in Linux's abstract namespace, not a file; it is written with @ instead of NUL.
     """
@@ -27,7 +25,7 @@ class Endpoint(NamedTuple):
 
 
 def parse_endpoint(text: str, *, bind: bool = False) -> Endpoint:
-    """Parse an endpoint. Raises `ValueError`, with the part that is missing.
+    """Parse `tcp://host:port` or `ipc://path`. Raises `ValueError`, with the part that is missing.
 
     With `bind`, port 0 lets the system choose, the host `*` means all interfaces, and an empty host means loopback.
     """

@@ -18,16 +18,16 @@ from typing import Generic, TypeVar
 from zmtpscope.zmtp.peer import Message
 
 MAX_WAITING = 1000
-"""Maximum number of waiting messages. Above it, a connection may add messages only after its own were taken."""
+"""Above it, a connection may add messages only after its own were taken."""
 LARGEST_WAITING = 16 << 20
-"""Maximum octets of waiting messages, with `PART_COST` for each message.
+"""Octets of waiting messages, with `PART_COST` for each.
 
 Above this limit, only connections in their handshake continue; above twice this limit, none, because messages might
 follow the handshake.
 """
 TURN = 0.002
-"""Seconds of processor time for received octets before other tasks of the loop run. If other tasks took longer the last
-time, as long as they took."""
+"""Seconds of processor time for received octets before other tasks of the loop run. If other tasks took longer the
+last time, as long as they took."""
 
 Sender = TypeVar("Sender", bound=Hashable)
 
@@ -41,13 +41,13 @@ class Turns:
 
     def __init__(self) -> None:
         self._waiting: dict[bool, list[tuple[int, asyncio.Future[None]]]] = {False: [], True: []}
-        """Waiting connections in the order of their arrival (heaps): in their handshake, and after it."""
+        """In the order of their arrival (heaps): in their handshake, and after it."""
         self._first = False
-        """Which of the two heaps is served next. They alternate."""
+        """Which of the two heaps is served next; they alternate."""
         self._arrival_numbers = itertools.count()
         self._spent, self._limit = 0.0, TURN
         self._looked = 0
-        """Number of connections that had a turn since other tasks ran."""
+        """Connections that had a turn since other tasks ran."""
         self._waking: asyncio.Handle | None = None
         self._woken: float | None = None
         """Processor time at the last wake-up, or None if no connection has waited since."""
@@ -92,12 +92,12 @@ class Turns:
 
 
 class Inbox(Generic[Sender]):
-    """Messages that wait for the application, by sender. Messages of closed connections remain."""
+    """By sender. Messages of closed connections remain."""
 
     def __init__(self) -> None:
         self.turns = Turns()
         self.awaits_room = 0
-        """Number of senders that may not add messages until their own are taken."""
+        """Senders that may not add messages until their own are taken."""
         self._queues: dict[Sender, deque[Message]] = {}
         self._next: deque[Sender] = deque()
         """Senders with waiting messages, in turn."""
@@ -117,7 +117,6 @@ class Inbox(Generic[Sender]):
         return self._count
 
     def add(self, sender: Sender, message: Message) -> None:
-        """Add a message from `sender`."""
         queue = self._queues.get(sender)
         if queue is None:
             queue = self._queues[sender] = deque()
@@ -126,7 +125,7 @@ class Inbox(Generic[Sender]):
         self._count += 1
 
     def charge(self, sender: Sender, octets: int) -> None:
-        """Charge `octets` to the waiting messages of `sender`."""
+        """For the waiting messages of `sender`."""
         if sender in self._queues:
             self._octets[sender] = self._octets.get(sender, 0) + octets
             self.octets += octets

@@ -37,7 +37,7 @@ MIN_FRAME = 2
 
 
 class Outbox:
-    """The connections of a socket after their handshake. `route` selects the connections that get a message.
+    """Connections after their handshake. `route` selects the ones that get a message.
 
     `dropped` is called for each message that a connection does not get, `stuck` for a connection that exceeded the send
     timeout. `changed` is set when a connection can be used again.
@@ -54,14 +54,14 @@ class Outbox:
         self._route = route
         self._dropped, self._stuck, self._changed = dropped, stuck, changed
         self._turns: deque[Connection] = deque()
-        """Connections not known to be blocked, in turn."""
+        """Not known to be blocked, in turn."""
         self._names: dict[bytes, Connection] = {}
         self._awaited: set[asyncio.Task[None]] = set()
-        """Tasks that wait until a connection has taken its octets, and then return it to its turn."""
+        """Wait until a connection has taken its octets, and then return it to its turn."""
         self._send_timeout = SendTimeout()
 
     def add(self, connection: Connection, identity: bytes) -> None:
-        """Add a connection after its handshake, under the name `identity` unless that is empty or in use."""
+        """Under the name `identity` unless that is empty or in use."""
         if self._route is Route.NAMED:
             name = identity if identity and identity not in self._names else b"\0" + os.urandom(4)
             connection.name = name
@@ -71,7 +71,6 @@ class Outbox:
             self._turns.append(connection)
 
     def remove(self, connection: Connection) -> None:
-        """Remove a closed connection."""
         self.connections.pop(connection, None)
         if connection in self._turns:
             self._turns.remove(connection)
@@ -79,14 +78,13 @@ class Outbox:
             del self._names[connection.name]
 
     async def close(self) -> None:
-        """Close all connections."""
         for task in self._awaited:
             task.cancel()
         await asyncio.gather(*self._awaited, return_exceptions=True)
         await asyncio.gather(*(connection.close() for connection in list(self.connections)))
 
     def named(self, name: bytes) -> list[Connection]:
-        """Return the connection with this name, as a list of at most one."""
+        """At most one."""
         return [self._names[name]] if name in self._names else []
 
     def next_in_turn(self) -> Connection | None:
@@ -106,14 +104,14 @@ class Outbox:
             self._changed.set()
 
     def send_in_turn(self, connection: Connection, parts: Sequence[bytes]) -> bool:
-        """Send to the connection that `next_in_turn` returned. Return whether other tasks should run now."""
+        """Send to the connection that `next_in_turn` returned; return whether other tasks should run now."""
         connection.peer.send(parts)
         return connection.flush_soon(_size(parts))
 
     async def send_to(
         self, connections: Sequence[Connection], parts: Sequence[bytes], envelope: Sequence[bytes] = ()
     ) -> int:
-        """Send to all `connections` that want the message, and wait until they can take more. Return their number.
+        """Send to all `connections` that want the message, and wait until they can take more; return their number.
 
         A connection that exceeded the send timeout gets no messages until it takes octets again, so that it does not
         delay the others.
@@ -160,7 +158,7 @@ class Outbox:
 
 
 def start(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
-    """Start a task and keep it in `tasks` until it is done."""
+    """Keep a task in `tasks` until it is done."""
     task = asyncio.get_running_loop().create_task(work)
     tasks.add(task)
     task.add_done_callback(tasks.discard)

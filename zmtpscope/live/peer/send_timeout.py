@@ -1,7 +1,7 @@
 """Limit how long senders wait for receivers that take no octets.
 
 Senders wait for slow receivers, so that these lose no messages. At first, a receiver that never reads cannot be
-distinguished from a slow one. So all receivers that are not yet known to read share a few seconds: many of them, or one
+distinguished from a slow one, so all receivers that are not yet known to read share a few seconds: many of them, or one
 that reconnects again and again, delay a socket no longer than one does.
 """
 
@@ -19,17 +19,17 @@ RENEWAL = 0.01
 MIN_TAKEN = 1 << 16
 """Octets that a slow receiver must take in `SEND_TIMEOUT`; with less it counts as stuck."""
 KNOWN = 1 << 19
-"""Octets after which a receiver is known to read. Its system takes the first ones even if no program reads: on Linux up
-to 400 kB by default."""
+"""Octets after which a receiver is known to read. Its system takes the first ones even if no program reads: on Linux
+up to 400 kB by default."""
 
 
 class Receiver(Protocol):
     """A connection that a sender waits for."""
 
     is_stuck: bool
-    """Whether a sender has waited for it until the timeout."""
+    """A sender has waited for it until the timeout."""
     stuck_at: int
-    """The value of `taken` at the last timeout."""
+    """`taken` at the last timeout."""
 
     @property
     def taken(self) -> int:
@@ -37,14 +37,14 @@ class Receiver(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether it is closed or closing."""
+        """Closed or closing."""
 
     async def drain(self) -> None:
-        """Wait until it has taken everything or is closed."""
+        """Wait until everything is taken, or the connection is closed."""
 
 
 class SendTimeout:
-    """The send timeout of one socket, with the seconds that its connections share."""
+    """Of one socket, with the seconds that its connections share."""
 
     def __init__(self) -> None:
         self._left = SEND_TIMEOUT
@@ -52,7 +52,7 @@ class SendTimeout:
 
     @property
     def left(self) -> float:
-        """Return the shared seconds that remain."""
+        """Shared seconds that remain."""
         return min(SEND_TIMEOUT, self._left + RENEWAL * (time.monotonic() - self._counted))
 
     async def wait_for(self, receivers: Sequence[Receiver]) -> None:
@@ -63,7 +63,7 @@ class SendTimeout:
             self._counted = time.monotonic()
 
     async def _wait(self, receiver: Receiver) -> float:
-        """Wait for one receiver. Return the shared seconds that were used without progress."""
+        """Return the shared seconds that were used without progress."""
         while True:
             before, since = receiver.taken, time.monotonic()
             is_known = before - receiver.stuck_at >= KNOWN

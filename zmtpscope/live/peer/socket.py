@@ -1,4 +1,4 @@
-"""A ZeroMQ socket over asyncio, with one or several connections.
+"""A ZeroMQ socket over asyncio.
 
     async with connect("tcp://127.0.0.1:5555", "REQ") as socket:
         await socket.send([b"hello"])
@@ -50,15 +50,15 @@ if TYPE_CHECKING:
     from zmtpscope.live.recording.recording import Recording
 
 FIRST_DELAY, LONGEST_DELAY = 0.1, 5.0
-"""Minimum and maximum seconds between attempts to connect. The delay doubles after each attempt, and varies by 50 %, so
-that the clients of a server do not all reconnect at the same time."""
+"""Seconds between attempts to connect. The delay doubles after each attempt, and varies by 50 %, so that the clients
+of a server do not all reconnect at the same time."""
 CONNECT_LIMIT = 5.0
-"""Maximum seconds for one attempt to connect, unless the limit of the handshake is lower."""
+"""Seconds for one attempt to connect, unless the limit of the handshake is lower."""
 
 MAX_IN_VAIN = 32
-"""Number of messages sent without a receiver after which other tasks of the loop run."""
+"""Messages sent without a receiver after which other tasks of the loop run."""
 MAX_CONCURRENT = 256
-"""Number of messages received without waiting after which other tasks of the loop run."""
+"""Messages received without waiting after which other tasks of the loop run."""
 
 
 class ConnectionClosed(NamedTuple):
@@ -68,12 +68,12 @@ class ConnectionClosed(NamedTuple):
 
 
 Report = Callable[[str, PeerEvent | PeerError | ConnectionClosed], None]
-"""A callback for events other than messages. Its arguments are the other endpoint, and an event or the reason why its
-connection ended."""
+"""A callback for events other than messages: the other endpoint, and an event or the reason why its connection
+ended."""
 
 
 class Socket:
-    """A ZeroMQ socket. Create it with `connect` or `bind`, and use it with `async with`.
+    """Create it with `connect` or `bind`, and use it with `async with`.
 
     A connecting socket reconnects when a connection is lost. If that cannot help (refused keys, incompatible socket
     types, not ZMTP), `receive` and `send` raise `PeerError`. A listening socket continues after errors of single
@@ -106,13 +106,13 @@ class Socket:
         self._changed = asyncio.Event()
         """Set when waiting tasks should check again."""
         self._in_vain = 0
-        """Number of messages sent without a receiver."""
+        """Messages sent without a receiver."""
         self._received = 0
-        """Number of messages received since other tasks ran."""
+        """Messages received since other tasks ran."""
         self._asker: tuple[Connection, Message] | None = None
         self._replier: Connection | None = None
         self._lost: PeerError | None = None
-        """The error of the peer that closed before its reply."""
+        """Of the peer that closed before its reply."""
         self._topics: list[bytes] = []
         self._groups: list[str] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -133,7 +133,7 @@ class Socket:
         await self.close()
 
     async def close(self) -> None:
-        """Send the remaining octets, and close all connections."""
+        """Send the remaining octets first."""
         self._closed = True
         self._inbox.close()
         if self._server is not None:
@@ -162,7 +162,7 @@ class Socket:
     async def receive_all(self, most: int | None = None) -> list[list[bytes]]:
         """Return the waiting messages, at most `most`. Waits for the first one; REP and REQ return only one.
 
-        Raises like `receive`.
+        Raises as `receive` does.
         """
         if self._received >= MAX_CONCURRENT:
             self._received = 0
@@ -193,7 +193,7 @@ class Socket:
             yield await self.receive()
 
     async def send(self, parts: Sequence[Octets]) -> int:
-        """Send one message, and return the number of connections that it was sent to.
+        """Send one message; return the number of connections that it was sent to.
 
         Returns 0 if no peer wants it, or if the addressed peer is not connected. With round robin it waits for a
         connection. Raises `TypeError` unless `parts` is a list of octets, `ValueError` if the socket type cannot send
@@ -239,8 +239,7 @@ class Socket:
         return 1
 
     async def _next_in_turn(self) -> Connection:
-        """Return the next connection in turn that takes octets, waiting for one. Raises `PeerError` if there will be
-        none."""
+        """Wait for the next connection in turn that takes octets. Raises `PeerError` if there will be none."""
         while True:
             await self.wait_ready()
             connection = self._outbox.next_in_turn()
@@ -275,7 +274,7 @@ class Socket:
         self._for_all(lambda connection: connection.peer.leave(text))
 
     def set_subscriptions(self, topics: Iterable[Text], groups: Iterable[Text]) -> None:
-        """Set the topics and groups of future connections. Raises like `subscribe` and `join`."""
+        """Of future connections. Raises as `subscribe` and `join` do."""
         for topic in topics:
             self._add_topic(topic)
         for group in groups:
@@ -299,12 +298,12 @@ class Socket:
 
     @property
     def waiting(self) -> int:
-        """The number of messages that `receive` returns without waiting."""
+        """Messages that `receive` returns without waiting."""
         return len(self._inbox)
 
     @property
     def connected(self) -> int:
-        """The number of connections that have completed their handshake."""
+        """Connections that have completed their handshake."""
         return len(self._outbox.connections)
 
     async def wait_ready(self, count: int = 1) -> None:
@@ -332,7 +331,7 @@ class Socket:
 
     @property
     def _endpoint_is_ours(self) -> bool:
-        """Whether this socket created the file of its ipc endpoint."""
+        """This socket created the file of its ipc endpoint."""
         path = self.endpoint.path
         return self._server is not None and path is not None and not path.startswith("\0")
 
@@ -348,7 +347,7 @@ class Socket:
             raise Unreachable(f"cannot listen on {endpoint}: {reason(error)}") from None
 
     def _accept(self, reader: StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Accept a connection. Not a coroutine: asyncio of Python 3.11 logs errors for cancelled ones."""
+        """Not a coroutine: asyncio of Python 3.11 logs errors for cancelled ones."""
         if self._closed:
             writer.close()
         elif not self._pool.is_full or self._make_room():
@@ -358,7 +357,7 @@ class Socket:
             writer.transport.abort()
 
     def _make_room(self) -> bool:
-        """Close a connection that can be evicted. Return False if there is none."""
+        """Close a connection that can be evicted; return False if there is none."""
         eviction = self._pool.evict(asyncio.get_running_loop().time())
         if eviction is None:
             return False
@@ -412,7 +411,7 @@ class Socket:
             self._report(connection.remote, ConnectionClosed(connection.lost))
 
     def _handle_events(self, connection: Connection, events: list[PeerEvent], size: int) -> None:
-        """Handle the events of `size` received octets."""
+        """Of `size` received octets."""
         self._charge(connection)
         inbox = self._inbox
         waiting = len(inbox)
@@ -446,7 +445,7 @@ class Socket:
         return connection.peer.version != "1.0" or self._has_subscribed(message.parts[0])
 
     def _note(self, connection: Connection, event: PeerEvent) -> None:
-        """Handle an event other than a message."""
+        """Other than a message."""
         if isinstance(event, Ready):
             self._welcome(connection, event)
         elif isinstance(event, Subscription) and self.settings.socket_type == "XPUB":
@@ -454,8 +453,7 @@ class Socket:
         self._report(connection.remote, event)
 
     def _has_subscribed(self, topic: bytes) -> bool:
-        """Whether we have subscribed to the topic. A ZMTP 1.0 publisher gets no subscriptions, so each subscriber
-        filters."""
+        """A ZMTP 1.0 publisher gets no subscriptions, so each subscriber filters."""
         return self.settings.socket_type not in SUBSCRIBERS or any(map(topic.startswith, self._topics))
 
     def _welcome(self, connection: Connection, event: Ready) -> None:

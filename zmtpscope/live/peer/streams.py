@@ -1,5 +1,4 @@
-"""asyncio streams that return all octets received before a connection failed; the streams of asyncio drop unread
-octets.
+"""asyncio streams that return all octets received before a connection failed; asyncio's own streams drop unread octets.
 
 They also read less ahead: all connections of a socket share one receive buffer.
 """
@@ -11,15 +10,15 @@ from collections.abc import Callable
 from typing import Any
 
 LARGEST_TAKEN, MIN_TAKEN = 1 << 18, 1 << 14
-"""Maximum and minimum octets of one read from the system."""
+"""Octets of one read from the system."""
 TAKEN_BY_ALL = 1 << 24
-"""Maximum octets of a read, as a sum over all connections of a socket."""
+"""Octets of a read, as a sum over all connections of a socket."""
 READ_AHEAD = 1 << 14
-"""Half the number of unread octets above which reading pauses."""
+"""Half the unread octets above which reading pauses."""
 
 
 class StreamReader(asyncio.StreamReader):
-    """A stream that ends when its connection fails; `failure` then contains the error."""
+    """It ends when its connection fails; `failure` then contains the error."""
 
     failure: Exception | None = None
 
@@ -33,12 +32,12 @@ Opened = Callable[[StreamReader, asyncio.StreamWriter], None]
 
 
 async def connect_tcp(host: str, port: int) -> tuple[StreamReader, asyncio.StreamWriter]:
-    """Connect like `asyncio.open_connection`. Raises `OSError`."""
+    """As `asyncio.open_connection`. Raises `OSError`."""
     return await _connected(lambda protocol: asyncio.get_running_loop().create_connection(protocol, host, port))
 
 
 async def connect_ipc(path: str) -> tuple[StreamReader, asyncio.StreamWriter]:
-    """Connect like `asyncio.open_unix_connection`. Raises `OSError`."""
+    """As `asyncio.open_unix_connection`. Raises `OSError`."""
     return await _connected(lambda protocol: asyncio.get_running_loop().create_unix_connection(protocol, path))
 
 
@@ -50,12 +49,12 @@ async def _connected(connect: Callable[[Any], Any]) -> tuple[StreamReader, async
 
 
 async def listen_tcp(opened: Opened, host: str | None, port: int) -> asyncio.Server:
-    """Listen like `asyncio.start_server`. Raises `OSError`."""
+    """As `asyncio.start_server`. Raises `OSError`."""
     return await asyncio.get_running_loop().create_server(_accepting(opened), host, port)
 
 
 async def listen_ipc(opened: Opened, path: str) -> asyncio.Server:
-    """Listen like `asyncio.start_unix_server`. Raises `OSError`."""
+    """As `asyncio.start_unix_server`. Raises `OSError`."""
     return await asyncio.get_running_loop().create_unix_server(_accepting(opened), path)
 
 
@@ -77,12 +76,12 @@ class _Taking:
         self.connections = 0
 
     def share(self) -> memoryview:
-        """Return the buffer for the next read."""
+        """For the next read."""
         return self.octets[: max(MIN_TAKEN, min(LARGEST_TAKEN, TAKEN_BY_ALL // max(1, self.connections)))]
 
 
 class _Protocol(asyncio.StreamReaderProtocol, asyncio.BufferedProtocol):
-    """The asyncio protocol, reading into the shared buffer `taking`."""
+    """Reads into the shared buffer `taking`."""
 
     def __init__(
         self, reader: StreamReader, opened: Callable[[Any, asyncio.StreamWriter], None] | None, taking: _Taking

@@ -22,15 +22,15 @@ from zmtpscope.zmtp.signature import SIGNATURE_SIZE
 
 MAX_CONNECTIONS = 20
 MAX_OCTETS = 4 << 20
-"""Maximum octets to receive on all connections of a probe together."""
+"""On all connections of a probe together."""
 SHORTEST_PAUSE = 0.1
-"""Seconds that each of our pauses lasts, in addition to two round trips."""
+"""Seconds of each of our pauses, in addition to two round trips."""
 LAST_WORDS = 0.1
 """Seconds that the other endpoint has to take the remaining octets of a closed connection, before it is aborted."""
 VERSION_STOP = SIGNATURE_SIZE + 1
 """Octets of our greeting before the major version."""
 FORMS = {Class.REVISION_1: Form.GREETING_2, Class.REVISION_2: Form.GREETING_2, Class.REVISION_3: Form.GREETING_3}
-"""Format of a greeting, by the class of its first octets."""
+"""By the class of the first octets of a greeting."""
 
 
 class Budget:
@@ -44,17 +44,17 @@ class Budget:
 
     @property
     def deadline(self) -> float:
-        """The end of the wait, by the clock of the event loop."""
+        """By the clock of the event loop."""
         return self.started + self.wait
 
     def spend_connection(self) -> None:
-        """Count a connection. Raises `Violation` above the maximum."""
+        """Raises `Violation` above the maximum."""
         if self.connections == MAX_CONNECTIONS:
             raise Violation(f"{MAX_CONNECTIONS} connections were not enough to identify it")
         self.connections += 1
 
     def spend_octets(self, count: int) -> None:
-        """Count received octets. Raises `Violation` above the maximum."""
+        """Raises `Violation` above the maximum."""
         self.octets += count
         if self.octets > MAX_OCTETS:
             raise Violation(f"received more than {MAX_OCTETS >> 20} MiB, the limit of a probe")
@@ -68,8 +68,7 @@ class Arrival(NamedTuple):
 
 
 class Attempt:
-    """One connection of a probe. `async with` connects and closes it; all failures raise `PeerError` within the time
-    limit.
+    """`async with` connects and closes it; all failures raise `PeerError` within the time limit.
 
     Times are in seconds. `settings` should have the limits of the budget.
     """
@@ -83,19 +82,19 @@ class Attempt:
         self.events: list[PeerEvent] = []
         self.arrivals: list[Arrival] = []
         self.begin = b""
-        """The first octets received, at most a greeting."""
+        """First octets received, at most a greeting."""
         self.closed = False
         self.connecting = 0.0
         self.greeting: float | None = None
-        """Seconds from the connection to the end of the other endpoint's greeting, without our own pauses."""
+        """From the connection to the end of the other endpoint's greeting, without our own pauses."""
         self.answering: float | None = None
-        """Seconds from the end of its greeting to its socket type."""
+        """From the end of its greeting to its socket type."""
         self._endpoint = endpoint
         self._budget = budget
         self._unsent = b""
         self._sent = 0
         self._may_send: int | None = 0
-        """Number of octets of our stream that may be sent; None means all."""
+        """Octets of our stream that may be sent; None means all."""
         self._paused = 0.0
 
     async def __aenter__(self) -> Self:
@@ -118,19 +117,18 @@ class Attempt:
 
     @property
     def is_old(self) -> bool:
-        """Whether the other endpoint uses ZMTP 1.0. For such a peer our signature is a complete greeting, and messages
-        might follow."""
+        """It uses ZMTP 1.0: our signature is a complete greeting, and messages might follow."""
         return self.peer.version == "1.0"
 
     @property
     def socket_type(self) -> str | None:
-        """The socket type of the other endpoint, once it is announced."""
+        """Once it is announced."""
         socket_type: str | None = self.announced.get("socket_type") or self.peer.facts.get("socket_type")
         return socket_type
 
     @property
     def announced(self) -> Fields:
-        """The fields of its greeting so far, even if it is incomplete."""
+        """Of its greeting so far, even if it is incomplete."""
         fields: Fields = {}
         form = FORMS.get(classify(self.begin))
         if form is not None:
@@ -160,7 +158,7 @@ class Attempt:
 
     @property
     def has_our_mechanism(self) -> bool:
-        """Whether we have sent more than our version."""
+        """We have sent more than our version."""
         return self._sent > VERSION_STOP
 
     def _has_received(self, octets: int) -> bool:
@@ -168,7 +166,7 @@ class Attempt:
 
     @property
     def has_greeted(self) -> bool:
-        """Whether the greeting of the other endpoint is complete; for 2.0, up to its socket type."""
+        """The greeting of the other endpoint is complete; for 2.0, up to its socket type."""
         return self.peer.greeting is not None or self.socket_type is not None
 
     async def receive_ready(self, seconds: float) -> bool:
@@ -193,14 +191,14 @@ class Attempt:
         await self.complete()
 
     async def ping(self, context: bytes, answered: Callable[[], object], seconds: float) -> float | None:
-        """Send a PING. Return the seconds until it was answered, or None if there was no answer within `seconds`."""
+        """Send a PING; return the seconds until it was answered, or None without an answer."""
         start = self._now()
         self.peer.ping(start, context)
         self._flush()
         return self._now() - start if await self.receive_until(answered, seconds) else None
 
     async def receive_until(self, enough: Callable[[], object], seconds: float | None = None) -> bool:
-        """Receive until `enough()` is true, for at most `seconds` or up to the deadline. Return whether it became
+        """Receive until `enough()` is true, for at most `seconds` or up to the deadline; return whether it became
         true."""
         start, deadline = self._now(), self._budget.deadline
         limit = deadline if seconds is None else min(start + seconds, deadline)

@@ -2,8 +2,7 @@
 
 ZMTP does not name the implementation or its release. But most implementations greet, announce and answer in their own
 ways, which a connected peer can observe without side effects. `TABLE` contains behaviour measured, or read in the
-sources. `likely` formats the rows that fit the observations. An implementation not in the table may behave like one in
-the table, so the answer is never more than likely.
+sources. An implementation not in the table may behave like one in the table, so the answer is never more than likely.
 """
 
 from __future__ import annotations
@@ -25,41 +24,41 @@ class Pong(Enum):
 
 
 class Observed(NamedTuple):
-    """Behaviour of the other endpoint towards a peer that announces 3.1 and sends its greeting step by step.
+    """Behaviour towards a peer that announces 3.1 and sends its greeting step by step.
 
     None is unknown, and excludes no implementation.
     """
 
     version: str | None = None
-    """Version, like the record `greeting`: "1.0" without a signature, "2.0", "3.0", "3.1", or "3" if octet 10 of a
-    greeting of format 2.0 is 03 (a newer peer that has detected 2.0)."""
+    """As in the record `greeting`: "1.0" without a signature, "2.0", "3.0", "3.1", or "3" if octet 10 of a greeting
+    of format 2.0 is 03 (a newer peer that has detected 2.0)."""
     flags: int | None = None
-    """Flags octet of the identity frame of 1.0."""
+    """Of the identity frame of 1.0."""
     padding: int | None = None
     """Octets 1 to 8 of the signature as a number."""
     pieces: tuple[int, ...] = ()
-    """Sizes of the pieces in which the greeting arrived, up to its end. The last piece may contain later octets."""
+    """Sizes of the pieces in which the greeting arrived. The last piece may contain later octets."""
     ahead: int | None = None
     """Octets of the greeting received before we sent more than the ten octets of a signature."""
     mechanism: str | None = None
     as_server: int | None = None
     socket_type: str | None = None
-    """Socket type from READY, INITIATE or a greeting of 2.0."""
+    """From READY, INITIATE or a greeting of 2.0."""
     properties: tuple[str, ...] | None = None
     """Names of the properties in READY or INITIATE, in order, as spelt there."""
     identity_size: int | None = None
-    """Octets of the Identity in READY, INITIATE or a greeting of 2.0; None also without an Identity."""
+    """In READY, INITIATE or a greeting of 2.0; None also without an Identity."""
     pong: Pong | None = None
-    """Answer to a PING. Not without side effects: libzmq before 4.2 passes a PING to its application as a message."""
+    """Not without side effects: libzmq before 4.2 passes a PING to its application as a message."""
     subscription_commands: bool | None = None
-    """Whether it subscribes by the command SUBSCRIBE. False only for a SUB that subscribes by a message: on an XSUB,
-    the application may have sent the message."""
+    """It subscribes by the command SUBSCRIBE. False only for a SUB that subscribes by a message: on an XSUB, the
+    application may have sent the message."""
     misspelt_hello: bool | None = None
-    """Whether its PLAIN HELLO is called WELCOME (PLAIN-07)."""
+    """Its PLAIN HELLO is called WELCOME (PLAIN-07)."""
     misspelt_error: bool | None = None
-    """Whether its PLAIN ERROR begins with 5E (wire.md 8.2)."""
+    """Its PLAIN ERROR begins with 5E (wire.md 8.2)."""
     little_endian_nonces: bool | None = None
-    """Whether the short nonce of its CURVE READY or INITIATE is little-endian."""
+    """The short nonce of its CURVE READY or INITIATE is little-endian."""
 
 
 Properties = Callable[[tuple[str, ...], str | None], bool]
@@ -111,8 +110,8 @@ class Fingerprint(NamedTuple):
     versions: tuple[str, ...]
     flags: tuple[int, ...] = ()
     counts_identity: bool = False
-    """Whether the padding is the identity's size + 1, so that the signature is also the header of a 1.0 identity frame.
-    Otherwise the padding is 0."""
+    """The padding is the identity's size + 1, so that the signature is also the header of a 1.0 identity frame.
+    Otherwise it is 0."""
     writes: tuple[int, ...] = ()
     """Sizes of the pieces in which it writes its greeting. The network may join pieces, so only a piece that ends at
     one of these boundaries is evidence, in favour of the row."""
@@ -123,7 +122,7 @@ class Fingerprint(NamedTuple):
     socket_types: frozenset[str] = frozenset(PEERS) - DRAFT
     properties: Properties = _none
     empty_identity: bool = True
-    """Whether it may send an empty Identity."""
+    """It may send an empty Identity."""
     pongs: tuple[Pong, ...] = (Pong.MISSING,)
     subscription_commands: bool = False
     misspelt_hello: bool = False
@@ -302,12 +301,11 @@ TABLE = (
         properties=_none,
     ),
 )
-"""Known implementations. The rows of an implementation are adjacent, older releases first."""
+"""The rows of an implementation are adjacent, older releases first."""
 
 
 def fitting(observed: Observed) -> list[Fingerprint]:
-    """Return the rows of `TABLE` that are consistent with `observed`, first those that the pieces of the greeting
-    confirm.
+    """Return the rows that are consistent with `observed`, first the ones that the pieces of the greeting confirm.
 
     Empty if the version is unknown, because then there are no observations.
     """

@@ -64,13 +64,13 @@ JOINING = {
 """Our socket type for peers that send messages to any partner, or accept only one. Used only if the user permits it."""
 
 COMPLETE, WITHHELD, NEEDS_CREDENTIALS, FAILED = "complete", "withheld", "needs credentials", "failed"
-"""Results of the handshake. WITHHELD: we did not complete it because of possible side effects."""
+"""Results of the handshake. WITHHELD: not completed because of possible side effects."""
 
 UNNAMED = "REQ"
-"""The socket type that we use for a peer that does not announce its own."""
+"""Our socket type for a peer that does not announce its own."""
 
 PAUSES = 5
-"""Number of pauses (`Attempt.pause`) to wait for optional answers: a READY before ours, a PONG."""
+"""Pauses (`Attempt.pause`) to wait for optional answers: a READY before ours, a PONG."""
 CONTEXT_SIZE = 8
 LONG_1 = 0xFF
 """First octet of a long frame of 1.0 (wire.md 3.1)."""
@@ -82,24 +82,24 @@ class Ping:
     """Result of a PING with a random context."""
 
     seconds: float | None
-    """Seconds until the PONG; None if there was no PONG."""
+    """Until the PONG; None if there was no PONG."""
     context_returned: bool
 
 
 @dataclass(slots=True)
 class Found:
-    """Facts known about the peer; None is unknown. Texts are as received from the network: escape them."""
+    """Facts about the peer; None is unknown. Texts are as received from the network: escape them."""
 
     remote: str | None = None
     """The address that was reached; None for ipc."""
     version: str | None = None
-    """Version that the peer announced."""
+    """Announced by the peer."""
     version_in_force: str | None = None
     mechanism: str | None = None
     as_server: int | None = None
     socket_type: str | None = None
     possible_socket_types: list[str] = field(default_factory=list)
-    """Socket types that remain possible, if the peer announced none and the probe excluded others."""
+    """Still possible, if the peer announced none and the probe excluded others."""
     identity: str | None = None
     metadata: list[dict[str, str]] | None = None
     handshake: str | None = None
@@ -112,22 +112,22 @@ class Found:
     connecting: float | None = None
     greeting: float | None = None
     answering: float | None = None
-    """Seconds until the socket type; see `Attempt.answering`."""
+    """Until the socket type; see `Attempt.answering`."""
     connections: int = 0
     octets: int = 0
-    """Octets received from the peer."""
+    """Received from the peer."""
     error: PeerError | None = None
 
     @property
     def unasked(self) -> int:
-        """Return the octets of its greeting that it sent before we had sent more than a signature."""
+        """Octets of its greeting that it sent before we had sent more than a signature."""
         return sum(arrival.octets for arrival in self.arrivals if arrival.sent <= SIGNATURE_SIZE)
 
 
 async def probe(
     endpoint: Endpoint, security: Security, wait: float, *, join: bool = False, ping: bool = False
 ) -> Found:
-    """Identify the peer at an endpoint within `wait` seconds. Never raises: `Found.error` contains the failure.
+    """Identify the peer within `wait` seconds. Never raises: `Found.error` contains the failure.
 
     `join`: also complete the handshake with a socket that will send us messages. `ping`: also send a PING if the peer
     announces 3.0; libzmq before 4.2 passes it to its application as a message.

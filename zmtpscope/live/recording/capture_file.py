@@ -1,5 +1,3 @@
-"""Write a capture file that can be read while it grows."""
-
 from __future__ import annotations
 
 import os
@@ -12,7 +10,7 @@ from zmtpscope.export.pcapng import PcapngWriter
 
 
 class CaptureFile:
-    """A new pcapng file at `path`, readable only by its owner because it may contain PLAIN passwords.
+    """A new pcapng file that can be read while it grows, only by its owner because it may contain PLAIN passwords.
 
     `comment` appears in the file's properties. Raises `FileExistsError` if `path` exists; with `force` a plain file is
     replaced. Every method raises `OSError` with the path.
@@ -29,12 +27,11 @@ class CaptureFile:
             self._writer = PcapngWriter(self._file, comment)
 
     def write(self, time: int, packets: Sequence[bytes]) -> None:
-        """Write IP packets that share one time (nanoseconds since the epoch)."""
+        """Write IP packets that share one time (ns since the epoch)."""
         with self._naming_path():
             self._writer.write(time, packets)
 
     def close(self) -> None:
-        """Close the file."""
         with self._naming_path():
             self._file.close()
 

@@ -1,4 +1,4 @@
-"""Dissect packets as they arrive, like `read`, without a file."""
+"""Dissect packets as they arrive, without a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zmtpscope.capture.packets import NOWHERE, PacketBlock
 from zmtpscope.dissect import Analyser, Batch, Options
 
 MAX_WAITING = 1 << 20
-"""Maximum octets of packets that wait for `advance`."""
+"""Octets of packets that wait for `advance`."""
 
 
 class LiveDissection:
@@ -35,7 +35,7 @@ class LiveDissection:
         self._count = 0
 
     def feed(self, time: int, packets: Sequence[bytes]) -> None:
-        """Add IP packets that share one time (nanoseconds since the epoch). They wait for `advance`, up to 1 MiB."""
+        """Add IP packets that share one time (ns since the epoch). They wait for `advance`, up to 1 MiB."""
         self._packets += packets
         self._times += [time] * len(packets)
         self._waiting += sum(map(len, packets))
@@ -49,7 +49,7 @@ class LiveDissection:
             self._write_all(self.analyser.feed(block))
 
     def finish(self) -> None:
-        """Write the remaining records, after the last packet."""
+        """Write the remaining records."""
         self.advance()
         self._segmenter.finish()
         self._write_all(self.analyser.finish())

@@ -1,7 +1,7 @@
 """Convert the traffic of an application's connections into packets, as a capture would contain them.
 
-Only the octets, their order and their times are real. Headers are generated like a capture without losses: every octet
-is acknowledged at once, so acknowledgments contain no information about the network.
+Only the octets, their order and their times are real. Headers are generated as for a capture without losses: every
+octet is acknowledged at once.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from zmtpscope.curve_keys import KeyLine
 
 PacketSink = Callable[[int, Sequence[bytes]], None]
-"""Takes IP packets that share one time, in nanoseconds since the epoch."""
+"""Takes IP packets that share one time (ns since the epoch)."""
 KeySink = Callable[["KeyLine"], None]
 
 COMMENT = (
     "Recorded by one of the two applications: octets, order and times are real, IP and TCP headers are synthetic. "
     "Connections to a port above 57343 of 127.0.0.1 represent ipc endpoints, one port per path."
 )
-"""Comment in the file, for users who open a recording with another tool."""
+"""For users who open a recording with another tool."""
 
 SEQUENCE_CLOCK = 4_000
 """Nanoseconds after which the initial sequence number of new connections increases by one (RFC 9293, 3.4.1)."""
@@ -44,7 +44,7 @@ class Recording:
         self._ipc_connections = 0
 
     def opened(self, local: Address, remote: Address, connected_by_us: bool, time: int) -> RecordedConnection:
-        """Record a new TCP connection between two sockets. Raises `ValueError` if they have no IP addresses."""
+        """Record a new TCP connection. Raises `ValueError` if the sockets have no IP addresses."""
         sequence = time // SEQUENCE_CLOCK % MODULUS
         connection = RecordedConnection(self._emit, Direction.pair(local, remote, sequence))
         connection.open(connected_by_us, time)
@@ -71,7 +71,7 @@ class Recording:
 
 
 class RecordedConnection:
-    """One connection of a recording, reported by our own end. Times are in nanoseconds since the epoch."""
+    """One connection, reported by our own end. Times are in nanoseconds since the epoch."""
 
     def __init__(self, emit: PacketSink, directions: tuple[Direction, Direction]) -> None:
         self._emit = emit
@@ -84,11 +84,9 @@ class RecordedConnection:
         self._emit(time, packets)
 
     def sent(self, octets: bytes, time: int) -> None:
-        """Record octets that we sent."""
         self._add_octets(self._ours, self._theirs, octets, time)
 
     def received(self, octets: bytes, time: int) -> None:
-        """Record octets that the other endpoint sent."""
         self._add_octets(self._theirs, self._ours, octets, time)
 
     def closed(self, by_us: bool, reset: bool, time: int) -> None:

@@ -20,25 +20,24 @@ Address = tuple[str, int]
 """An IP address (a scope after % is ignored) and a port. A longer tuple, as sockets return it, is also accepted."""
 
 LARGEST_PACKET = 65_535
-"""Maximum octets of a packet with all headers: the limit of IPv4's length field, and of other tools."""
+"""With all headers: the limit of IPv4's length field, and of other tools."""
 LARGEST_PAYLOAD = LARGEST_PACKET - 60
-"""Maximum payload of a segment, for both IPv6 and IPv4."""
+"""Of a segment, for both IPv6 and IPv4."""
 
 MODULUS = 1 << 32
 CHECKSUM_MODULUS = 0xFFFF
-"""Modulus of a ones' complement sum of 16-bit words, also when summed as 32-bit words (RFC 1071)."""
+"""Of a ones' complement sum of 16-bit words, also when summed as 32-bit words (RFC 1071)."""
 
 FEW = 1000
-"""Payloads below this many octets are summed by dpkt at 11 ns per octet (750 us for the largest packet, numpy: 20
-us)."""
+"""dpkt sums smaller payloads, at 11 ns per octet (750 us for the largest packet, numpy: 20 us)."""
 
 TIME_TO_LIVE = 64
 WINDOW = 0xFFFF
 SYN_OPTIONS = Struct(">BBHBB3B3x").pack(2, 4, LARGEST_PAYLOAD, 4, 2, 3, 3, 14)
-"""Maximum segment size, selective acknowledgments (Wireshark reports them missing otherwise) and a window of 1 GiB (RFC
-7323), which no recording fills."""
+"""Maximum segment size, selective acknowledgments (Wireshark reports them missing otherwise) and a window of 1 GiB
+(RFC 7323), which no recording fills."""
 WORDS_OF_HEADER = 5
-"""Length of a TCP header without options, in 32-bit words."""
+"""A TCP header without options, in 32-bit words."""
 
 
 class Direction:
@@ -97,8 +96,7 @@ class Direction:
         ]
 
     def _checksum(self) -> int:
-        """Return the checksum of the TCP segment and its pseudo header (RFC 9293, 3.1). The checksum field must be
-        0."""
+        """Of the TCP segment and its pseudo header (RFC 9293, 3.1). The checksum field must be 0."""
         ip, tcp = self._ip, self._tcp
         header = tcp.pack_hdr() + tcp.opts
         total: int = word_sum(ip.src + ip.dst) + IP_PROTO_TCP + len(tcp) + word_sum(header) + word_sum(tcp.data)
