@@ -8,6 +8,7 @@ and later ones are moved forward by the step, until the original times have caug
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -39,11 +40,7 @@ class SetBack(NamedTuple):
 def folded(steps: Iterable[SetBack]) -> SetBack | None:
     """Return the largest step (the first of equal ones) with the number of steps."""
     steps = list(steps)
-    return max(steps, key=_by)._replace(times=sum(each.times for each in steps)) if steps else None
-
-
-def _by(step: SetBack) -> int:
-    return step.ns
+    return max(steps, key=attrgetter("ns"))._replace(times=sum(each.times for each in steps)) if steps else None
 
 
 class Clocks:

@@ -17,6 +17,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from dataclasses import replace
 from heapq import heappop, heappush
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,7 +91,7 @@ class AtHand:
         return not self.unfinished and self.octets >= octets
 
     def open(self, cursor: Cursor) -> None:
-        insort(self.cursors, cursor, key=_file_of)
+        insort(self.cursors, cursor, key=attrgetter("file"))
         self.sizes += cursor.size
         self.pipes += cursor.is_pipe
         self._read(cursor)
@@ -115,7 +116,7 @@ class AtHand:
         return parts
 
     def _leave(self, cursor: Cursor) -> None:
-        del self.cursors[bisect_left(self.cursors, cursor.file, key=_file_of)]
+        del self.cursors[bisect_left(self.cursors, cursor.file, key=attrgetter("file"))]
         self.sizes -= cursor.size
         self.pipes -= cursor.is_pipe
 
@@ -158,10 +159,6 @@ class Cursor:
                 break
             taken.append((packets, times))
         return taken
-
-
-def _file_of(cursor: Cursor) -> int:
-    return cursor.file
 
 
 def _octets(packets: PacketBlock) -> int:

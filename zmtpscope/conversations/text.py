@@ -14,7 +14,7 @@ from zmtpscope.export.clock import Clock
 from zmtpscope.export.describe import DESCRIBE
 from zmtpscope.export.preview import quoted
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.side_names import SideNames
+from zmtpscope.export.side_names import SideNames, side_names
 from zmtpscope.words import counted, host_port
 
 MARKERS = (">", "<")
@@ -114,9 +114,7 @@ class ConversationText:
         sides = self._sides.get(values["conn"])
         if sides is None:
             stream = Stream(*(values[name] for name in Stream._fields))
-            ends = (stream.src_ip, stream.src_port), (stream.dst_ip, stream.dst_port)
-            one, other = ends[::-1] if stream.side == 1 else ends
-            sides = SideNames(host_port(*one), one[1], 0), SideNames(host_port(*other), other[1], 1)
+            sides = side_names(stream)
             if len(self._sides) == MAX_CONNECTIONS:
                 forgotten = next(iter(self._sides))
                 del self._sides[forgotten]

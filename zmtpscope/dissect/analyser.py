@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +24,7 @@ from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.tcp.connection import CONNECTED, Connection, LastSeen
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Flows
-from zmtpscope.dissect.tcp.misordered import Misordered, put_in_order
+from zmtpscope.dissect.tcp.misordered import put_in_order
 from zmtpscope.option_texts import DecodeAs
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class Analyser:
         """Correct times that run backwards within a connection: the order of packets decides."""
         found = put_in_order(block, before, self._last_seen)
         if found:
-            most, (last, _) = max(found, key=_by), found[-1]
+            most, (last, _) = max(found, key=attrgetter("ns")), found[-1]
             arrival = Arrival(block.ordinal + ORDINALS * last, int(block.packets[last]), int(block.times[last]))
             first = Stamp(int(block.times[most.row]), int(block.packets[most.row]))
             self.sink.batch.facts.append(ClockWentBack(arrival, first, most.ns, len(found)))
@@ -330,7 +331,3 @@ class Analyser:
         batch.records.sort(key=order_of_record)
         if batch.records or batch.messages or batch.frames or batch.facts or batch.segments or batch.until:
             yield batch
-
-
-def _by(misordered: Misordered) -> int:
-    return misordered.ns

@@ -21,6 +21,16 @@ class Stream(NamedTuple):
     dst_ip: str
     dst_port: int
 
+    @property
+    def ends(self) -> tuple[tuple[str, int], tuple[str, int]]:
+        """Address and port of side 0, then of side 1."""
+        ends = (self.src_ip, self.src_port), (self.dst_ip, self.dst_port)
+        return ends[::-1] if self.side == 1 else ends
+
+    def turned(self) -> Stream:
+        """Return the stream of the other side."""
+        return Stream(self.conn, self.conn_id, 1 - (self.side or 0), *self[5:], *self[3:5])
+
 
 def stream_of(key: bytes, began: int, incarnation: int, number: int | None, transport: str = "") -> Stream:
     """Return the identity of side 0; `key` contains both addresses and ports.

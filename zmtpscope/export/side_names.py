@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from zmtpscope.dissect.identity import Stream
 from zmtpscope.export.preview import quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.records import from_text
+from zmtpscope.words import host_port
 
 LONGEST_TYPE, LONGEST_IDENTITY, LONGEST_SHORT_IDENTITY = 12, 16, 12
 ZRE_IDENTITY = 17
@@ -40,6 +42,12 @@ class SideNames:
         self.full = f"{self.typed} {named(self.identity)}" if self.identity else self.typed
         self.short = short_name(self.socket_type, self.identity, self._port, self._side)
         return True
+
+
+def side_names(stream: Stream) -> tuple[SideNames, SideNames]:
+    """Side 0 and side 1, or sender and receiver of datagrams."""
+    one, other = stream.ends
+    return SideNames(host_port(*one), one[1], 0), SideNames(host_port(*other), other[1], 1)
 
 
 def named(identity: str, limit: int = LONGEST_IDENTITY) -> str:

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from copy import copy
 
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.export.side_names import SideNames
-from zmtpscope.words import host_port
+from zmtpscope.export.side_names import SideNames, side_names
 
 NARROWEST, WIDEST = 17, 28
 """Of sender and receiver, such as `:54321 > PUB:5555` and `"worker-12…" > ROUTER:5555`. The column grows with its
@@ -130,9 +129,7 @@ class SidesColumn:
         """Side 0 and side 1; for datagrams, sender and receiver."""
         sides = None if stream.conn is None else self._sides.get(stream.conn)
         if sides is None:
-            ends = (stream.src_ip, stream.src_port), (stream.dst_ip, stream.dst_port)
-            one, other = ends[::-1] if stream.side == 1 else ends
-            sides = SideNames(host_port(*one), one[1], 0), SideNames(host_port(*other), other[1], 1)
+            sides = side_names(stream)
             if stream.conn is not None:
                 if len(self._sides) == MAX_CONNECTIONS:
                     del self._sides[next(iter(self._sides))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from zmtpscope.capture.statistics import FileReports, run_statistics
@@ -74,7 +75,7 @@ class PartitionAnalysis:
     @property
     def _reports(self) -> list[FileReports]:
         """Return the reports of all files, in order."""
-        return [pickle.loads(end.octets) for end in sorted(self._ends, key=_packet_of)]
+        return [pickle.loads(end.octets) for end in sorted(self._ends, key=attrgetter("packet"))]
 
     def _analyse(self) -> Iterator[Analysed]:
         self._analyser.begin(self._files)
@@ -92,7 +93,3 @@ class PartitionAnalysis:
     def _take(self, block: TakenBlock) -> Iterator[Analysed]:
         for batch in self._analyser.feed(block.segments):
             yield Analysed(batch, block)
-
-
-def _packet_of(end: Chunk) -> int:
-    return end.packet

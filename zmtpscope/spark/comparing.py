@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from zmtpscope.capture.packets import LATEST
@@ -84,7 +85,7 @@ def compare(chunks: Iterable[Chunk], files: list[str], options: Options) -> Iter
             else:
                 facts.append((chunk.rows, *pickle.loads(chunk.octets)))
         ordinal += ORDINALS
-        for _, is_behind, fact in sorted(facts, key=_number_of):
+        for _, is_behind, fact in sorted(facts, key=itemgetter(0)):
             decided = ordinal if is_behind else ordinal - 1
             waiting.append(fact._replace(arrival=fact.arrival._replace(ordinal=decided)))
         if len(waiting) >= FACTS_AT_ONCE:
@@ -100,7 +101,3 @@ def compare(chunks: Iterable[Chunk], files: list[str], options: Options) -> Iter
 
 def _packet_of(chunk: Chunk) -> tuple[int, int]:
     return chunk.taken, chunk.packet
-
-
-def _number_of(fact: tuple[int, bool, Fact]) -> int:
-    return fact[0]

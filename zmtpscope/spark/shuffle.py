@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby
+from operator import attrgetter
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -149,7 +150,7 @@ class AnalyserStage:
     def partitions(self, batches: Iterable[pa.RecordBatch], options: Options) -> Iterator[PartitionAnalysis]:
         """Yield the analysis of each partition, one after the other."""
         chunks = (chunk for batch in batches for chunk in chunks_of(batch))
-        for partition, some in groupby(chunks, _partition_of):
+        for partition, some in groupby(chunks, attrgetter("partition")):
             flows = FlowFilter(partition, self.run.partitions, self.run.endpoints)
             derivation = Derivation() if self.run.settings.record in DERIVED else None
             yield PartitionAnalysis(flows, some, self.run.files, options, derivation)
@@ -167,7 +168,7 @@ class ComparisonStage:
             options = self.run.settings.dissect_options(columns)
             rows = RowBatches(self.run.settings, columns, options)
             chunks = (chunk for batch in batches for chunk in chunks_of(batch))
-            for partition, some in groupby(chunks, _partition_of):
+            for partition, some in groupby(chunks, attrgetter("partition")):
                 if partition:
                     for chunk in some:
                         yield from rows_of(chunk)
@@ -189,7 +190,3 @@ def _batches(chunks: Iterable[Chunk]) -> Iterator[pa.RecordBatch]:
             waiting, octets = [], 0
     if waiting:
         yield batch_of(waiting)
-
-
-def _partition_of(chunk: Chunk) -> int:
-    return chunk.partition

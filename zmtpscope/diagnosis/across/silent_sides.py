@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
+from operator import attrgetter
 from statistics import median
 from typing import NamedTuple, TypeVar
 
@@ -259,7 +260,7 @@ def _going_on(own: ObservedRhythm, others: Sequence[ObservedRhythm]) -> int:
     `others` are in the order of their last messages.
     """
     least = max(MIN_PAUSES * own.longest_ns, MIN_SILENCE)
-    first = bisect_left(others, own.last.ns + least, key=_last_ns)
+    first = bisect_left(others, own.last.ns + least, key=attrgetter("last.ns"))
     return sum(
         own.longest_ns / SAME_RHYTHM <= each.longest_ns <= own.longest_ns * SAME_RHYTHM
         for each in islice(others, max(first, len(others) - MAX_COMPARED), None)
@@ -269,10 +270,6 @@ def _going_on(own: ObservedRhythm, others: Sequence[ObservedRhythm]) -> int:
 def _others(count: int, name: str) -> str:
     """For example, `3 other clients`, or `64 or more other clients`."""
     return counted(count, f"other {name}") if count < MAX_COMPARED else f"{count} or more other {name}s"
-
-
-def _last_ns(rhythm: ObservedRhythm) -> int:
-    return rhythm.last.ns
 
 
 def _steady(connection: ObservedConnection, side: int, knowledge: Knowledge) -> Silence | None:

@@ -247,7 +247,7 @@ class ObservedConnection:
     def of(cls, stream: Stream, moment: Moment) -> ObservedConnection:
         """Only the first record is known."""
         if stream.side:
-            stream = _turned_round(stream)
+            stream = stream.turned()
         sides = ObservedSide(stream.src_ip, stream.src_port), ObservedSide(stream.dst_ip, stream.dst_port)
         listener = listening_side((sides[0].port, sides[1].port))
         return cls(stream._replace(side=0), sides, listener, moment, moment.ns, moment.ns)
@@ -259,7 +259,7 @@ class ObservedConnection:
 
     def stream_of(self, side: int) -> Stream:
         """Common fields of one side's records."""
-        return _turned_round(self.stream) if side else self.stream
+        return self.stream.turned() if side else self.stream
 
     @property
     def client(self) -> ObservedSide:
@@ -359,11 +359,6 @@ def found_once(find: Callable[[ObservedConnection], Answer]) -> Callable[[Observ
         return answer
 
     return ask
-
-
-def _turned_round(stream: Stream) -> Stream:
-    here, there = stream[3:5], stream[5:]
-    return Stream(stream.conn, stream.conn_id, 1 - (stream.side or 0), *there, *here)
 
 
 def ref_of(values: dict[str, Any]) -> str:

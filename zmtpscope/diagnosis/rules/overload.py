@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from statistics import median
 from typing import NamedTuple
 
@@ -156,7 +157,7 @@ def _queues(connection: ObservedConnection) -> Iterator[Queue]:
     for side in (0, 1):
         calls = connection.sides[side].calls
         if calls is not None and requests is None:
-            waiting = sorted((moment for moment, _ in calls.open.values()), key=_time)
+            waiting = sorted((moment for moment, _ in calls.open.values()), key=attrgetter("ns"))
             yield Queue(connection, side, calls.trend, waiting, len(waiting), calls.last_reply_ns)
 
 
@@ -180,10 +181,6 @@ def _growing_at(server: str, same: Sequence[Queue]) -> Diagnosis:
 
 def _waiting_count(queue: Queue) -> int:
     return queue.pending
-
-
-def _time(moment: Moment) -> int:
-    return moment.ns
 
 
 # -- a server takes one request at a time ------------------------------------------------------------------------------

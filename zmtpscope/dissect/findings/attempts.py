@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 
 from zmtpscope.dissect.arrivals import Arrival, Stamp
 from zmtpscope.dissect.identity import Stream
@@ -108,8 +109,8 @@ class Tried:
         self.gaps, self.shortest, self.longest = self.gaps + other.gaps + 1, min(gaps), max(gaps)
         self.count += other.count
         self.syns += other.syns
-        self.first = min(self.first, other.first, key=_began)
-        self.last = max(self.last, other.last, key=_went_on)
+        self.first = min(self.first, other.first, key=attrgetter("connection.start"))
+        self.last = max(self.last, other.last, key=attrgetter("last"))
         connected = [each for each in (self.connected, other.connected) if each is not None and each > self.last.last]
         self.connected = min(connected, default=None)
 
@@ -262,11 +263,3 @@ def _between_connections(stretches: Iterable[Tried]) -> list[Tried]:
 
 def _first_began(tried: Tried) -> Stamp:
     return tried.first.connection.start
-
-
-def _began(attempt: Attempt) -> Stamp:
-    return attempt.connection.start
-
-
-def _went_on(attempt: Attempt) -> Stamp:
-    return attempt.last

@@ -183,9 +183,8 @@ class Comparison:
         """
         writer = self.writers.get(stream.conn_id)
         if writer is None:
-            number, conn_id, side, here, port, there, other = stream
-            peer = Stream(number, conn_id, 0 if side else 1, there, other, here, port)
-            writer = RecordWriter(self.sink, (peer, stream) if side else (stream, peer))
+            peer = stream.turned()
+            writer = RecordWriter(self.sink, (peer, stream) if stream.side else (stream, peer))
             self.writers[stream.conn_id] = writer
             if len(self.writers) > MAX_WRITERS:
                 self.writers.popitem(last=False)[1].counted_findings(ordinal)

@@ -6,6 +6,7 @@ A record is made once the extent of the octets is known, and the connection is k
 from __future__ import annotations
 
 from bisect import bisect_left
+from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from zmtpscope.dissect.arrivals import Arrival
@@ -113,7 +114,7 @@ class Pending(Generic[T]):
         taken: list[tuple[int, T]] = []
         for side, items in enumerate(self.waiting):
             if len(items) > MAX_PENDING:
-                early = len(items) if since is None else bisect_left(items, since, key=_ordinal)
+                early = len(items) if since is None else bisect_left(items, since, key=attrgetter("decided.ordinal"))
                 items[:early] = _bounded(items[:early])
             if since is not None:
                 for item in items:
@@ -142,7 +143,3 @@ def _bounded(items: list[T]) -> list[T]:
     kept, rest = items[: MAX_PENDING - 1], items[MAX_PENDING - 1 :]
     kept.append(rest[0].many(rest[-1], sum(item.octets for item in rest)))
     return kept
-
-
-def _ordinal(item: Gap | Leftover) -> int:
-    return item.decided.ordinal

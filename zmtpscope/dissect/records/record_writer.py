@@ -43,10 +43,9 @@ class RecordWriter:
         self.sink = sink
         self.is_writing = sink.options.records
         self.streams = streams
-        number, conn_id, _, here, port, there, other = streams[0]
-        self.whole = Stream(number, conn_id, None, here, port, there, other)
-        ends = (here, port), (there, other)
-        listens = listening_side((port, other), listener)
+        self.whole = streams[0]._replace(side=None)
+        ends = self.whole.ends
+        listens = listening_side((ends[0][1], ends[1][1]), listener)
         self._endpoint, self._client = ends[listens], ends[1 - listens][0]
         self._counts: dict[tuple[int | None, str], int] = {}
         """By side and id."""

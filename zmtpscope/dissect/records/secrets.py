@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from operator import attrgetter
 
 from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.payloads.dissected import Dissected
@@ -10,7 +11,7 @@ from zmtpscope.payloads.dissected import Dissected
 
 def starred(data: bytes, base: int, secrets: list[range]) -> bytes:
     """Replace secrets, in stream order, in the octets from offset `base` on."""
-    low, high = (bisect_left(secrets, place, key=_start_of) for place in (base, base + len(data)))
+    low, high = (bisect_left(secrets, place, key=attrgetter("start")) for place in (base, base + len(data)))
     within = secrets[low:high]
     if not within:
         return data
@@ -19,10 +20,6 @@ def starred(data: bytes, base: int, secrets: list[range]) -> bytes:
         start, stop = each.start - base, min(each.stop - base, len(octets))
         octets[start:stop] = b"*" * (stop - start)
     return bytes(octets)
-
-
-def _start_of(secret: range) -> int:
-    return secret.start
 
 
 def places_of_secrets(run: MessageTable, row: int, made: Dissected) -> list[range]:

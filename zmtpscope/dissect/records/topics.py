@@ -8,6 +8,7 @@ blocks end.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -129,7 +130,7 @@ class Subscriptions:
 
         Returns the changes and unmatched messages in order of decision.
         """
-        changes, self.changes = sorted(self.changes, key=_place), []
+        changes, self.changes = sorted(self.changes, key=itemgetter(0, 1)), []
         ordinals = np.array([change.ordinal for change in changes], np.int64)
         stretches: list[tuple[int, int, Int64]] = []
         for number, run in enumerate(runs):
@@ -141,7 +142,7 @@ class Subscriptions:
                 cuts = np.flatnonzero(np.diff(applied)) + 1
                 begins = applied[np.append(0, cuts)].tolist()
                 stretches += zip(begins, [number] * len(begins), np.split(rows, cuts), strict=True)
-        stretches.sort(key=_first_two)
+        stretches.sort(key=itemgetter(0, 1))
         steps: list[Change | Unmatched] = []
         done = 0
         for count, number, rows in stretches:
@@ -342,11 +343,3 @@ def _is_kept(run: MessageTable, sizes: Int64) -> NDArray[np.bool_]:
     starts = run.bodies[run.first] - run.base
     kept: NDArray[np.bool_] = (starts >= 0) & (sizes <= len(run.data) - starts)
     return kept
-
-
-def _place(change: Change) -> tuple[int, int]:
-    return change[:2]
-
-
-def _first_two(stretch: tuple[int, int, Int64]) -> tuple[int, int]:
-    return stretch[:2]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from operator import attrgetter, itemgetter
 
 from zmtpscope.curve_crypto import open_box
 from zmtpscope.dissect.records.notes import Note
@@ -15,7 +16,7 @@ from zmtpscope.dissect.stream.boxes import Broken, Inside, Opened, Row, Sealed, 
 from zmtpscope.dissect.stream.session import LAST_STEPS, TRIES, Session
 from zmtpscope.zmtp import z85
 from zmtpscope.zmtp.content import MESSAGE_HEAD
-from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, Command, Event, FrameColumns
+from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, Command, FrameColumns
 from zmtpscope.zmtp.mechanisms.curve import (
     AUTHENTICATOR_SIZE,
     BOX_OF_MESSAGE,
@@ -75,13 +76,13 @@ class Decryption:
         made, done = Opened(sealed.data), 0
         for event in sealed.events:
             if isinstance(event, Command) and event.fields.get("name") in BOXES:
-                in_front = bisect_left(rows, event.start, done, key=_offset_of)
+                in_front = bisect_left(rows, event.start, done, key=itemgetter(0))
                 self._open_rows(sealed, made, rows[done:in_front])
                 done = in_front
                 event = self._open_step(sealed, made, event)
             made.events.append(event)
         self._open_rows(sealed, made, rows[done:])
-        made.events.sort(key=_start_of)
+        made.events.sort(key=attrgetter("start"))
         return made
 
     def lose(self) -> FrameColumns:
@@ -246,11 +247,3 @@ class Decryption:
             if not self._is_from_the_start or sealed.reader.role is None:
                 self.reader.lose()  # MESSAGEs may precede
         return self.reader
-
-
-def _offset_of(row: Row) -> int:
-    return row[0]
-
-
-def _start_of(event: Event) -> int:
-    return event.start

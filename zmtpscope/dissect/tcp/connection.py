@@ -315,8 +315,7 @@ class Connection:
 
     def ends(self) -> tuple[Stream, Stream]:
         first = stream_of(self.key, self.start.time, self.incarnation, self.number)
-        number, conn_id, _, here, port, there, other = first
-        return first, Stream(number, conn_id, 1, there, other, here, port)
+        return first, first.turned()
 
 
 def reverse(key: bytes) -> bytes:

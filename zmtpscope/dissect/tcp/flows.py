@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, RST, SYN, UNREACHABLE, Mask, SegmentBlock
@@ -169,7 +170,7 @@ class Flows:
 
     def _take_rows(self, block: SegmentBlock, left: Mask, deferred: list[Deferred]) -> None:
         """Feed the segments of the directions that are `left` one by one, with the deferred callbacks between them."""
-        deferred.sort(key=_row_of, reverse=True)
+        deferred.sort(key=itemgetter(0), reverse=True)
         rows = left[block.flows].nonzero()[0]
         columns = (block.flows, block.sequences, block.acknowledgments, block.flags)
         reassembler, keys, touched = self.reassembler, block.keys, self.reassembler.touched
@@ -391,7 +392,3 @@ def _finish(connection: Connection, states: tuple[TcpState, TcpState]) -> None:
     """Set the final state of both sides after all octets were read in order."""
     for side, state in zip(connection.tcp, states, strict=True):
         side.resume(state)
-
-
-def _row_of(deferred: Deferred) -> int:
-    return deferred[0]

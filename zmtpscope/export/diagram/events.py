@@ -135,8 +135,7 @@ class MessageEvents:
         self.sender, self._columns, self._words = sender, columns, words
         self.times = columns.times
         stream = sender.stream
-        ends = (stream.src_ip, stream.src_port), (stream.dst_ip, stream.dst_port)
-        self.ends = Ends(stream.conn, *(ends[::-1] if stream.side == 1 else ends))
+        self.ends = Ends(stream.conn, *stream.ends)
 
     def alike(self, low: int, high: int) -> Iterator[tuple[str, int, int]]:
         """Yield (name, begin, end) of consecutive messages with the same name in `low..high` (high excluded)."""

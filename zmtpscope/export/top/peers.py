@@ -34,10 +34,9 @@ class ConnectionEnds:
 
     def __init__(self, stream: Stream) -> None:
         """`stream` is either direction of the connection."""
-        ends = [(stream.src_ip, stream.src_port), (stream.dst_ip, stream.dst_port)]
         self.number = stream.conn
         self.conn_id = stream.conn_id
-        self.addresses = ends if stream.side == 0 else ends[::-1]
+        self.addresses = stream.ends
         self.socket_types: list[str | None] = [None, None]
         self.identities: list[str | None] = [None, None]
         self.was_counted = False
