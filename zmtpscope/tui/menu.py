@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
+from rich.segment import Segment
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
+from textual.strip import Strip
 from textual.widgets import DirectoryTree, OptionList, SelectionList, Static
 from textual.widgets.option_list import Option
+
+TICK = "✓"
 
 
 class _Choice(ModalScreen[str]):
@@ -68,9 +72,17 @@ class Menu(_Choice):
 
 
 class _Set(SelectionList[str]):
-    """A list in which enter takes the chosen names."""
+    """A list in which enter takes the chosen names, which have a tick: colours alone may not be visible."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "screen.take", "Take them", show=False)]
+
+    def render_line(self, y: int) -> Strip:
+        line, place = super().render_line(y), self.scroll_offset.y + y
+        if place >= self.option_count:
+            return line
+        left, tick, *rest = line
+        is_chosen = self.get_option_at_index(place).value in self.selected
+        return Strip([left, Segment(TICK if is_chosen else " ", tick.style), *rest])
 
 
 class SetMenu(_Choice):

@@ -15,8 +15,8 @@ from zmtpscope.tui.requests import Sort, TableColumn
 
 GAP = 2
 """Cells between two columns."""
-MIN_TEXT = 16
-"""Minimum cells of a narrowed text column, and of the last column."""
+MIN_TEXT, MIN_LAST = 16, 28
+"""Minimum cells of a narrowed text column, and of a last column without a maximum."""
 CUT = "…"
 PLOTTED = "┃█▇▆▅▄▃▂▁·"
 """Characters of plots, most telling first: the end of a connection, then high to low."""
@@ -67,7 +67,7 @@ def lay_out(columns: Sequence[TableColumn], widths: Sequence[int], width: int, m
 
 def _needed(shown: Sequence[int], widths: Sequence[int]) -> int:
     *front, last = shown
-    return sum(widths[index] + GAP for index in front) + min(widths[last] or MIN_TEXT, MIN_TEXT)
+    return sum(widths[index] + GAP for index in front) + (min(widths[last], MIN_TEXT) or MIN_LAST)
 
 
 def _shrunk(columns: Sequence[TableColumn], shown: Sequence[int], widths: Sequence[int], width: int) -> list[int]:

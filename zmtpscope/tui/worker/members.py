@@ -9,6 +9,9 @@ from zmtpscope.export.details import value_text
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.zmtp.reader import FieldNode
 
+JSON_NUMBER = "json.number"
+"""A number with the digits of its text."""
+
 FORMATS = ("json", "messagepack", "cbor")
 TOKENS = ("open", "close", "comma", "space", "pairs", "items")
 """Parts of a container without a value of their own."""
@@ -27,7 +30,9 @@ class NamedField(NamedTuple):
         value = self.node.value
         if value is None:
             return ""
-        return str(value) if self.is_member and isinstance(value, int | float) else value_text(self.node)
+        if self.is_member and (isinstance(value, int | float) or self.node.name == JSON_NUMBER):
+            return safe_text(str(value))
+        return value_text(self.node)
 
 
 def named_children(node: FieldNode) -> Iterator[NamedField]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import takewhile
 from typing import Any
 
 from zmtpscope.capture.packet_headers import HeaderField, header_fields
@@ -27,12 +28,20 @@ def nodes_of_packet(packet: WholePacket, source: int, values: Mapping[str, Any])
     when = "" if time is None else f", {timestamp(time)}"
     filter = comparison("packet", number) if number == values["packet"] else None
     yield Node(0, f"packet {number}", f"{size} octets{when}", source, 0, size, filter=filter or "")
-    for field in header_fields(packet.octets, packet.start):
-        yield Node(field.depth + 1, field.name, field.value, source, field.start, field.stop, filter=_filter_of(field))
+    fields = list(header_fields(packet.octets, packet.start))
+    for place, field in enumerate(fields):
+        value = field.value or _ends_of(fields[place + 1 :], field.depth)
+        yield Node(field.depth + 1, field.name, value, source, field.start, field.stop, filter=_filter_of(field))
     payload = f"{packet.stop - packet.start} octets of the stream from {packet.begin} on"
     yield Node(1, "tcp.payload", payload, source, packet.start, packet.stop)
     if packet.stop < size:
         yield Node(1, "padding", f"{size - packet.stop} octets", source, packet.stop, size)
+
+
+def _ends_of(fields: Iterable[HeaderField], depth: int) -> str:
+    """Return source and destination among the fields of a header, which precede the next field at its depth."""
+    inside = takewhile(lambda field: field.depth > depth, fields)
+    return " > ".join(field.value for field in inside if field.name in ADDRESSES or field.name in PORTS)
 
 
 def _filter_of(field: HeaderField) -> str:
