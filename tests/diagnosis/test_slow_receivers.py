@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.diagnosis.publishing_traffic import Subscriber
+from tests.diagnosis.publishing_traffic import Subscriber, diagnosed
 from tests.readings import CAPTURES, run
 from tests.traffic import Capture
 from zmtpscope.diagnosis.derivation import Derivation
@@ -61,3 +61,16 @@ def test_why_tells_of_the_numbers_that_are_left_out() -> None:
         b"  the sequence numbers that it received have 10 gaps: more was published, first before 1.671191 packet 92"
         in lines
     )
+
+
+def test_a_subscriber_whose_system_acknowledges_late_is_stopped() -> None:
+    subscriber = Subscriber(2, 0, "prices")
+    for delay in [0] * 12 + [40] * 30:
+        subscriber.wait((100 - delay) * 1_000_000)
+        subscriber.publish(b"prices", b"1")
+        subscriber.wait(delay * 1_000_000)
+        subscriber.acknowledge(0)
+    (diagnosis,) = diagnosed(subscriber, rule=RULE)
+    assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
+    assert diagnosis.text.startswith("SUB 10.0.0.2 does not read the data of PUB 10.0.0.1:5556 from packet ")
+    assert "stopped" in diagnosis.hint

@@ -24,6 +24,7 @@ from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.tcp.connection import CONNECTED, Connection, LastSeen
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Flows
+from zmtpscope.dissect.tcp.late_acknowledgments import LateAcknowledgments, Unread
 from zmtpscope.dissect.tcp.misordered import put_in_order
 from zmtpscope.option_texts import DecodeAs
 
@@ -65,6 +66,7 @@ class Analyser:
         self.sink = Sink([], self.options)
         self.flows = Flows()
         self.fast_path = FastPath(self.sink, self.flows)
+        self.late_acknowledgments = LateAcknowledgments()
         self.comparison = Comparison(self.options, summary=self.sink.summary) if comparing else None
         self.behind_topics: BehindTopics | None = None
         """Dissects content after topics in single-frame messages. Created for the first one, if payloads are
@@ -156,7 +158,11 @@ class Analyser:
         if not len(block):
             return self.flows.feed(block, None, NO_DIRECTIONS, [])
         self._put_in_order(block, before)
-        directions = Directions(block)
+        directions, unread = Directions(block), self.late_acknowledgments.feed(block)
+        for each in unread:  # the slow path reads these
+            self.fast_path.release_one(block.keys[each.direction])
+            directions.clean[each.direction] = False
+            directions.is_clean[each.direction] = directions.is_plain[each.direction] = False
         is_full = self.flows.is_full(block)
         if is_full:
             self.release_all()
@@ -164,14 +170,26 @@ class Analyser:
         touched = self.flows.feed(block, directions, done, deferred)
         self.fast_path.give()
         self._take_over()
+        for each in unread:
+            self._mark(each, block, touched)
         return touched
+
+    def _mark(self, unread: Unread, block: SegmentBlock, touched: list[Connection]) -> None:
+        """Let the connection of a side that acknowledges late report it."""
+        key, sides = block.keys[unread.direction], self.flows.sides
+        side = sides.get(key) or next((side for each in touched for side in each.tcp if side.key == key), None)
+        if side is not None:
+            side.unread = _arrival(block, unread.row), unread.packet
+            connection = self.flows.connections.get(side)
+            if connection is not None and connection not in touched:
+                touched.append(connection)
 
     def _put_in_order(self, block: SegmentBlock, before: int) -> None:
         """Correct times that run backwards within a connection: the order of packets decides."""
         found = put_in_order(block, before, self._last_seen)
         if found:
             most, (last, _) = max(found, key=attrgetter("ns")), found[-1]
-            arrival = Arrival(block.ordinal + ORDINALS * last, int(block.packets[last]), int(block.times[last]))
+            arrival = _arrival(block, last)
             first = Stamp(int(block.times[most.row]), int(block.packets[most.row]))
             self.sink.batch.facts.append(ClockWentBack(arrival, first, most.ns, len(found)))
 
@@ -331,3 +349,7 @@ class Analyser:
         batch.records.sort(key=order_of_record)
         if batch.records or batch.messages or batch.frames or batch.facts or batch.segments or batch.until:
             yield batch
+
+
+def _arrival(block: SegmentBlock, row: int) -> Arrival:
+    return Arrival(block.ordinal + ORDINALS * row, int(block.packets[row]), int(block.times[row]))

@@ -156,6 +156,13 @@ KINDS = (
         "A client speaks TLS to an endpoint that others connect to with ZMTP",
     ),
     FindingKind(
+        "ZMTP-CONN-24",
+        "note",
+        "RFC 9293, 3.8.6.3",
+        "The system of this side acknowledges late what it acknowledged at once before: its program does not read",
+        "check whether that program is stopped (a signal, a debugger) or hangs",
+    ),
+    FindingKind(
         "CAPTURE-01",
         "warn",
         "records.md, Drops",

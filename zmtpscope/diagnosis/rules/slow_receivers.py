@@ -12,7 +12,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.publishers import Subscriber
 from zmtpscope.diagnosis.across.words import address, duration, name_of, names_of, topic_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedStall
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding, ObservedStall
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.grouping import grouped
@@ -34,7 +34,7 @@ RUNNING = "running"
 DISCONNECTED = "disconnected"
 """`until` of a stall that ended with the connection."""
 
-GAP = "SEQUENCE-01"
+GAP, UNREAD = "SEQUENCE-01", "ZMTP-CONN-24"
 
 UNFINISHED = ("ZMTP10-FRAME-05", "ZMTP10-FRAME-06", "ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06")
 """A stream ends inside a frame, as it must if the connection ends while one side cannot send."""
@@ -52,6 +52,12 @@ TOO_MUCH = (
 WAITING = (
     "messages to it wait, and beyond ZMQ_SNDHWM the sender blocks (a ROUTER drops): make the receiver read faster "
     "(in its own thread), or share the work among more receivers"
+)
+
+
+STOPPED = (
+    "check that program: it is stopped (a signal, a debugger), or hangs; messages to it wait in the buffers of its "
+    "system, and are lost if it ends"
 )
 
 
@@ -90,8 +96,13 @@ def _of_connections(knowledge: Knowledge) -> Iterator[Diagnosis]:
         for sender in (0, 1):
             own = by_receiver.get((connection.conn_id, 1 - sender), [])
             stalls = connection.sides[sender].stalls
+            unread = connection.findings.get((UNREAD, 1 - sender))
             diagnosis = (
-                _stalled(connection, sender, stalls, own, knowledge) if stalls else _dropped(connection, sender, own)
+                _stalled(connection, sender, stalls, own, knowledge)
+                if stalls
+                else _stopped(connection, sender, unread)
+                if unread is not None
+                else _dropped(connection, sender, own)
             )
             if diagnosis is not None:
                 yield diagnosis
@@ -147,6 +158,24 @@ def _stalled(
         explains=UNFINISHED if was_left else (),
         count=times,
         last_ns=last.moment.ns + lasted[-1],
+    )
+
+
+def _stopped(connection: ObservedConnection, sender: int, unread: ObservedFinding) -> Diagnosis:
+    """Return the diagnosis for a receiver whose system has acknowledged data by a timer since some packet."""
+    receiver = 1 - sender
+    return Diagnosis.of(
+        SLOW_RECEIVER,
+        "warn",
+        _subject(connection, receiver),
+        f"{name_of(connection, receiver)} does not read the data of {name_of(connection, sender)} "
+        f"{unread.text.rpartition(': ')[2]}: its system acknowledges it by a timer, and did so at once before",
+        STOPPED,
+        evidence=(Evidence.of(unread),),
+        about=(connection,),
+        explains=(UNREAD,),
+        last_ns=connection.last_ns,
+        proven=False,
     )
 
 
@@ -225,11 +254,15 @@ TABLE = (
         "or is busy. A warning if that lasted for a second at a time, if siblings of the same publisher received "
         "more, or if sequence numbers have gaps since; otherwise a note. If no window was closed, but a sibling "
         "received messages that this subscriber subscribed to and did not receive, it is likely that the publisher "
-        "exceeded its ZMQ_SNDHWM for this subscriber, although it reads: the path is too slow, or a burst too long. A "
-        "capture does not show the queues of libzmq.",
-        "Its receive window was closed for less than 100 ms, and no sibling got more messages.",
+        "exceeded its ZMQ_SNDHWM for this subscriber, although it reads: the path is too slow, or a burst too long. "
+        "A capture does not show the queues of libzmq. A warning, and likely only, if the system of a receiver that "
+        "sends nothing acknowledged the data of a slow sender at once, and then only after the timer for delayed "
+        "acknowledgments, 25 ms or more, at least eight times in a row for 2 s: a program that is stopped does not "
+        "read.",
+        "Its receive window was closed for less than 100 ms, no sibling got more messages, and its system "
+        "acknowledges data at once, or did so late from the start.",
         _of_rule(SLOW_RECEIVER),
-        ("sequence-gap",),
+        ("sequence-gap", "fell-silent", "proxy-drops"),
     ),
     Rule(
         PUSH_BLOCKED,

@@ -316,13 +316,17 @@ class ZmtpConnection:
             self._note(side, finding, gap.decided)
 
     def _write_stretches(self) -> None:
-        """Write finished stalls and outages, once the connection is known to be ZMTP."""
+        """Write finished stalls, outages and late acknowledgments, once the connection is known to be ZMTP."""
         since = self.view.zmtp_since
         for side in self.tcp.tcp if since is not None else ():
             for stall in side.stalls.drain() if side.stalls is not None else ():
                 self.writer.stall(side.number, stall, max(stall.decided, since or 0))
             for outage in side.outages.drain() if side.outages is not None else ():
                 self.writer.outage(side.number, outage, max(outage.decided, since or 0))
+            if side.unread is not None:
+                (at, packet), side.unread = side.unread, None
+                finding = Finding("ZMTP-CONN-24", detail=f"from packet {packet} on")
+                self._write(Note(side.number, finding, at, max(at.ordinal, since or 0)))
 
     def running_stalls(self, now: int, ordinal: int) -> Iterator[Record]:
         """Yield records of stalls that last at `now`, as if the capture ended there."""

@@ -77,6 +77,7 @@ class TcpSide:
         "seen",
         "stalls",
         "unanswered",
+        "unread",
     )
 
     def __init__(self, number: int, key: bytes) -> None:
@@ -103,6 +104,8 @@ class TcpSide:
         """From the first stall on."""
         self.unanswered: Unanswered | None = None
         """Retransmitted octets without an acknowledgment."""
+        self.unread: tuple[Arrival, int] | None = None
+        """Its system acknowledges late: the deciding segment and the first packet, until reported."""
         self.outages: Stretches[Outage] | None = None
         """From the first outage on."""
         self.losses: Outage | None = None

@@ -1,0 +1,107 @@
+"""Detect sides whose system acknowledges octets late from some packet on: their programs stopped reading.
+
+A system acknowledges the octets of a slow stream as soon as its program reads them, within a millisecond. If the
+program reads nothing, the timer for delayed acknowledgments sends the acknowledgment, after 40 ms on Linux (RFC 9293,
+3.8.6.3). Only sides that send no octets count, because others delay acknowledgments to send them with their octets.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from zmtpscope import compiled
+from zmtpscope.capture.segments import ACK, CUT, FIN, PACKET_MASK, RST, SYN, Column, SegmentBlock
+from zmtpscope.dissect.tcp.connection import reverse
+from zmtpscope.dissect.tcp.sequence import MODULUS
+
+AT_ONCE, LATE = 20_000_000, 25_000_000
+"""Maximum time (ns) of an acknowledgment by a program that reads, and minimum time of one by the timer."""
+
+MIN_AT_ONCE, MIN_LATE, MIN_LASTED = 10, 8, 2_000_000_000
+"""Acknowledgments at once, then late ones in a row, and the time between the first and the last of these (ns)."""
+
+END, TIME, PROMPT, LATE_ONES, SINCE, FIRST, IS_TOLD = range(7)
+FIELDS = 7
+"""Number of fields of a direction: what it sent last, then its own acknowledgments."""
+
+MAX_FOLLOWED = 65_536
+"""Directions; when there are more, all are forgotten before the next block."""
+
+
+class Unread(NamedTuple):
+    """A direction that acknowledges late: its number in the block, the deciding row, and the first late packet."""
+
+    direction: int
+    row: int
+    packet: int
+
+
+class LateAcknowledgments:
+    """The acknowledgments of all connections of a run."""
+
+    def __init__(self) -> None:
+        self._places: dict[bytes, int] = {}
+        """Row of `_state` by flow key; the other direction has the row beside it."""
+        self._next = 0
+        self._state = np.zeros((64, FIELDS), np.int64)
+
+    def feed(self, block: SegmentBlock) -> list[Unread]:
+        """Return the directions that turn out to acknowledge late in a block."""
+        if self._next > MAX_FOLLOWED:
+            self._places.clear()
+            self._state[:] = self._next = 0
+        places = np.array([self._place(key) for key in block.keys], np.int64)
+        columns = block.flows, block.sequences, block.acknowledgments, block.flags, block.starts, block.stops
+        found = late_acknowledgments(places, self._state, *columns, block.times, block.packets)
+        return [Unread(direction, row, packet & PACKET_MASK) for direction, row, packet in found]
+
+    def _place(self, key: bytes) -> int:
+        place = self._places.get(key)
+        if place is None:
+            place, self._next = self._next, self._next + 2
+            self._places[key], self._places[reverse(key)] = place, place + 1
+            if self._next > len(self._state):
+                self._state = np.concatenate((self._state, np.zeros_like(self._state)))
+        return place
+
+
+@compiled.where_possible
+def late_acknowledgments(
+    places: Column,
+    state: Column,
+    flows: Column,
+    sequences: Column,
+    acknowledgments: Column,
+    flags: Column,
+    starts: Column,
+    stops: Column,
+    times: Column,
+    packets: Column,
+) -> list[tuple[int, int, int]]:
+    """Update the state of directions; return direction, deciding row and first late packet of those found."""
+    found = []
+    columns = flows, sequences, acknowledgments, flags, starts, stops, times, packets
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for row, (flow, sequence, acknowledgment, flag, start, stop, time, packet) in enumerate(rows):
+        own, other = state[places[flow]], state[places[flow] ^ 1]
+        if flag & (SYN | FIN | RST | CUT):
+            own[:] = other[:] = 0
+        elif stop > start:
+            own[:] = 0
+            own[END], own[TIME] = (sequence + stop - start) % MODULUS, time
+        elif flag == ACK and other[TIME] and other[END] == acknowledgment:
+            took, other[TIME] = time - other[TIME], 0
+            if took < AT_ONCE:
+                own[PROMPT] += 1
+                own[LATE_ONES] = 0
+            elif took >= LATE and own[PROMPT] >= MIN_AT_ONCE:
+                if not own[LATE_ONES]:
+                    own[SINCE], own[FIRST] = time, packet
+                own[LATE_ONES] += 1
+                is_long = own[LATE_ONES] >= MIN_LATE and time - own[SINCE] >= MIN_LASTED
+                if is_long and not own[IS_TOLD]:
+                    own[IS_TOLD] = 1
+                    found.append((flow, row, int(own[FIRST])))
+    return found
