@@ -1,4 +1,4 @@
-"""The command line: argument parsing and wiring. The only package that knows all parts.
+"""The command line: the only package that knows all parts.
 
 Data goes to standard output, everything else to standard error. Exit codes: 0 done, 1 run-time error, 2 wrong usage or
 no capture, 3 a damaged capture or lost packets, 4 a diagnosis with the severity of `--fail-on`, 130 interrupted.
@@ -43,7 +43,7 @@ COMMANDS = (
     "top",
     "tui",
 )
-"""Names of the commands. Each is a function in the module of the same name, imported when the command is used."""
+"""Each is a function in the module of the same name, imported when the command is used."""
 
 RUN_TIME_ERROR, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -53,12 +53,11 @@ class ClosedPipe(Exception):
 
 
 COMMAND_OF = dict.fromkeys(("-i", "-D", "-L", "--list-interfaces"), "live")
-"""The command to suggest for an option that `read` does not have."""
+"""Suggested for an option that `read` does not have."""
 
 
 class Commands(click.Group):
-    """The command group. If the reader of standard output has closed the pipe, the command ends without an error,
-    unlike in click."""
+    """If the reader of standard output has closed the pipe, the command ends without an error, unlike in click."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS]
@@ -76,8 +75,8 @@ class Commands(click.Group):
         return super().parse_args(ctx, args)
 
     def _check_first(self, ctx: click.Context, args: list[str]) -> None:
-        """If the arguments are not valid for `read`, fail with a message that contains the command to type."""
-        import shlex  # not needed for valid arguments
+        """Fail with a message that contains the command to type if the arguments are not valid for `read`."""
+        import shlex
 
         first = args[0]
         typed = shlex.join(args)
@@ -93,8 +92,8 @@ class Commands(click.Group):
         ctx.fail(f"no command or file named {first!r}{nearest(first, COMMANDS)}")
 
     def _command_behind_options(self, args: list[str]) -> int | None:
-        """Return the index of the first argument that names a command and is neither a file nor the value of an option.
-        None if there is none, or if a file precedes it."""
+        """Return the index of the first argument that names a command and is neither a file nor the value of an
+        option; None if a file precedes it."""
         options = [each for name in ("read", "live") for each in _command(name).params]
         with_value = {name for each in options if not getattr(each, "is_flag", True) for name in each.opts}
         places = iter(range(len(args)))
@@ -137,7 +136,7 @@ def zmtpscope() -> None:
 
 
 def main() -> None:
-    """Run the command line as the entry point of the program."""
+    """The entry point of the program."""
     # numpy's linear algebra is never used here, but would start its threads
     if "OPENBLAS_NUM_THREADS" not in os.environ:
         os.putenv("OPENBLAS_NUM_THREADS", "1")  # past os.environ, which child processes inherit
@@ -149,7 +148,7 @@ def main() -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run the command line and return the exit code."""
+    """Return the exit code."""
     if sys.stdout is None:
         notify("zmtpscope: standard output is closed (>&-): nothing can be printed; discard it with >/dev/null")
         return RUN_TIME_ERROR

@@ -1,5 +1,3 @@
-"""`zmtpscope analyze`: a report on captures: one page and its tables."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -30,8 +28,7 @@ SESSION = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.shuffle.partitions": "1",
 }
-"""Spark settings for a report on one machine: short run, small results, no log, and timestamps that all Parquet readers
-support."""
+"""For a report on one machine: short run, small results, no log, and timestamps that all Parquet readers support."""
 
 
 @command(short_help="Write an HTML report about captures, with Spark.")
@@ -79,7 +76,7 @@ def analyze(**given: Any) -> int:
 
 
 def _write_tables(directory: Path, given: dict[str, Any], names: Sequence[str]) -> Run:
-    """Write these record types as Parquet to a directory, without bodies. Return the run, at its end."""
+    """As Parquet, without bodies. Returns the run, at its end."""
     records = [record for record, plural in PLURALS.items() if plural in names]
     columns = {
         record: tuple(field.name for field in RECORDS[record].fields if field.name != "bodies") for record in records
@@ -91,7 +88,7 @@ def _write_tables(directory: Path, given: dict[str, Any], names: Sequence[str]) 
 
 @contextmanager
 def _spark() -> Iterator[SparkSession]:
-    """Yield a Spark session, closed after the block unless it already existed."""
+    """Closed after the block unless it already existed."""
     from pyspark.sql import SparkSession
 
     from zmtpscope.spark import session

@@ -1,4 +1,4 @@
-"""Options of commands that capture, and checks of what belongs together."""
+"""Options of commands that capture, and checks of their combinations."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from zmtpscope.live.capture.interfaces import Interface
 from zmtpscope.option_texts import SCALE
 
 USAGE = 2
-"""Exit code if a capture cannot start."""
+"""A capture cannot start."""
 
 KILOBYTE = 1000
 STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
-"""Names of standard output for -w."""
+"""For -w."""
 CAPTURE_ONLY = {
     "filter_": "-f",
     "no_promiscuous": "-p",
@@ -60,7 +60,7 @@ def parse_limits(context: click.Context, parameter: click.Parameter, values: tup
 
 
 LIST_INTERFACES = ("-D", "-L", "--list-interfaces")
-"""The names of the option that lists interfaces: of tcpdump and dumpcap, and a letter that users try."""
+"""Of tcpdump and dumpcap, and a letter that users try."""
 FOLLOWED_FILE = click.argument("files", nargs=-1, metavar="[FILE | FILTER...]")
 CAPTURE_OPTIONS = (
     option(
@@ -156,7 +156,7 @@ CAPTURE_OPTIONS = (
 
 
 def take_capture_filter(given: dict[str, Any]) -> None:
-    """With -i, treat the arguments of a command as its capture filter, as tcpdump and tshark do. Raises
+    """With -i, the arguments of a command are its capture filter, as in tcpdump and tshark. Raises
     `click.UsageError`."""
     words: Sequence[str] = given["files"]
     if not given["interfaces"] or not words:
@@ -176,7 +176,7 @@ def check_no_capture_options(given: dict[str, Any], path: str, why: str) -> None
 
 
 def list_interfaces(*, netns: str | None, as_json: bool) -> int:
-    """Print the interfaces, optionally of another network namespace. Returns the exit code."""
+    """Print them, optionally of another network namespace. Returns the exit code."""
     from zmtpscope.cli.capture_options import interface_lines, interface_objects
     from zmtpscope.live.capture.interfaces import interfaces
     from zmtpscope.live.capture.namespaces import NamespaceError, enter
@@ -193,14 +193,14 @@ def list_interfaces(*, netns: str | None, as_json: bool) -> int:
 
 
 def refused(*lines: str) -> click.exceptions.Exit:
-    """Print why a capture cannot start, as aligned lines. Return the exception to raise."""
+    """Print why a capture cannot start; return the exception to raise."""
     for number, line in enumerate(lines):
         notify(line if number else f"{click.get_current_context().command_path}: {line}")
     return click.exceptions.Exit(USAGE)
 
 
 def interface_lines(known: Sequence[Interface]) -> Iterator[str]:
-    """Yield number, name, state, addresses and kind of each interface, in columns. `-i` also accepts the number."""
+    """Yield number, name, state, addresses and kind of each, in columns. `-i` also accepts the number."""
     rows = [
         (f"{number}.", safe_text(each.name), _state(each), ", ".join(each.addresses), safe_text(each.description))
         for number, each in enumerate(known, 1)
@@ -211,7 +211,7 @@ def interface_lines(known: Sequence[Interface]) -> Iterator[str]:
 
 
 def interface_objects(known: Sequence[Interface]) -> Iterator[dict[str, object]]:
-    """Yield the interfaces as objects for JSON."""
+    """For JSON."""
     for number, each in enumerate(known, 1):
         yield {
             "number": number,

@@ -1,4 +1,4 @@
-"""Shared by commands that read captures: open and analyse them, and report problems at the end."""
+"""Open and analyse captures, and report problems at the end."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ HOW_TO_GET_KEYS = "zmtpscope keys record records the keys of a program's connect
 
 
 class NoCapture(click.ClickException):
-    """The given file cannot be read as a capture."""
+    """A given file cannot be read as a capture."""
 
     exit_code = 2
 
 
 def named_captures(given: dict[str, Any]) -> list[str]:
-    """Return the capture arguments, with and without `-r`."""
+    """With and without `-r`."""
     paths = [*given["files"], *given["more_files"]]
     if not paths:
         raise click.UsageError("name a capture to read, or - for standard input")
@@ -41,7 +41,7 @@ def named_captures(given: dict[str, Any]) -> list[str]:
 
 
 def is_read_once(path: str) -> bool:
-    """Whether `path` is standard input or a pipe, whose octets can be read only once."""
+    """Standard input or a pipe."""
     if path == "-":
         return True
     try:
@@ -52,7 +52,7 @@ def is_read_once(path: str) -> bool:
 
 
 def analyser_options(given: dict[str, Any], **more: Any) -> Options:
-    """Return analyser options from `ReadOptions`, `--payload-file`, `--show-secrets`, and `more`."""
+    """From `ReadOptions`, `--payload-file`, `--show-secrets`, and `more`."""
     from zmtpscope.dissect import Options
 
     own = ReadOptions(**{name: given[name] for name in READ_OPTIONS})
@@ -60,7 +60,7 @@ def analyser_options(given: dict[str, Any], **more: Any) -> Options:
 
 
 def report_nothing_found(summary: Summary, captures: Captures) -> None:
-    """Report a readable capture without ZMTP: its contents, and a remedy."""
+    """Report the contents of a capture without ZMTP, and a remedy."""
     if (captures.statistics.packets or not captures.problems) and (
         found := nothing_found(summary, captures.statistics)
     ):
@@ -68,7 +68,7 @@ def report_nothing_found(summary: Summary, captures: Captures) -> None:
 
 
 def report_unusable_dissectors(options: Options) -> None:
-    """Report payload dissectors that failed to load."""
+    """Payload dissectors that failed to load."""
     for problem in options.payloads.problems if options.payloads is not None else ():
         notify(f"zmtpscope: {problem}")
 
@@ -105,7 +105,7 @@ def _why_closed(summary: Summary, keys: Keys) -> str:
 
 
 def exit_code(captures: Captures) -> int:
-    """Report damage and losses. Return the exit code of a run whose readable data was all read."""
+    """Report damage and losses; return the exit code if all readable data was read."""
     for problem in captures.problems:
         notify(f"zmtpscope: {problem}")
     if drops := captures.statistics.dropped():
@@ -127,19 +127,16 @@ class Run:
 
     @property
     def options(self) -> Options:
-        """The options of the analyser."""
         return self.analyser.options
 
     def first_time(self) -> int | None:
-        """Return the time of the first packet."""
         return self.captures.statistics.first_time
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the batches of all captures."""
         return self.analyser.run(self.captures)
 
     def progress(self, *, shown: bool = True) -> Progress:
-        """Return the progress bar, which is drawn on terminals only."""
+        """Drawn on terminals only."""
         from zmtpscope.cli.progress import Progress
 
         return Progress(self.captures.statistics, self.paths, shown and is_seen())
@@ -155,7 +152,7 @@ class Run:
             report_still_encrypted(self.analyser.summary, self.options.keys)
 
     def exit_code(self) -> int:
-        """Report damage and losses. Return the exit code."""
+        """Report damage and losses; return the exit code."""
         return exit_code(self.captures)
 
 
@@ -163,7 +160,8 @@ class Run:
 def reading(
     given: dict[str, Any], captures: Captures | None = None, *, block_size: int | None = None, **more: Any
 ) -> Iterator[Run]:
-    """Yield the run of a command over `captures`, or over the files that the command names. Report problems afterwards.
+    """Yield the run of a command over `captures`, or over the files that the command names, and report problems
+    afterwards.
 
     `more` are further options of the analyser.
     """
@@ -188,7 +186,7 @@ def reading(
 
 
 def read_through(given: dict[str, Any], feed: Callable[[Run, Batch], None], write: Callable[[Run], None]) -> int:
-    """Pass all batches of the captures to `feed`, then call `write`. Returns the exit code.
+    """Pass all batches to `feed`, then call `write`; return the exit code.
 
     The first Ctrl-C stops reading and writes the results so far; a second one exits at once.
     """

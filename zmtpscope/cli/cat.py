@@ -33,11 +33,11 @@ BOTH = ("REQ", "REP", "DEALER", "ROUTER", "PAIR", "XPUB", "XSUB", "CLIENT", "SER
 ECHOING = ("REP", "DEALER", "ROUTER", "PAIR", "CLIENT", "SERVER", "PEER", "CHANNEL")
 SUBSCRIBING = ("SUB", "XSUB", "DISH")
 NAMING = ("ROUTER", "SERVER", "PEER")
-"""Socket types by direction; NAMING types send and receive the peer's routing id as first part."""
+"""These types send and receive the peer's routing id as first part."""
 
 
 class Ended(click.ClickException):
-    """Ends the command with a message and an exit code."""
+    """With a message and an exit code."""
 
     def __init__(self, text: str, exit_code: int) -> None:
         super().__init__(text)
@@ -45,14 +45,14 @@ class Ended(click.ClickException):
 
 
 def parse_seconds(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
-    """Parse a number above 0, which may be `inf`."""
+    """Above 0, perhaps `inf`."""
     if value is not None and not value > 0:
         raise click.BadParameter(f"{value:g} is not above 0")
     return value
 
 
 def parse_rate(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
-    """Parse a finite number above 0."""
+    """Above 0 and finite."""
     if value is not None and math.isinf(value):
         raise click.BadParameter("leave it out to send as fast as possible")
     return parse_seconds(context, parameter, value)
@@ -159,7 +159,6 @@ def cat(**given: Any) -> int:
 def _cat(given: dict[str, Any]) -> int:
     socket_type = given["socket_type"] = given["socket_type"].upper()
     _check_options(given)
-    # imported here to keep help, usage errors and other commands fast
     import asyncio
 
     from zmtpscope.cli.peer_errors import PeerFailed
@@ -253,7 +252,7 @@ def _octets(text: str | None) -> bytes | None:
 
 
 def _source(given: dict[str, Any], notation: Notation) -> Messages | None:
-    """Return the messages to send. None: none, or echoes."""
+    """Messages to send, unless there are none, or echoes."""
     from zmtpscope.live.cat.standard_streams import GivenMessages, InputMessages
 
     if given["socket_type"] in RECEIVING or given["echo"]:
@@ -292,7 +291,7 @@ def _goal(given: dict[str, Any], notation: Notation) -> Goal:
 
 
 def _topics(given: dict[str, Any]) -> list[bytes]:
-    """Return topics to subscribe to or groups to join. Raises `ValueError` for an invalid group."""
+    """Topics or groups. Raises `ValueError` for an invalid group."""
     from zmtpscope.live.cat.message_input import typed_octets
     from zmtpscope.zmtp.peer.patterns import check_group
 
@@ -350,5 +349,5 @@ def _render(given: dict[str, Any]) -> Render:
 
 
 def _runs_until_stopped(given: dict[str, Any]) -> bool:
-    """Whether the command runs until ctrl-C."""
+    """Until ctrl-C."""
     return given["count"] is None and given["socket_type"] not in (*SENDING, "REQ")

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from zmtpscope.dissect import Batch
 
 FAILS = {"error": ("error",), "warn": ("error", "warn")}
-"""The severities that cause exit code 4, by value of `--fail-on`."""
+"""Severities that cause exit code 4, by value of `--fail-on`."""
 
 FOUND = 4
-"""Exit code if `--fail-on` matches."""
+"""`--fail-on` matches."""
 
 
 def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -54,11 +54,11 @@ def _explain(context: click.Context, parameter: click.Parameter, name: str | Non
 
 
 UNSHOWN = {"body": Body("none", None), "show_secrets": False}
-"""Values of options that other commands have: diagnoses need no bodies and show no secrets."""
+"""Diagnoses need no bodies and show no secrets."""
 
 
 class Why(NamedTuple):
-    """Value of `--why`; `topic` is in the encoding of records (`to_text`)."""
+    """`--why`; `topic` is in the encoding of records (`to_text`)."""
 
     topic: str
     peer: str
@@ -163,7 +163,7 @@ def _answer(given: dict[str, Any]) -> int:
 
 
 def _write(derivation: Derivation, run: Run, given: dict[str, Any]) -> bool:
-    """Write the diagnoses. Return whether `--fail-on` matches any."""
+    """Write the diagnoses; return whether `--fail-on` matches any."""
     from zmtpscope.diagnosis.diagnose import diagnose
     from zmtpscope.diagnosis.rules.catalogue import RULES
 
@@ -191,7 +191,7 @@ def _write(derivation: Derivation, run: Run, given: dict[str, Any]) -> bool:
 
 
 def _write_files(found: Sequence[Explained], rules: Sequence[Rule], given: dict[str, Any]) -> None:
-    """Write the requested JUnit and SARIF reports. Each file appears only when complete."""
+    """JUnit and SARIF reports, if requested. Each file appears only when complete."""
     from zmtpscope.export.diagnosis.ci_reports import junit_xml, sarif_json
     from zmtpscope.export.files import write_file
 

@@ -1,5 +1,3 @@
-"""Commands and options whose help lists options under headings."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -10,13 +8,13 @@ import click
 OPTIONS, INPUT, FILTERS, OUTPUT = "Options", "Input", "Filters", "Output"
 DECODING, SECURITY, CAPTURE, MESSAGES = "Decoding", "Security", "Capture", "Messages"
 HEADINGS = (OPTIONS, MESSAGES, FILTERS, INPUT, CAPTURE, OUTPUT, DECODING, SECURITY)
-"""Headings in the order in which help prints them. A command's own options are under the first."""
+"""In the order in which help prints them. A command's own options are under the first."""
 
 AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
 
 
 class Option(click.Option):
-    """An option that help lists under a heading of `HEADINGS`."""
+    """Help lists it under a heading of `HEADINGS`."""
 
     def __init__(self, *names: Any, heading: str = OPTIONS, **settings: Any) -> None:
         super().__init__(*names, **settings)
@@ -24,10 +22,10 @@ class Option(click.Option):
 
 
 class Command(click.Command):
-    """A command whose help lists its options under headings."""
+    """Help lists its options under headings."""
 
     def options_by_heading(self, ctx: click.Context) -> dict[str, list[click.Option]]:
-        """Return the options of each heading that has any, in the order in which help prints them."""
+        """In the order in which help prints them."""
         found: dict[str, list[click.Option]] = {heading: [] for heading in HEADINGS}
         for each in self.get_params(ctx):
             if isinstance(each, click.Option) and not each.hidden:
@@ -37,7 +35,7 @@ class Command(click.Command):
         return {heading: options for heading, options in found.items() if options}
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options of each heading as a list of its own."""
+        """One list for each heading."""
         for heading, options in self.options_by_heading(ctx).items():
             records = [each.get_help_record(ctx) for each in options]
             with formatter.section(heading):
@@ -45,13 +43,13 @@ class Command(click.Command):
 
 
 def command(**settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
-    """Return a decorator that makes a `Command` of a function, with the settings of `click.command`."""
+    """Make a `Command` of a function, with the settings of `click.command`."""
     decorator: Callable[[Callable[..., Any]], click.Command] = click.command(**{"cls": Command, **settings})
     return decorator
 
 
 def options(*each: Callable[[AnyCommand], AnyCommand]) -> Callable[[AnyCommand], AnyCommand]:
-    """Return a decorator that adds several options to a command, in this order."""
+    """Add several options to a command, in this order."""
 
     def add(command: AnyCommand) -> AnyCommand:
         for add_one in reversed(each):
@@ -62,5 +60,5 @@ def options(*each: Callable[[AnyCommand], AnyCommand]) -> Callable[[AnyCommand],
 
 
 def option(*names: str, heading: str = OPTIONS, **settings: Any) -> Callable[[AnyCommand], AnyCommand]:
-    """Return a decorator that adds an option to a command: `click.option` with a heading."""
+    """`click.option` with a heading."""
     return click.option(*names, cls=Option, heading=heading, **settings)

@@ -1,4 +1,4 @@
-"""Credentials for our side of a connection: their options, and the resulting `Security`.
+"""Credentials for our side of a connection: options, and the resulting `Security`.
 
 Secrets are read from files, the environment or a prompt, never from the command line, which all local users can see.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PASSWORD_VARIABLE = "ZMTPSCOPE_PASSWORD"
 LARGEST_FILE = 1 << 20
-"""Maximum octets of a file with credentials."""
+"""With credentials."""
 
 OPTIONS = {
     "plain_file": "--plain-file",
@@ -36,10 +36,10 @@ OPTIONS = {
     "plain_users": "--plain-users",
     "curve_server": "--curve-server",
 }
-"""Option names by parameter."""
+"""By parameter."""
 
 TOGETHER = ({"plain_file"}, {"user"}, {"server_key"}, {"server_key", "curve_file"}, {"plain_users"}, {"curve_server"})
-"""Combinations of options that are valid."""
+"""Valid combinations of options."""
 
 
 CLIENT_OPTIONS = (
@@ -86,7 +86,7 @@ SERVER_OPTIONS = (
 
 
 def given_security(given: Mapping[str, Any]) -> Security:
-    """Return the security for the client and server options, or NULL without any.
+    """Return the security of the client and server options, or NULL.
 
     Raises `click.UsageError` for invalid combinations and unusable files.
     """
@@ -185,7 +185,7 @@ def _curve_server(path: str) -> CurveServer:
 
 
 def _key(path: str, *, secret: bool) -> bytes:
-    """Return the only key of a file, which is a bare key or a certificate."""
+    """The only key of a file, bare or in a certificate."""
     from zmtpscope.curve_keys import key_from_text
 
     octets = _read(path, secret=secret)
@@ -211,12 +211,12 @@ def _certificates(path: str, octets: bytes) -> list[KeyLine]:
 
 
 def _lines(path: str) -> list[bytes]:
-    """Return the lines of a file with passwords, without empty lines at the end."""
+    """Of a file with passwords, without empty lines at the end."""
     return _read(path, secret=True).rstrip(b"\r\n").replace(b"\r\n", b"\n").split(b"\n")
 
 
 def _read(path: str, *, secret: bool) -> bytes:
-    """Return the contents of a file. Warns if other users can read a secret."""
+    """Warns if other users can read a secret."""
     try:
         with open(path, "rb") as file:
             octets = file.read(LARGEST_FILE + 1)

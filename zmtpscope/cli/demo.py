@@ -13,25 +13,24 @@ from zmtpscope.cli.commands import command, option
 
 PACKAGE = Path(__file__).parent.parent
 FOLDER = (PACKAGE if (PACKAGE / "captures").is_dir() else PACKAGE.parent) / "captures"
-"""The folder of captures. A wheel contains copies of the captures below (force-include in pyproject.toml). A clone and
-an editable install read them from `captures/` of the repository, which therefore contains each file only once."""
+"""A wheel contains copies of the captures below (force-include in pyproject.toml). A clone and an editable install
+read them from `captures/` of the repository, which contains each file only once."""
 
 
 class Demo(NamedTuple):
-    """A capture and the commands to try next. In the commands, FILE stands for the name of the capture."""
+    """In the commands, FILE stands for the name of the capture."""
 
     capture: str
-    """Path of the capture below `captures/`."""
+    """Below `captures/`."""
     summary: str
     commands: tuple[str, ...]
 
     @property
     def path(self) -> Path:
-        """The path of the installed capture."""
         return FOLDER / self.capture
 
     def commands_on(self, file: str) -> list[str]:
-        """Return the commands for this file, without the program name."""
+        """Without the program name."""
         return [command.replace("FILE", shlex.quote(file)) for command in self.commands]
 
 

@@ -16,12 +16,12 @@ INTERVAL, SHARE = 1.0, 20
 """Minimum seconds between updates, also as a multiple of the duration of the last update, which grows with the data."""
 
 MAX_SHOWN = 3
-"""Maximum number of lines on a screen."""
+"""Lines on a screen."""
 
 
 class Diagnoses:
-    """Finds new diagnoses. `feed` it all batches; when `is_due`, `news` returns a line for each new cause. `last` are
-    the latest lines."""
+    """Finds new diagnoses. `feed` it all batches; when `is_due`, `news` returns a line for each new cause. `last`
+    are the latest lines."""
 
     def __init__(self, paint: Callable[[str, str], str]) -> None:
         self._watch = Watch()
@@ -31,16 +31,15 @@ class Diagnoses:
         self.last: deque[str] = deque(maxlen=MAX_SHOWN)
 
     def feed(self, batch: Batch) -> None:
-        """Add a batch."""
         self._watch.feed(batch)
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time for an update."""
+        """It is time for an update."""
         return time.monotonic() >= self._due
 
     def news(self, ongoing: Ongoing = ENDED) -> list[str]:
-        """Return the diagnoses since the last update. `ongoing` is the analyser's while packets still arrive."""
+        """Since the last update. `ongoing` is the analyser's while packets still arrive."""
         began = time.monotonic()
         found = [one_line(diagnosis, self._clock, self._paint) for diagnosis in self._watch.news(ongoing)]
         now = time.monotonic()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from zmtpscope.export.diagram.sequence import EventSequence
 
 FORM_BY_ENDING = {".txt": "text", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
-"""Format by file suffix, unless `--format` is given."""
+"""By file suffix, unless `--format` is given."""
 
 USUAL_ARROWS = 100
 
@@ -109,7 +109,7 @@ def diagram(**given: Any) -> int:
 
 
 def _form(given: dict[str, Any]) -> str:
-    """Return the output format. Raises `click.UsageError` if it is unknown or the file exists."""
+    """Raises `click.UsageError` for an unknown format, or an existing file."""
     target: Path | None = given["target"]
     if target is not None and target.exists() and not given["force"]:
         raise click.UsageError(f"{target} exists; use --force to overwrite it")
@@ -136,7 +136,7 @@ def _parts(given: dict[str, Any], chosen: Chosen, run: Run) -> tuple[Choosing | 
 
 
 def _write(drawn: Diagram, given: dict[str, Any], run: Run) -> None:
-    """Write the diagram to standard output or a file, which appears only when complete."""
+    """To standard output or a file, which appears only when complete."""
     from zmtpscope.export.files import write_file
 
     lines = _lines(drawn, given, run)

@@ -47,14 +47,14 @@ class Excerpt:
         file.discard()
 
     def begin(self, options: Options) -> Callable[[Batch], None]:
-        """Return the function that takes all batches, which were read with these options."""
+        """Return the function that takes all batches, read with these options."""
         from zmtpscope.excerpt.wanted import WantedPackets
 
         self.wanted = WantedPackets(options)
         return self.wanted.feed
 
     def write(self, captures: Captures, options: Options) -> None:
-        """Write the packets of the captures read. Raises `CaptureError` and `OSError`."""
+        """Raises `CaptureError` and `OSError`."""
         from zmtpscope.capture import open_captures
         from zmtpscope.dissect import Analyser
         from zmtpscope.excerpt.copying import copy_packets, shortcomings

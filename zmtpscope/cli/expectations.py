@@ -22,18 +22,16 @@ VALUES: dict[str, Collection[str] | None] = {
     "ping": ("yes", "no"),
     "implementation": None,
 }
-"""Allowed values by name; None: any text."""
+"""By name; None: any text."""
 PROPERTY = "property:"
 
 
 class Expectation(NamedTuple):
-    """A value that the user expects."""
-
     name: str
     expected: str
 
     def found(self, found: Found) -> str | None:
-        """Return the value that the probe found, or None if unknown."""
+        """The value that the probe found, or None if unknown."""
         if self.name.startswith(PROPERTY):
             wanted = self.name.removeprefix(PROPERTY).lower()
             values = [each["value"] for each in found.metadata or () if each["name"].lower() == wanted]
@@ -44,14 +42,13 @@ class Expectation(NamedTuple):
         return value
 
     def is_met(self, value: str | None) -> bool:
-        """Whether a value meets the expectation. For an implementation, which is described in words, a part
-        suffices."""
+        """For an implementation, which is described in words, a part suffices."""
         if self.name == "implementation":
             return value is not None and self.expected.lower() in value.lower()
         return value == self.expected
 
     def describe(self, value: str | None) -> str:
-        """Return the message for an unmet expectation."""
+        """Describe an unmet expectation."""
         known = "is not known" if value is None else f'is "{value}"'
         return f'{self.name} {known}, and "{self.expected}" was expected'
 

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from zmtpscope.filter import Filter
 
 ON_REQUEST = DERIVED | {"frame"}
-"""Record types written only if requested by name."""
+"""Written only if requested by name."""
 
 BLOCK_SIZE = 1 << 20
-"""Octets of a capture block. Memory holds a row group in addition to the records of a block."""
+"""Of a capture. Memory holds a row group in addition to the records of a block."""
 
 
 def write_tables(
     given: dict[str, Any], selection: Mapping[str, tuple[str, ...]], filter: Filter | None = None
 ) -> tuple[Run, list[Written]]:
-    """Write record types with these columns, filtered by `filter`, as the parameters of `export` request.
+    """Write record types with these columns as the parameters of `export` request.
 
     Returns the run, at its end, and the files written.
     """
@@ -44,7 +44,7 @@ def write_tables(
         filtered = None if filter is None else Filtered(filter, run.options, run.first_time)
         batches = run.batches()
         if not DERIVED.isdisjoint(selection):
-            from zmtpscope.diagnosis.deriving import with_derived  # slow to import
+            from zmtpscope.diagnosis.deriving import with_derived
 
             batches = with_derived(batches)
         for batch in batches:
@@ -103,8 +103,8 @@ def export(**given: Any) -> int:
 
 
 def _selection(given: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return record types with their columns: the selected ones, otherwise all except frames and derived ones; plus
-    these two if requested."""
+    """Record types with their columns: the selected ones, otherwise all except frames and derived ones; plus these
+    two if requested."""
     selection: dict[str, tuple[str, ...]] = given["selection"]
     whole = {name: tuple(field.name for field in type_.fields) for name, type_ in RECORDS.items()}
     if not selection:
@@ -116,7 +116,7 @@ def _selection(given: dict[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _summary(directory: Path, written: Sequence[Written]) -> str:
-    """Return a summary of the files, such as `out: 3 files, 30 rows, 17 kB (connections.csv 2 rows, ...)`."""
+    """`out: 3 files, 30 rows, 17 kB (connections.csv 2 rows, ...)`."""
     rows, octets = sum(file.rows for file in written), sum(file.octets for file in written)
     each = ", ".join(f"{file.path.name} {file.rows}" for file in written)
     return f"zmtpscope: {directory}: {len(written)} files, {rows} rows, {size(octets)} (rows of {each})"

@@ -26,7 +26,7 @@ def fields(records: tuple[str, ...], as_json: bool, spark: bool) -> None:
     """List every field of every record type, or of each RECORD given: name, type, unit, meaning, other names in
     filters, and an example filter."""
     from zmtpscope.filter.examples import example_of
-    from zmtpscope.filter.fields import MADE, Type, other_names  # slow to load
+    from zmtpscope.filter.fields import MADE, Type, other_names
 
     if as_json and spark:
         raise click.UsageError("--json and --spark are mutually exclusive")

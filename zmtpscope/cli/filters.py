@@ -27,7 +27,7 @@ class BadFilter(click.UsageError):
 
 
 def parse_filter(context: click.Context, parameter: click.Parameter, value: str | None) -> Filter | None:
-    """Parse `-Y`. Errors are usage errors with carets below the place."""
+    """Parse `-Y`; errors are usage errors with carets below the place."""
     if value is None:
         return None
     from zmtpscope.filter import Filter, FilterError  # builds its fields, which is slow
@@ -50,7 +50,7 @@ FILTER = option(
 
 
 def given_choice(given: dict[str, Any], conns: Iterable[int]) -> Chosen:
-    """Return the selection by `--conn`, `--peer`, `--topic` and `-Y`, which must all match."""
+    """By `--conn`, `--peer`, `--topic` and `-Y`, which must all match."""
     from zmtpscope.conversations.choosing import Chosen
     from zmtpscope.filter import Filter
     from zmtpscope.records import from_text
@@ -63,21 +63,21 @@ def given_choice(given: dict[str, Any], conns: Iterable[int]) -> Chosen:
 
 
 NOUNS = {"zre_pair": "pair of ZRE nodes"}
-"""Nouns for record types whose name is not a noun."""
+"""For record types whose name is not a noun."""
 
 
 class Filtered:
-    """Filters batches. `first_time()` is the time of the first packet of the capture."""
+    """`first_time()` is the time of the first packet of the capture."""
 
     def __init__(self, filter: Filter, options: Options, first_time: Callable[[], int | None]) -> None:
         self.filter = filter
         self.options = options
         self.first_time = first_time
         self.records: Counter[str] = Counter()
-        """Number of matching records so far, by type."""
+        """Matching records so far, by type."""
 
     def __call__(self, batch: Batch) -> Batch:
-        """Return the matching records and rows of a batch."""
+        """Matching records and rows."""
         from zmtpscope.filter.selection import Selection
 
         found = Selection(self.filter, batch, self.options, self.first_time()).as_batch()
@@ -87,7 +87,7 @@ class Filtered:
         return found
 
     def summary(self) -> str:
-        """Return the counts in words: `12 messages, 1 finding`."""
+        """`12 messages, 1 finding`."""
         words = [counted(count, NOUNS.get(name, name)) for name, count in self.records.most_common() if count]
         return ", ".join(words) or "nothing"
 
@@ -95,7 +95,7 @@ class Filtered:
 def messages_filtered(
     filter: Filter | None, options: Options, first_time: Callable[[], int | None]
 ) -> Callable[[Batch], Batch]:
-    """Return a function that removes messages not matching `filter` from a batch, for commands that count messages."""
+    """Return a function that removes messages not matching `filter`, for commands that count messages."""
     if filter is None:
         return lambda batch: batch
     from zmtpscope.filter.selection import with_messages
@@ -104,6 +104,6 @@ def messages_filtered(
 
 
 def body_for(filter: Filter | None) -> Body:
-    """Return how many octets of bodies to keep for a command that shows no bodies: as many as the filter reads."""
+    """A command that shows no bodies keeps as many octets as the filter reads."""
     is_read = filter is not None and not filter.reads.isdisjoint(("bodies", "bodies_kept"))
     return Body("full" if is_read else "none", None)

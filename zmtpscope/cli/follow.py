@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SELECTORS = ("conn", "peer", "topic", "filter")
 
 MAX_SHOWN = 5
-"""Maximum number of names in an error about an unknown one."""
+"""Names in an error about an unknown one."""
 
 
 @command(short_help="Show one conversation: a connection, a peer or a topic.")
@@ -70,7 +70,6 @@ def follow(**given: Any) -> int:
     followed = _followed(given, paths)
     if given["as_json"] and given["form"] != "auto":
         raise click.UsageError("--as and --json are mutually exclusive")
-    # imported here to keep help, usage errors and other commands fast
     from zmtpscope.conversations.choosing import Chosen
     from zmtpscope.conversations.following import Following
     from zmtpscope.conversations.names import Names
@@ -95,7 +94,7 @@ def follow(**given: Any) -> int:
 
 
 def _followed(given: dict[str, Any], paths: Sequence[str]) -> Chosen | None:
-    """Return the selection by `--conn`, `--peer`, `--topic` and `-Y`, which must all match. None if none is given."""
+    """The selection by `--conn`, `--peer`, `--topic` and `-Y`, which must all match; None if none is given."""
     if all(given[name] is None for name in SELECTORS):
         if any(map(is_read_once, paths)):  # counting connections would consume them
             raise click.UsageError("select what to follow with --conn N, --peer IDENTITY, --topic TOPIC or -Y FILTER")
@@ -104,8 +103,7 @@ def _followed(given: dict[str, Any], paths: Sequence[str]) -> Chosen | None:
 
 
 def _only_connection(given: dict[str, Any], paths: Sequence[str], options: Options) -> frozenset[int]:
-    """Return the number of the only connection in the captures; empty if they have none. Raises `click.UsageError`
-    if they have several."""
+    """The only connection in the captures; empty if they have none. Raises `click.UsageError` if they have several."""
     from zmtpscope.capture import open_captures
     from zmtpscope.dissect import Analyser
 
@@ -125,8 +123,7 @@ def _only_connection(given: dict[str, Any], paths: Sequence[str], options: Optio
 
 
 def _existing_names(given: dict[str, Any], names: Names, summary: Summary) -> str:
-    """Return the end of an error message about a missing connection, peer or topic: the existing names, or where to
-    look."""
+    """The end of an error about a missing connection, peer or topic: the existing names, or where to look."""
     from zmtpscope.export.safe_text import safe_text
     from zmtpscope.records import from_text, to_text
 
@@ -140,7 +137,7 @@ def _existing_names(given: dict[str, Any], names: Names, summary: Summary) -> st
 
 
 def _nearest(name: str, known: set[str]) -> str:
-    """Format a list of known names: those that contain `name`, otherwise the closest one, otherwise the first ones."""
+    """Known names that contain `name`, otherwise the closest one, otherwise the first ones."""
     from difflib import get_close_matches
 
     if not known:
@@ -153,7 +150,7 @@ def _nearest(name: str, known: set[str]) -> str:
 
 @contextmanager
 def _body_files(given: dict[str, Any]) -> Iterator[BodyFiles | None]:
-    """Open the destination of `--bodies`, if given. It appears only if the command succeeds."""
+    """The destination of `--bodies`, if given. It appears only if the command succeeds."""
     if given["bodies"] is None:
         yield None
         return

@@ -29,7 +29,7 @@ MEBIBYTE = 1 << 20
 
 
 def open_followed(given: dict[str, Any], paths: Sequence[str]) -> FollowedCapture:
-    """Open a capture on interfaces if the options request one, otherwise the one file of `paths`. Raises
+    """Capture on interfaces if the options request it, otherwise open the one file of `paths`. Raises
     `click.ClickException`."""
     if given["interfaces"]:
         if paths:
@@ -76,27 +76,27 @@ def _own_capture(settings: CaptureSettings, copy: PacketCopy | None) -> Followed
 
 
 def report_start(followed: FollowedCapture) -> None:
-    """Print the messages before the first packet."""
+    """Before the first packet."""
     for line in followed.opening_lines():
         notify(f"zmtpscope: {line}")
 
 
 def report_end(followed: FollowedCapture) -> int:
-    """Print the messages after the last packet. Returns the exit code, 0 if the capture did not fail."""
+    """After the last packet. Returns the exit code, 0 if the capture did not fail."""
     for line in followed.closing_lines():
         notify(f"zmtpscope: {line}")
     return 0 if followed.failure is None else 1
 
 
 def state_of(followed: FollowedCapture, analyser: Analyser) -> State:
-    """Return the current counts, for the status line."""
+    """For the status line."""
     messages, connections = analyser.messages_so_far()
     packets, lag = followed.captures.statistics.packets, seconds_behind(followed.captures, analyser.latest)
     return State(packets, messages, connections, followed.dropped, lag)
 
 
 def news_lines(followed: FollowedCapture, analyser: Analyser, counts_wanted: Callable[[], bool]) -> list[str]:
-    """Return lines for standard error: changes of interfaces, and counts if requested."""
+    """Lines for standard error: changes of interfaces, and counts if requested."""
     news = followed.news()
     if counts_wanted():
         news.append(status_text(state_of(followed, analyser)))
@@ -104,14 +104,13 @@ def news_lines(followed: FollowedCapture, analyser: Analyser, counts_wanted: Cal
 
 
 def seconds_behind(captures: Captures, latest: int) -> float:
-    """Return the age of the newest packet read (`latest`, nanoseconds since the epoch) if more are waiting, else 0."""
+    """Age of the newest packet read (`latest`, ns since the epoch) if more are waiting, else 0."""
     is_behind = captures.follow is not None and captures.follow.unread and latest
     return max(0.0, time.time() - latest / SECOND) if is_behind else 0.0
 
 
 def _packet_copy(given: dict[str, Any]) -> PacketCopy | None:
-    """Return the copier of packets to the FIFO, device or standard output that -w names. None if it names a file or is
-    missing.
+    """Return the copier to the FIFO, device or standard output that -w names; None if it names a file or is missing.
 
     If packets go to standard output, all other output goes to standard error from now on. Raises `click.UsageError`.
     """
@@ -164,7 +163,7 @@ def _settings(given: dict[str, Any]) -> CaptureSettings:
 
 
 def _programs(text: str, snap_length: int) -> Mapping[int, Program]:
-    """Return the compiled filter by link type."""
+    """Of the filter, by link type."""
     from zmtpscope.live.capture.filters import CaptureFilterError, programs
 
     try:

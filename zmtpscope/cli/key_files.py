@@ -18,7 +18,7 @@ STANDARD_INPUT = "-"
 
 
 def given_keys(given: dict[str, Any]) -> Keys | None:
-    """Return the keys of `--keys` or the environment variable, or None without either; nothing is loaded then."""
+    """From `--keys` or the environment variable; without either, nothing is loaded."""
     names: Sequence[str] = given["key_files"]
     source = ""
     if click.get_current_context().get_parameter_source("key_files") is ParameterSource.ENVIRONMENT:
@@ -46,14 +46,14 @@ def open_keys(names: Sequence[str], source: str = "") -> Keys:
     except KeyFileError as error:
         raise click.UsageError(f"{error}{source}") from None
     for path in keys.readable_by_others:
-        import shlex  # not needed otherwise
+        import shlex
 
         notify(f"zmtpscope: {path}: other users can read the secret keys in it -> chmod 600 {shlex.quote(str(path))}")
     return keys
 
 
 def report_problems(keys: Keys | None, said: Sequence[str] = ()) -> Sequence[str]:
-    """Report unusable lines of key files, except those in `said`. Return all problems reported so far."""
+    """Report unusable lines of key files, except the ones in `said`; return all problems reported so far."""
     if keys is None:
         return said
     problems = keys.problems

@@ -25,15 +25,14 @@ SEQUENCES = {
     "OF": "end",
     "[4~": "end",
 }
-"""Names of keys by the sequences that terminals send after ESC (xterm, Linux, screen and tmux)."""
+"""By the sequences that terminals send after ESC (xterm, Linux, screen and tmux)."""
 
 NAMES = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace"}
 _KEY = re.compile(r"\x1b(\[[0-9;]*[A-Za-z~]|O[A-Z])|\x1b|(.)", re.DOTALL)
 
 
 def keys_of(typed: str) -> list[str]:
-    """Return the keys pressed. A printable character is its own name; other keys have names; keys without a name are
-    left out."""
+    """A printable character is its own name; other keys have names; keys without a name are left out."""
     keys = []
     for match in _KEY.finditer(typed):
         sequence, character = match.groups()
@@ -48,7 +47,7 @@ def keys_of(typed: str) -> list[str]:
 
 
 class Keyboard:
-    """The keyboard of the terminal, also if standard input is redirected. Without a terminal there are no keys.
+    """Of the terminal, also if standard input is redirected. Without a terminal there are no keys.
 
     Within the `with` block keys arrive immediately and are not echoed.
     """
@@ -80,11 +79,11 @@ class Keyboard:
 
     @property
     def is_there(self) -> bool:
-        """Whether the terminal has a keyboard."""
+        """The terminal has a keyboard."""
         return self._fd is not None
 
     def read(self, seconds: float) -> list[str]:
-        """Wait for keys for at most this time. Returns the keys pressed."""
+        """Wait for keys for at most this time."""
         if self._fd is None or not select.select([self._fd], [], [], seconds)[0]:
             return []
         typed = os.read(self._fd, 1024)

@@ -1,4 +1,4 @@
-"""Shared by commands that print records as they are read: options, and text or JSON lines on standard output."""
+"""Print records as they are read: options, and text or JSON lines."""
 
 from __future__ import annotations
 
@@ -102,12 +102,11 @@ RECORD_LINES = (
     VERBOSE,
     ALL,
 )
-"""The options of `read` and `live`."""
+"""Of `read` and `live`."""
 
 
 def check_output(given: dict[str, Any]) -> None:
-    """Parse the template options and check the output options. Raises `click.UsageError` if they contradict each
-    other."""
+    """Parse the template options. Raises `click.UsageError` if output options contradict each other."""
     given["template"] = parsed_template(given)
     if given["template"] is not None and (given["quiet"] or given["as_json"] or given["tree"] or given["hex_dump"]):
         raise click.UsageError("-T fields and --format cannot be combined with -q, --json, -V and -x")
@@ -119,7 +118,7 @@ def check_output(given: dict[str, Any]) -> None:
 
 
 def _report_only_frames_match(given: dict[str, Any]) -> None:
-    """Report that only frame records match, which were not requested."""
+    """Frame records were not requested."""
     asked = []
     if given["filter"] is not None:
         from zmtpscope.filter.filter import types_of
@@ -136,11 +135,11 @@ class Writer(NamedTuple):
 
     write: Callable[[Batch], None]
     finish: Callable[[], None]
-    """Write records still waiting for earlier ones. There are no more batches."""
+    """Write records still waiting for earlier ones."""
 
 
 def wants_records(given: dict[str, Any]) -> bool:
-    """Whether records are needed: for output, a filter, derived records, or a copy of their packets."""
+    """For output, a filter, derived records, or a copy of their packets."""
     others = given["filter"] is not None or given["derived"] or given.get("packets_to") is not None
     return not given["quiet"] or others
 
@@ -148,11 +147,10 @@ def wants_records(given: dict[str, Any]) -> bool:
 def record_writer(
     given: dict[str, Any], run: Run, *, waits: bool = False, also: Callable[[Batch], None] | None = None
 ) -> Writer:
-    """Return the writer of the records of a run.
+    """Return the writer of a run's records.
 
-    With `waits`, text lines may wait for earlier ones, otherwise
-    each is written with its batch. Only records matching `-Y` are written; with `-q` only their number. Written records
-    also go to `also`.
+    With `waits`, text lines may wait for earlier ones, otherwise each is written with its batch. Only records matching
+    `-Y` are written; with `-q` only their number. Written records also go to `also`.
     """
     options, first_time = run.options, run.first_time
     if given["quiet"]:
@@ -171,7 +169,7 @@ def record_writer(
 
 
 def wants_derived(given: dict[str, Any]) -> bool:
-    """Whether derived records are requested: by option, or by a filter that matches no others."""
+    """By option, or by a filter that matches no others."""
     if given["derived"] or given["filter"] is None:
         return bool(given["derived"])
     from zmtpscope.filter.filter import types_of
@@ -271,7 +269,7 @@ def _text_writer(
 
 
 def write_end(run: Run, given: dict[str, Any]) -> None:
-    """Write summary and statistics, if requested, and report what is missing.
+    """Write summary and statistics, if requested, and report missing data.
 
     With JSON lines statistics go to stderr, because they are not JSON.
     """

@@ -1,7 +1,4 @@
-"""Traffic of our own connections: `--show` shows it like `read`, `-w` records it.
-
-Both get the same packets, made from the octets sent and received; `--show` passes them through the usual dissector.
-"""
+"""Traffic of our own connections: `--show` shows it as `read` does, `-w` records it."""
 
 from __future__ import annotations
 
@@ -43,9 +40,9 @@ TRAFFIC_OPTIONS = (
 class OwnTraffic:
     """Shows and records connections, by the options of `TRAFFIC_OPTIONS`.
 
-    `recording` records connections, or is None if neither option is given; call `finish` when all connections have
-    closed. Raises `click.UsageError` if the file cannot be created. A later write error is reported and kept in
-    `failed`, and the connections continue.
+    `recording` is None if neither option is given; call `finish` when all connections have closed. Raises
+    `click.UsageError` if the file cannot be created. A later write error is reported and kept in `failed`, and the
+    connections continue.
     """
 
     def __init__(self, given: dict[str, Any]) -> None:
@@ -58,7 +55,6 @@ class OwnTraffic:
         shows = given["show"] and sys.stderr is not None
         if given["recorded"] is None and not shows:
             return
-        # imported here to keep help, usage errors and runs without recording fast
         from zmtpscope.live.recording.recording import Recording
 
         sinks: list[_File | _Shown] = []

@@ -21,7 +21,6 @@ LARGEST_PAYLOAD_FILE = 64 << 20
 
 
 def parse_count(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """Parse a number of packets."""
     if value is None:
         return None
     if re.fullmatch("0*[1-9][0-9]{0,17}", value) is None:
@@ -30,7 +29,7 @@ def parse_count(context: click.Context, parameter: click.Parameter, value: str |
 
 
 def checked(parse: Callable[[S], T], value: S) -> T:
-    """Return the result of a parser. Its `ValueError` becomes a usage error."""
+    """`ValueError` becomes a usage error."""
     try:
         return parse(value)
     except ValueError as error:
@@ -38,7 +37,7 @@ def checked(parse: Callable[[S], T], value: S) -> T:
 
 
 def read_option(name: str, *, heading: str) -> Callable[[AnyCommand], AnyCommand]:
-    """Return the option of `READ_OPTIONS` for a field of `ReadOptions`."""
+    """Of `READ_OPTIONS`, for a field of `ReadOptions`."""
     flag, parse, metavar, help, default, many = READ_OPTIONS[name]
 
     def parsed(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -52,7 +51,7 @@ def read_option(name: str, *, heading: str) -> Callable[[AnyCommand], AnyCommand
 def parse_payload_files(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, dict[str, bytes]]:
-    """Parse `NAME=FILE`, any number of times. Returns the contents by dissector and file name."""
+    """Parse `NAME=FILE`, any number of times; return the contents by dissector and file name."""
     files: dict[str, dict[str, bytes]] = {}
     for value in values:
         name, equals, path = value.partition("=")
@@ -72,9 +71,9 @@ def parse_payload_files(
 def parse_select(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, tuple[str, ...]]:
-    """Parse `RECORD` or `RECORD:COLUMN,COLUMN`, any number of times. Returns columns in order, by record type.
+    """Parse `RECORD` or `RECORD:COLUMN,COLUMN`, any number of times; return columns in order, by record type.
 
-    A record type can be named like its table: `message` or `messages`.
+    A record type can have the name of its table: `message` or `messages`.
     """
     selected: dict[str, tuple[str, ...]] = {}
     for value in values:
@@ -100,7 +99,7 @@ def names_a_file(word: str) -> bool:
 
 
 A_FILE = click.Path(readable=False)
-"""A file name, completed by shells. Errors are reported when it is opened."""
+"""Completed by shells. Errors are reported when it is opened."""
 FILES = click.argument("files", nargs=-1, type=A_FILE, metavar="[FILE]...")
 MORE_FILES = option(
     "-r",
@@ -156,4 +155,4 @@ DECODING_OPTIONS = (
     KEYS,
 )
 READ_FILES = (FILES, MORE_FILES, PACKETS, *DECODING_OPTIONS)
-"""The options of every command that reads captures to their end."""
+"""Of every command that reads captures to their end."""

@@ -29,11 +29,7 @@ EXIT_CODES: dict[type[PeerError], int] = {
 
 
 class PeerFailed(click.ClickException):
-    """Ends the command with `zmtpscope: tcp://127.0.0.1:5555: the connection was refused` and the exit code of the
-    error.
-
-    `endpoint` is the connection's endpoint in readable form.
-    """
+    """`zmtpscope: tcp://127.0.0.1:5555: the connection was refused`, with the exit code of the error."""
 
     def __init__(self, endpoint: object, error: PeerError) -> None:
         super().__init__(f"{endpoint}: {error}")

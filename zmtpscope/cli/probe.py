@@ -20,11 +20,10 @@ LONGEST_WAIT = 600.0
 STYLES = {"dim": "dim", "endpoint": "bold", "note": "bright_blue"}
 
 Results = list[tuple[Expectation, str | None]]
-"""Expectations, with the values found."""
+"""With the values found."""
 
 
 def parse_wait(context: click.Context, parameter: click.Parameter, value: float) -> float:
-    """Parse seconds."""
     if not 0 < value <= LONGEST_WAIT:
         raise click.BadParameter(f"{value:g} is not a time limit; use more than 0 and at most {LONGEST_WAIT:g} seconds")
     return value
@@ -75,7 +74,6 @@ def probe(**given: Any) -> int:
     connections (PUSH, DEALER, REQ, PAIR ...), the handshake is not completed unless you give --join. If CURVE or
     PLAIN refuses us without a key or login, the probe reports that (exit code 0), and --expect socket-type=...
     fails."""
-    # imported here to keep help and usage errors fast
     import asyncio
 
     from zmtpscope.cli.peer_errors import PeerFailed

@@ -25,7 +25,7 @@ CREDENTIALS = {
 
 
 def facts(endpoint: str, found: Found) -> Iterator[tuple[str, str]]:
-    """Yield (name, value) of each known fact, safe to print."""
+    """(name, value) of each known fact, safe to print."""
     if found.remote is not None and found.remote not in endpoint:
         yield "address", found.remote
     if found.version is not None:
@@ -68,7 +68,7 @@ def _ping(found: Found) -> str:
 
 
 def _style(found: Found) -> str:
-    """Return how many octets the peer sent after each number of octets from us."""
+    """How many octets the peer sent after each number of octets from us."""
     if found.unasked >= GREETING_3_SIZE:
         return "64 octets at once, independent of ours"
     pieces = [
@@ -94,7 +94,7 @@ def _milliseconds(seconds: float) -> str:
 
 
 def notes(found: Found, *, joins: bool) -> Iterator[str]:
-    """Yield hints, and what to do to learn more."""
+    """Hints, and how to learn more."""
     theirs = found.socket_type
     if found.handshake == NEEDS_CREDENTIALS:
         wanted = safe_text(found.mechanism or "")
@@ -126,7 +126,7 @@ def notes(found: Found, *, joins: bool) -> Iterator[str]:
 
 
 def to_json(endpoint: str, found: Found) -> dict[str, Any]:
-    """Return the object for `--json` (docs/probe.md); times in milliseconds."""
+    """For `--json` (docs/probe.md); times in milliseconds."""
     ping = found.ping
     return {
         "schema": SCHEMA,

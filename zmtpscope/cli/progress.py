@@ -13,12 +13,12 @@ from zmtpscope.capture import CaptureStatistics
 from zmtpscope.words import counted
 
 FIRST_SHOWN = 1.0
-"""Seconds until the bar is first shown."""
+"""Until the bar is first shown."""
 
 INTERVAL = 0.2
 BAR = 24
 PCAP_HEADER = 16
-"""Octets before each packet of a pcap file, accurate enough for a bar."""
+"""Before each packet of a pcap file, accurate enough for a bar."""
 
 
 class Progress:
@@ -54,7 +54,7 @@ class Progress:
 
 
 def progress_line(octets: int, total: int | None, packets: int, seconds: float) -> str:
-    """Return `[######------] 48 % 512 MB 93.1 MB/s 1234567 packets`, without a bar if the total is unknown."""
+    """`[######------] 48 % 512 MB 93.1 MB/s 1234567 packets`, without a bar if the total is unknown."""
     bar = ""
     if total:
         share = min(1.0, octets / total)
@@ -64,7 +64,7 @@ def progress_line(octets: int, total: int | None, packets: int, seconds: float) 
 
 
 def total_size(paths: Sequence[str]) -> int | None:
-    """Return the octets of all files. None if the size is unknown because one is a pipe or compressed."""
+    """None if one file is a pipe or compressed."""
     total = 0
     for path in paths:
         if not os.path.isfile(path) or path.endswith((".gz", ".zst")):

@@ -12,22 +12,22 @@ from zmtpscope.cli.commands import Command
 from zmtpscope.cli.messages import notify
 
 ARGUMENTS = "zmtpscope.tui.arguments"
-"""Key in the context's `meta` for the arguments of a page."""
+"""In the context's `meta`: the arguments of a page."""
 SERVE = "--serve"
 ANY_PORT = 0
 
 
 class Servable(Command):
-    """A command with `--serve [PORT]`, which a file may follow. click alone would take the file for the port."""
+    """It has `--serve [PORT]`, which a file may follow. click alone would take the file for the port."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, and keep those that start a page."""
+        """Keep the arguments that start a page."""
         whole, ctx.meta[ARGUMENTS] = split(args)
         return super().parse_args(ctx, whole)
 
 
 def is_page() -> bool:
-    """Whether this process runs in a page: textual-serve sets an environment variable."""
+    """This process runs in a page: textual-serve sets an environment variable."""
     return "TEXTUAL_DRIVER" in os.environ
 
 
@@ -50,7 +50,7 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def serve(given: dict[str, Any], what: str) -> int:
-    """Serve pages titled `what` until stopped. Returns the exit code."""
+    """Serve pages titled `what` until stopped; return the exit code."""
     try:
         from zmtpscope.tui.serve import PageServer, listen, page_command
     except ImportError as error:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 SAME_INTERRUPT = 0.2
-"""Seconds within which two signals count as one: timeout(1) signals the program and then its process group."""
+"""Two signals within this time count as one: timeout(1) signals the program and then its process group."""
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def counts_on_request() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def _handled(numbers: Sequence[signal.Signals], handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Call `handler` on these signals within the block."""
+    """Within the block."""
     before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield

@@ -26,7 +26,7 @@ MIN_NS, LONGEST_NS, USUAL_NS = 1_000_000, 86_400_000_000_000, 1_000_000_000
 
 
 def parse_interval(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """Parse a duration as nanoseconds."""
+    """As nanoseconds."""
     if value is None:
         return None
     interval = checked(parse_duration, value)
@@ -90,7 +90,7 @@ def _write(statistics: Statistics, run: Run, given: dict[str, Any]) -> None:
 
 
 def _report_no_rows(statistics: Statistics, run: Run, given: dict[str, Any], latest: int) -> bool:
-    """Report why there are no rows. A capture without ZMTP is reported elsewhere. Returns whether it reported."""
+    """Report why there are no rows; return whether it did. A capture without ZMTP is reported elsewhere."""
     from zmtpscope.export.statistics.report import PLURALS
     from zmtpscope.export.statistics.rows import rows_of
 

@@ -10,14 +10,14 @@ from types import TracebackType
 from typing import NamedTuple
 
 INTERVAL = 0.5
-"""Seconds between updates of the line."""
+"""Between updates of the line."""
 
 LAG_THAT_MATTERS = 1.0
-"""Minimum lag shown, in seconds. Reading the file lags by at most a quarter of it."""
+"""Seconds. Reading the file lags by at most a quarter of it."""
 
 
 class State(NamedTuple):
-    """Contents of the line: counts so far, open connections, and the lag of the newest packet in seconds."""
+    """Counts so far, open connections, and the lag of the newest packet in seconds."""
 
     packets: int
     messages: int
@@ -27,7 +27,7 @@ class State(NamedTuple):
 
 
 def status_text(state: State, rate: float | None = None) -> str:
-    """Return `1,204 packets 310 messages (25/s) 2 connections 0 dropped lag 1.2 s`."""
+    """`1,204 packets 310 messages (25/s) 2 connections 0 dropped lag 1.2 s`."""
     words = [
         f"{state.packets:,} packets",
         f"{state.messages:,} messages" + ("" if rate is None else f" ({rate:,.0f}/s)"),
@@ -40,7 +40,7 @@ def status_text(state: State, rate: float | None = None) -> str:
 
 
 class StatusLine:
-    """Shows states on a terminal, and does nothing without one. `is_due`: whether the next one is due."""
+    """Shows states on a terminal, and does nothing without one."""
 
     def __init__(self, shown: bool) -> None:
         self._shown = shown
@@ -53,7 +53,6 @@ class StatusLine:
         return self._shown and time.monotonic() >= self._due
 
     def show(self, state: State) -> None:
-        """Write the line again."""
         now = time.monotonic()
         before, messages = self._last or (now - INTERVAL, 0)
         self._last, self._due = (now, state.messages), now + INTERVAL
@@ -62,7 +61,7 @@ class StatusLine:
         self._is_drawn = True
 
     def clear(self) -> None:
-        """Remove the line, before other output."""
+        """Before other output."""
         if self._is_drawn:
             self._is_drawn = False
             self._write("")

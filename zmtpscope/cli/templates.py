@@ -17,7 +17,6 @@ NO_TYPES = {"json": "--json writes JSON lines", "text": "text is the output with
 
 
 def parse_type(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Parse `-T`."""
     if value not in (None, "fields"):
         raise click.BadParameter(
             f"{value!r} is not supported; {NO_TYPES.get(value or '', 'no other type is supported')}"
@@ -26,7 +25,7 @@ def parse_type(context: click.Context, parameter: click.Parameter, value: str | 
 
 
 def complete_field(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the fields that start with `incomplete`."""
+    """Fields that start with `incomplete`."""
     from zmtpscope.filter.fields import FIELDS  # slow to build
 
     return [name for name in FIELDS if name.startswith(incomplete)]
@@ -71,7 +70,7 @@ TEMPLATE_OPTIONS = (TYPE, FIELD, SEPARATORS, FORMAT)
 
 
 def parsed_template(given: dict[str, Any]) -> Template | None:
-    """Return the template of the options. Raises `click.UsageError`."""
+    """Raises `click.UsageError`."""
     if given["output_type"] is None:
         for parameter, option in (("shown_fields", "-e"), ("separators", "-E")):
             if given[parameter]:
@@ -101,8 +100,8 @@ def _of_fields(names: tuple[str, ...], options: tuple[str, ...]) -> Template:
 
 
 def _parsed(option: str, parse: Callable[[], Template]) -> Template:
-    """Parse a template. Errors are usage errors with carets below the place."""
-    from zmtpscope.filter import FilterError  # builds its fields, which is slow
+    """Errors are usage errors with carets below the place."""
+    from zmtpscope.filter import FilterError
 
     try:
         return parse()

@@ -1,4 +1,4 @@
-"""Output on a terminal: its width, colours, and JSON lines on it. Rich is loaded only if colour is used."""
+"""Rich is loaded only if colour is used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TextIO
 
 
 def terminal_width(stream: TextIO | None = None) -> int | None:
-    """Return the width of the terminal, or None if `stream` (None: stdout) is no terminal."""
+    """None if `stream` (None: stdout) is no terminal."""
     if not (stream or sys.stdout).isatty():
         return None
     from shutil import get_terminal_size  # it loads all compression modules
@@ -18,12 +18,12 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
 
 
 def shows_unicode() -> bool:
-    """Whether standard output takes all characters."""
+    """Standard output takes all characters."""
     return "utf" in (sys.stdout.encoding or "").lower()
 
 
 def write_json(lines: Iterable[bytes]) -> None:
-    """Write JSON lines to standard output, in ASCII if it is a terminal."""
+    """In ASCII if standard output is a terminal."""
     from zmtpscope.export.json_lines import escaped
 
     for line in lines:
@@ -32,7 +32,7 @@ def write_json(lines: Iterable[bytes]) -> None:
 
 
 def wants_colour(choice: str, stream: TextIO | None = None) -> bool:
-    """Whether to use colour, by `--color` (auto, always or never). `stream` None: stdout.
+    """By `--color` (auto, always or never). `stream` None: stdout.
 
     auto: never with NO_COLOR, always with FORCE_COLOR, otherwise on terminals that are not dumb.
     """

@@ -44,7 +44,7 @@ SORTS = ("rate", "octets", "messages", "total", "busiest", "subscribers", "conne
 
 
 def parse_interval(context: click.Context, parameter: click.Parameter, value: float) -> int | None:
-    """Parse seconds as nanoseconds; 0: None."""
+    """Seconds as nanoseconds; 0: None."""
     if value and not MIN_INTERVAL <= value <= LONGEST_INTERVAL:
         raise click.BadParameter(
             f"{value:g} is not an interval; use {MIN_INTERVAL:g} to {LONGEST_INTERVAL:g} seconds, or 0 for the "
@@ -120,7 +120,7 @@ def top(**given: Any) -> int:
 
 
 class TopRequest(NamedTuple):
-    """What is counted, and how it is shown: at most `most` rows of `view`."""
+    """At most `most` rows of `view`."""
 
     view: View
     filter: Filter | None
@@ -139,7 +139,7 @@ def _request_of(given: dict[str, Any]) -> TopRequest:
 
 
 def _name(path: str) -> str:
-    """Return a file's name for the title of the screen."""
+    """For the title of the screen."""
     return "standard input" if path == "-" else path.rpartition("/")[2]
 
 
@@ -181,7 +181,7 @@ def _count(
 
 
 def _lost(analyser: Analyser, followed: FollowedCapture | None) -> str:
-    """Return the part of the title about dropped and waiting packets."""
+    """For the title: dropped and waiting packets."""
     if followed is None:
         return ""
     words = f"  {followed.dropped} packets dropped" if followed.dropped else ""
@@ -223,8 +223,8 @@ def _intervals(
 
 
 class CaptureClock:
-    """The time of the capturing host, whose clock may differ: the time of the last packet plus the time elapsed since,
-    minus `ON_THEIR_WAY` for packets in transit."""
+    """The time of the capturing host, whose clock may differ: the time of the last packet plus the time elapsed
+    since, minus `ON_THEIR_WAY` for packets in transit."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -232,7 +232,7 @@ class CaptureClock:
         self._read = 0.0
 
     def now(self, latest: int) -> int:
-        """Return nanoseconds since 1970 that have certainly passed. `latest` is the time of the last packet."""
+        """Nanoseconds since 1970 that have certainly passed. `latest` is the time of the last packet."""
         if latest > self._latest:
             self._latest, self._read = latest, self._clock()
         return latest + round((self._clock() - self._read - ON_THEIR_WAY) * SECOND)

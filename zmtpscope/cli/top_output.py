@@ -1,5 +1,3 @@
-"""Output of `zmtpscope top`: JSON lines, tables, or a terminal screen."""
-
 from __future__ import annotations
 
 import os
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from zmtpscope.export.top.view import View
 
 WIDEST = 10_000
-"""Maximum columns of a table in a file or a pipe."""
+"""Columns of a table in a file or a pipe."""
 
 REFRESH = 0.25
 """Seconds between checks of the terminal size while nothing arrives."""
@@ -39,15 +37,15 @@ class Output:
         pass
 
     def update(self, interval: Interval | None) -> bool:
-        """Handle the end of an interval, or (None) a pause of the input. Return False to stop."""
+        """The end of an interval, or (None) a pause of the input; return False to stop."""
         return True
 
     def finish(self, *, is_wanted: bool) -> None:
-        """Finish the output. `is_wanted` is false if a key ended the run."""
+        """`is_wanted` is false if a key ended the run."""
 
 
 class JsonLines(Output):
-    """Writes an object for each interval and row."""
+    """An object for each interval and row."""
 
     def __init__(self, rates: Rates, view: View, most: int | None) -> None:
         self._rates = rates
@@ -65,7 +63,7 @@ class JsonLines(Output):
 
 
 class Numbers:
-    """The rows of a run: of the last interval while packets arrive, otherwise of the whole run."""
+    """Rows of the last interval while packets arrive, otherwise of the whole run."""
 
     def __init__(self, rates: Rates, statistics: CaptureStatistics, *, is_live: bool) -> None:
         self.rates = rates
@@ -74,12 +72,12 @@ class Numbers:
 
     @property
     def seconds(self) -> float:
-        """Seconds from the first packet to the last."""
+        """From the first packet to the last."""
         first, last = self._statistics.first_time, self._statistics.last_time
         return 0.0 if first is None or last is None else (last - first) / SECOND
 
     def now(self, kind: str) -> list[Row]:
-        """Return the rows to show while packets arrive."""
+        """While packets arrive."""
         from zmtpscope.export.top.rows import interval_rows
 
         if self.is_live and self.rates.interval_ns is not None:
@@ -87,7 +85,7 @@ class Numbers:
         return self.in_all(kind)
 
     def in_all(self, kind: str) -> list[Row]:
-        """Return the rows to show at the end."""
+        """At the end."""
         from zmtpscope.export.top.rows import total_rows
 
         interval = self.seconds if self.rates.interval_ns is None else self.rates.interval_ns / SECOND
@@ -95,7 +93,7 @@ class Numbers:
 
 
 class Tables(Output):
-    """Writes a table for each interval while packets arrive, or one at the end of a file."""
+    """A table for each interval while packets arrive, or one at the end of a file."""
 
     def __init__(self, numbers: Numbers, view: View, most: int | None) -> None:
         self._numbers = numbers
@@ -120,7 +118,7 @@ class Tables(Output):
 
 
 class Screen(Output):
-    """Shows the table at the size of the terminal. The totals remain visible at the end."""
+    """A table at the size of the terminal. The totals remain visible at the end."""
 
     def __init__(
         self,
@@ -178,12 +176,12 @@ class Screen(Output):
 
 
 def has_screen() -> bool:
-    """Whether the table can be redrawn and keys can be read. Windows reads keys differently."""
+    """The table can be redrawn and keys can be read. Windows reads keys differently."""
     return os.name == "posix" and sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "", None)
 
 
 def print_table(view: View, rows: Sequence[Row]) -> None:
-    """Print the table, as wide as the terminal or, without one, as wide as needed."""
+    """As wide as the terminal or, without one, as wide as needed."""
     from rich.console import Console
 
     from zmtpscope.export.top.table import table_of

@@ -1,4 +1,4 @@
-"""The screen of `zmtpscope top`: a table at the size of the terminal, controlled by keys."""
+"""The screen of `zmtpscope top`, controlled by keys."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from zmtpscope.export.top.table import help_table, table_of
 from zmtpscope.export.top.view import PLURALS, View
 
 REDRAWN = 0.25
-"""Seconds between redraws while there are new numbers."""
+"""Between redraws while there are new numbers."""
 
 FRAME = 3
-"""Lines around the rows: title, headings, keys."""
+"""Around the rows: title, headings, keys."""
 
 KEYS = "t c p rows  < > sort  / filter  enter pin  space pause  h help  q quit"
 
@@ -45,13 +45,13 @@ class TopScreen:
         self._live = Live(console=self._console, screen=True, auto_refresh=False)
         self._keyboard = Keyboard()
         self._held: dict[str, list[Row]] | None = None
-        """The frozen rows, if the screen is paused."""
+        """Frozen rows, if the screen is paused."""
         self._shown: list[Row] = []
         self._drawn = 0.0
-        """Time of the last redraw."""
+        """Of the last redraw."""
         self._size = self._console.size
         self._is_old = True
-        """Whether there are new numbers since."""
+        """There are new numbers since."""
 
     def __enter__(self) -> Self:
         self._keyboard.__enter__()
@@ -67,15 +67,14 @@ class TopScreen:
 
     @property
     def has_keys(self) -> bool:
-        """Whether there is a keyboard."""
         return self._keyboard.is_there
 
     def change(self) -> None:
-        """Mark the numbers as changed."""
+        """The numbers have changed."""
         self._is_old = True
 
     def wait(self, seconds: float) -> bool:
-        """Redraw if needed and handle keys for this time. Return False to leave."""
+        """Redraw if needed and handle keys for this time; return False to leave."""
         if self._size != self._console.size or (self._is_old and time.monotonic() - self._drawn >= REDRAWN):
             self.draw()
         for key in self._keyboard.read(seconds):
@@ -97,7 +96,7 @@ class TopScreen:
         return max(1, self._console.size.height - FRAME - len(self._diagnoses))
 
     def draw(self) -> None:
-        """Redraw everything at the current size of the terminal."""
+        """Everything, at the current size of the terminal."""
         size = self._console.size  # if it changes during drawing, everything is drawn again
         width, page, view = size.width, self._page, self.view
         rows = self._rows(view.kind) if self._held is None else self._held[view.kind]

@@ -73,7 +73,7 @@ def tui(**given: Any) -> int:
 
 
 def _title(given: dict[str, Any]) -> str:
-    """Return a title for the captures shown."""
+    """For the captures shown."""
     if given["interfaces"]:
         return f"capture on {', '.join(given['interfaces'])}"
     paths = named_captures(given)
@@ -89,7 +89,7 @@ def _check_files(given: dict[str, Any]) -> None:
 
 
 def _open(given: dict[str, Any]) -> tuple[Opened, Options]:
-    """Return the input of the worker and its options. Raises `SystemExit` after reporting why it cannot be read."""
+    """The input of the worker and its options. Raises `SystemExit` after reporting why it cannot be read."""
     from zmtpscope.capture import CaptureError, open_captures
     from zmtpscope.tui.worker.loading import Opened
 

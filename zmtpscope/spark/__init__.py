@@ -1,7 +1,6 @@
-"""Captures as Spark tables. Rows come from the same analyser as those of `zmtpscope export`, and are equal field by
-field.
+"""Captures as Spark tables. Rows equal the rows of `zmtpscope export`, field by field.
 
-Names of this module are loaded on first use, so that a worker loads only what it needs.
+Names of this module are loaded on first use, so that a worker loads only the modules that it needs.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ _MODULES = {
     "skipped": "reading",
     "tables": "ingestion",
 }
-"""The module of each public name. No module has the name of a function, because an attribute of the package would then
-be the module."""
+"""By public name. No module has the name of a function, because an attribute of the package would then be the
+module."""
 
 
 def __getattr__(name: str) -> Any:

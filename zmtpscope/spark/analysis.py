@@ -18,14 +18,14 @@ from zmtpscope.spark.merging import Merger, TakenBlock
 
 
 class Analysed(NamedTuple):
-    """The output of the analyser for a block, or for the end of the capture (block None)."""
+    """Of the analyser for a block, or for the end of the capture (block None)."""
 
     batch: Batch
     block: TakenBlock | None
 
 
 class PartitionAnalysis:
-    """The analysis of the flows of one partition. Iterate over `batches` or `batches_and_facts`.
+    """The analysis of one partition's flows. Iterate over `batches` or `batches_and_facts`.
 
     With a `derivation`, batches also contain derived records about single connections, and the derivation collects the
     data for records about several connections.
@@ -46,17 +46,16 @@ class PartitionAnalysis:
         self._analyser = Analyser(options, comparing=False)
         self._derivation = derivation
         self._ends: list[Chunk] = []
-        """End chunks of the files."""
+        """Of the files."""
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the analyser's output for the chunks."""
         for batch, _ in self._analyse():
             if self._derivation is not None:
                 batch.records += derived_records(self._derivation.feed(batch))
             yield batch
 
     def batches_and_facts(self) -> Iterator[tuple[Batch, list[Chunk]]]:
-        """Yield the batches of `batches`, each with the facts for the last stage as chunks."""
+        """With the facts for the last stage as chunks."""
         facts = FactChunks()
         for batch, block in self._analyse():
             if self._derivation is not None:
@@ -69,12 +68,12 @@ class PartitionAnalysis:
 
     @property
     def _latest(self) -> int:
-        """Return the latest time of all packets of the run."""
+        """Of all packets of the run."""
         return max((end.taken for end in self._ends), default=0)
 
     @property
     def _reports(self) -> list[FileReports]:
-        """Return the reports of all files, in order."""
+        """Of all files, in order."""
         return [pickle.loads(end.octets) for end in sorted(self._ends, key=attrgetter("packet"))]
 
     def _analyse(self) -> Iterator[Analysed]:

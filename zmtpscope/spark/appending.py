@@ -1,8 +1,8 @@
 """Record which captures the tables of a folder contain, so that each part of a table is added once, even after a crash.
 
-`ingest` writes parts into a folder `_ingest-ID`. A note, `_ingested/ID.json`, names their captures. Once the note
-exists, the parts belong to the tables and are moved there. If a driver was killed, `finish` moves the parts of a folder
-with a note, and removes a folder without one.
+`ingest` writes parts into a folder `_ingest-ID`. Once a note, `_ingested/ID.json`, names their captures, the parts
+belong to the tables and are moved there. If a driver was killed, `finish` moves the parts of a folder with a note, and
+removes a folder without one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STAGING, NOTES = "_ingest-", "_ingested"
 
 
 class Ingested(NamedTuple):
-    """A capture in the tables, with its size and modification time (ns) when it was read."""
+    """With its size and modification time (ns) when it was read."""
 
     path: str
     size: int
@@ -29,12 +29,11 @@ class Ingested(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The path of the capture without a suffix of compression, which may be added later."""
+        """Path without a suffix of compression, which may be added later."""
         return uncompressed(self.path)
 
 
 def captures_now(paths: Iterable[str]) -> list[Ingested]:
-    """Return these captures as they are now."""
     found = []
     for path in paths:
         filesystem, place = locate(path)
@@ -44,8 +43,7 @@ def captures_now(paths: Iterable[str]) -> list[Ingested]:
 
 
 def new_ones(captures: Iterable[Ingested], known: Iterable[Ingested]) -> list[Ingested]:
-    """Return the captures that the tables do not contain yet. Raises `CaptureError` for a contained capture that has
-    changed."""
+    """Captures that the tables do not contain yet. Raises `CaptureError` for a contained capture that has changed."""
     by_name = {each.name: each for each in known}
     new = []
     for capture in captures:
@@ -59,7 +57,7 @@ def new_ones(captures: Iterable[Ingested], known: Iterable[Ingested]) -> list[In
 
 
 def noted(filesystem: FileSystem, root: str) -> list[Ingested]:
-    """Return the captures in the tables of a folder."""
+    """Captures in the tables of a folder."""
     found = []
     for info in filesystem.get_file_info(FileSelector(f"{root}/{NOTES}", allow_not_found=True)):
         if info.extension == "json":
@@ -69,7 +67,7 @@ def noted(filesystem: FileSystem, root: str) -> list[Ingested]:
 
 
 def note(filesystem: FileSystem, root: str, staging: str, captures: Iterable[Ingested]) -> None:
-    """Write the note that adds the parts in `staging`, made from these captures, to the tables."""
+    """Add the parts in `staging`, made from these captures, to the tables."""
     place = f"{root}/{NOTES}/{staging.rpartition(STAGING)[2]}"
     filesystem.create_dir(f"{root}/{NOTES}")
     with filesystem.open_output_stream(place) as file:
@@ -78,7 +76,7 @@ def note(filesystem: FileSystem, root: str, staging: str, captures: Iterable[Ing
 
 
 def put_in_place(filesystem: FileSystem, root: str, staging: str) -> None:
-    """Move the parts of all tables to their places. Some may be there already."""
+    """Move the parts of all tables. Some may be there already."""
     for folder in filesystem.get_file_info(FileSelector(staging)):
         place = f"{root}/{folder.base_name}"
         if filesystem.type_name in ("local", "hdfs") and filesystem.get_file_info(place).type == FileType.NotFound:

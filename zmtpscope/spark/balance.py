@@ -17,15 +17,15 @@ from zmtpscope.spark.flows import Endpoints, FlowFilter, reverse
 
 SAMPLED_FILES = 8
 BLOCK_SIZE, FEWEST_BLOCKS, MAX_BLOCKS = 1 << 20, 8, 64
-"""Octets of a block, and minimum and maximum number of blocks sampled in all files."""
+"""Octets of a block, and blocks sampled in all files."""
 SAMPLED_SHARE = 8
-"""The sample is at most this fraction of all files (an eighth), but not less than the minimum number of blocks."""
+"""The sample is at most one part in this many of all files, but not less than the minimum number of blocks."""
 COST_OF_SEGMENT = 64
-"""Cost of analysing a segment, as a number of octets."""
+"""As a number of octets."""
 LARGE_TASK, COST_OF_FILE = 64 << 20, 1 << 18
-"""Octets of files at which a task is full, and the cost of opening a file, as a number of octets."""
+"""Octets at which a task is full, and the cost of opening a file, as a number of octets."""
 FLOWS_OF_A_PARTITION = 32
-"""Number of flows assigned per partition. Smaller flows are hashed."""
+"""Assigned; smaller flows are hashed."""
 
 
 def large_flows(
@@ -47,7 +47,7 @@ def large_flows(
 
 
 def file_tasks(sizes: Sequence[int], least: int) -> list[range]:
-    """Divide files of these sizes into tasks: at least `least`, if there is enough data."""
+    """At least `least`, if there is enough data."""
     costs = [size + COST_OF_FILE for size in sizes]
     share = min(LARGE_TASK, sum(costs) // least)
     tasks, begin, octets = [], 0, 0
@@ -66,8 +66,8 @@ def _sample(files: Sequence[str], blocks: int) -> Iterator[SegmentBlock]:
 
 
 def _sampled_rates(sample: Iterator[SegmentBlock], wanted: FlowFilter) -> tuple[dict[bytes, float], float]:
-    """Return the cost per block of each connection since its first block, by the smaller of its two flow keys, and of
-    all datagrams."""
+    """Cost per block of each connection since its first block, by the smaller of its two flow keys, and of all
+    datagrams."""
     costs: dict[bytes, float] = defaultdict(float)
     first: dict[bytes, int] = {}
     datagrams, number = 0, 0

@@ -1,8 +1,8 @@
 """The folder that a streaming query reads: its captures, and the contents of the next micro-batch.
 
-A micro-batch takes complete files in the order of their first packets. Of these files it takes the packets before the
-first packet of any later file (`MicroBatch.until`). So packets of overlapping files, such as captures of two interfaces
-in one folder, have the order of one run over all files.
+A micro-batch takes complete files in the order of their first packets, and of these files the packets before the first
+packet of any later file (`MicroBatch.until`). So packets of overlapping files, such as captures of two interfaces in
+one folder, have the order of one run over all files.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from zmtpscope.capture.files import PEEK, CaptureFile
 from zmtpscope.capture.statistics import FileReports
 
 COMPRESSED = (".gz", ".zst")
-"""Suffixes that are added when a complete file is compressed. It is still the same capture."""
+"""Added when a complete file is compressed. It is still the same capture."""
 
 
 def uncompressed(path: str) -> str:
-    """Return the path without the suffix of a compressed file."""
     return next((path.removesuffix(ending) for ending in COMPRESSED if path.endswith(ending)), path)
 
 
 class Capture(NamedTuple):
-    """A capture file as found. `first_time` is the time of its first packet (ns), or -1 if it has none yet."""
+    """`first_time` is the time of its first packet (ns), or -1 if it has none yet."""
 
     path: str
     size: int
@@ -37,12 +36,12 @@ class Capture(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The path of the capture without a suffix of compression."""
+        """Path without a suffix of compression."""
         return uncompressed(self.path)
 
 
 class BatchFile(NamedTuple):
-    """A file of a micro-batch; `number` is its index among all files of the query."""
+    """`number` is its index among all files of the query."""
 
     number: int
     path: str
@@ -56,20 +55,20 @@ class MicroBatch:
     number: int = 0
     partitions: int = 0
     files: list[BatchFile] = field(default_factory=list)
-    """Files that no earlier micro-batch has taken."""
+    """Not taken by an earlier micro-batch."""
     files_so_far: int = 0
-    """Number of files taken, including earlier micro-batches."""
+    """Including earlier micro-batches."""
     until: int | None = None
     """Only packets before this time (ns) are taken, later ones by a later micro-batch. The time of a packet is the
     largest so far in its file. None: all packets."""
     is_last: bool = False
-    """Whether the capture ends with this micro-batch."""
+    """The capture ends with this micro-batch."""
     seen: dict[str, Capture] = field(default_factory=dict)
     """Taken files that are still in the folder, by name."""
 
 
 class CaptureFolder:
-    """The captures of a path: a folder, or a pattern such as `/captures/eth0-*.pcapng`."""
+    """Of a folder, or a pattern such as `/captures/eth0-*.pcapng`."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -77,8 +76,7 @@ class CaptureFolder:
         """Size, modification time and capture of each file at the last listing. None: not a capture."""
 
     def captures(self) -> list[Capture]:
-        """Return all captures in the folder now, each once. Files whose names start with a dot are skipped, because
-        they are still being copied.
+        """Each once. Files whose names start with a dot are skipped, because they are still being copied.
 
         Raises `CaptureError` if the folder is missing or cannot be listed.
         """
@@ -122,7 +120,7 @@ def _capture(path: str, status: os.stat_result) -> Capture | None:
 
 
 def path_now(path: str) -> str:
-    """Return the current path of a file found at `path`, which may have been compressed since."""
+    """The file may have been compressed since it was found."""
     return next((each for each in (path, *(path + suffix for suffix in COMPRESSED)) if os.path.exists(each)), path)
 
 
@@ -185,13 +183,12 @@ def next_micro_batch(
 
 
 def _is_new(capture: Capture, seen: Capture | None) -> bool:
-    """Whether a capture was not taken yet. A file that is overwritten in a ring is new once its first packet has
-    changed."""
+    """A file that is overwritten in a ring is new once its first packet has changed."""
     return seen is None or seen.first_time != capture.first_time
 
 
 def grown_since(before: MicroBatch, captures: Iterable[Capture]) -> list[Capture]:
-    """Return the captures that were taken up to the micro-batch `before` and have grown since."""
+    """Captures that were taken up to the micro-batch `before` and have grown since."""
     known = [(before.seen.get(capture.name), capture) for capture in captures]
     return [
         now
@@ -201,7 +198,7 @@ def grown_since(before: MicroBatch, captures: Iterable[Capture]) -> list[Capture
 
 
 def _newest(captures: Collection[Capture], count: int) -> set[Capture]:
-    """Return the files that may still be written: `count` by modification time and `count` by first packet.
+    """Files that may still be written: `count` by modification time and `count` by first packet.
 
     A file copied into the folder may be modified later than the one being captured.
     """

@@ -1,6 +1,6 @@
-"""Chunks carry data from files to partitions. A chunk contains segments of one file for one partition.
+"""Chunks of segments of one file for one partition.
 
-A chunk is a row of a DataFrame, with its segments as one binary value. So the JVM moves, sorts and spills few rows, and
+A chunk is a row of a DataFrame, with its segments as one binary value, so the JVM moves, sorts and spills few rows, and
 never parses their contents.
 """
 
@@ -31,33 +31,30 @@ SCHEMA = pa.schema(
     ]
 )
 DDL = "partition int, taken long, packet long, kind byte, rows int, table binary, keys binary, octets binary"
-"""The schema in Spark's DDL."""
 ORDER = ("partition", "taken", "packet")
-"""Sort order of chunks. `taken` is the sort time of a packet: the largest time so far in its file."""
+"""`taken` is the sort time of a packet: the largest time so far in its file."""
 
 
 class Kind(IntEnum):
-    """The kind of contents of a chunk."""
-
     SEGMENTS = 0
-    """Segments and datagrams of one file."""
+    """Also datagrams, of one file."""
     PACKETS = 1
-    """Packets as captured: fragments that are not reassembled yet."""
+    """As captured: fragments that are not reassembled yet."""
     END = 2
-    """End of a file. `taken` is the largest time of all its packets, `octets` its reports."""
+    """`taken` is the largest time of all packets of the file, `octets` its reports."""
     FACT = 3
-    """A fact for the comparison of all connections."""
+    """For the comparison of all connections."""
     ROWS = 4
-    """Rows of the result, in Arrow."""
+    """Of the result, in Arrow."""
     OBSERVED = 5
-    """Observations of the connections of one partition, for diagnoses across all connections."""
+    """Of the connections of one partition, for diagnoses across all connections."""
     WRITTEN = 6
     """The name of a file that was written."""
 
 
 class Chunk(NamedTuple):
-    """A chunk. `taken` and `packet` (a packet reference) belong to the first row. `octets` are the concatenated
-    payloads or packets."""
+    """`taken` and `packet` (a packet reference) belong to the first row. `octets` are the concatenated payloads or
+    packets."""
 
     partition: int
     taken: int
@@ -70,7 +67,7 @@ class Chunk(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """Segments of one file, in order, over `data`. `taken` is the sort time of each."""
+    """Of one file, in order, over `data`. `taken` is the sort time of each."""
 
     rows: SegmentRows
     taken: Column
@@ -78,33 +75,32 @@ class Segments(NamedTuple):
 
 
 class Packets(NamedTuple):
-    """Packets of one file, in order. `taken` is the sort time of each."""
+    """Of one file, in order. `taken` is the sort time of each."""
 
     packets: PacketBlock
     taken: Column
 
 
 SEGMENT_FORMS = ("<u4", "<u2", "<u4", "<u4", "<u4", "<i8", "<u1", "<i8", "<i8", "<i8")
-"""Column formats of segment tables: flows, flags, sequence numbers, acknowledgments, lengths, octets cut off, hops,
-packets, times, sort times."""
+"""Flows, flags, sequence numbers, acknowledgments, lengths, octets cut off, hops, packets, times, sort times."""
 PACKET_FORMS = ("<u4", "<u4", "<i8", "<i8", "<i8", "<i8")
-"""Column formats of packet tables: link types, lengths, missing octets, packets, times, sort times."""
+"""Link types, lengths, missing octets, packets, times, sort times."""
 
 
 def batch_of(chunks: Sequence[Chunk]) -> pa.RecordBatch:
-    """Return chunks as a batch for Spark."""
+    """For Spark."""
     arrays = [pa.array([chunk[place] for chunk in chunks], field.type) for place, field in enumerate(SCHEMA)]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
 def chunks_of(batch: pa.RecordBatch) -> Iterable[Chunk]:
-    """Yield the chunks of a batch, copying the octets of one chunk at a time."""
+    """Copying the octets of one chunk at a time."""
     for row in range(batch.num_rows):
         yield Chunk(*(column[row].as_py() for column in batch.columns))
 
 
 def segments_chunk(partition: int, rows: SegmentRows, taken: Column, octets: bytes) -> Chunk:
-    """Return a chunk of rows whose concatenated payloads are `octets`."""
+    """`octets` are the concatenated payloads."""
     found, flows = np.unique(rows.flows, return_inverse=True)
     keys = [rows.keys[flow] for flow in found.tolist()]
     lengths = rows.stops - rows.starts
@@ -115,7 +111,7 @@ def segments_chunk(partition: int, rows: SegmentRows, taken: Column, octets: byt
 
 
 def segments_of(chunk: Chunk) -> Segments:
-    """Return the segments of a `segments_chunk`."""
+    """The inverse of `segments_chunk`."""
     columns = _columns(SEGMENT_FORMS, chunk)
     flows, flags, sequences, acknowledgments, lengths, cut, hops, packets, times, taken = columns
     keys, position = [], 0
@@ -130,7 +126,7 @@ def segments_of(chunk: Chunk) -> Segments:
 
 
 def packets_chunk(partition: int, packets: PacketBlock, taken: Column) -> Chunk:
-    """Return a chunk of packets as captured."""
+    """As captured."""
     spans = zip(packets.starts.tolist(), packets.stops.tolist(), strict=True)
     octets = b"".join([packets.data[start:stop] for start, stop in spans])
     columns = (packets.links, packets.stops - packets.starts, packets.missing)
@@ -139,7 +135,7 @@ def packets_chunk(partition: int, packets: PacketBlock, taken: Column) -> Chunk:
 
 
 def packets_of(chunk: Chunk) -> Packets:
-    """Return the packets of a `packets_chunk`."""
+    """The inverse of `packets_chunk`."""
     links, lengths, missing, references, times, taken = _columns(PACKET_FORMS, chunk)
     stops = lengths.cumsum()
     offsets = np.full(len(stops), NOWHERE)
@@ -147,7 +143,7 @@ def packets_of(chunk: Chunk) -> Packets:
 
 
 def rows_chunk(partition: int, rows: pa.RecordBatch) -> Chunk:
-    """Return a chunk of result rows for this partition of the last stage."""
+    """For this partition of the last stage."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_batch(rows)
@@ -155,7 +151,7 @@ def rows_chunk(partition: int, rows: pa.RecordBatch) -> Chunk:
 
 
 def rows_of(chunk: Chunk) -> Iterable[pa.RecordBatch]:
-    """Yield the rows of a `rows_chunk`."""
+    """The inverse of `rows_chunk`."""
     with pa.ipc.open_stream(chunk.octets) as stream:
         yield from stream
 

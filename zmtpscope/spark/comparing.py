@@ -1,7 +1,7 @@
 """The last stage: compare the connections of all partitions as one run does.
 
-In the second stage the analyser reports facts instead of comparing (`dissect/records/facts.py`). Each fact becomes a
-row with its place among all packets, and Spark sorts the facts of all partitions by it. Other rows pass unchanged.
+The second stage reports facts (`dissect/records/facts.py`), each a row with its place among all packets, by which Spark
+sorts the facts of all partitions. Other rows pass unchanged.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from zmtpscope.spark.chunks import Chunk, Kind
 from zmtpscope.spark.merging import TakenBlock
 
 FACTS_AT_ONCE = 1 << 12
-"""Approximate number of facts evaluated at a time."""
+"""Evaluated at a time, approximately."""
 
 
 class Place(NamedTuple):
-    """The place where a fact was decided: after a packet, or before a packet if time alone decided it."""
+    """Where a fact was decided: after a packet, or before a packet if time alone decided it."""
 
     taken: int
     packet: int
@@ -38,7 +38,7 @@ AT_THE_END = Place(LATEST, LATEST, True)
 
 
 def place_of(fact: Fact, block: TakenBlock) -> Place:
-    """Return the place of a fact that the analyser reported for `block`."""
+    """Of a fact that the analyser reported for `block`."""
     if isinstance(fact, ZreBeacon):
         packet = fact.arrival.packet
         datagram = int((block.segments.datagrams.packets == packet).argmax())
@@ -54,7 +54,7 @@ class FactChunks:
         self._count = 0
 
     def add(self, facts: Iterable[Fact], block: TakenBlock | None) -> list[Chunk]:
-        """Return chunks of the facts that the analyser reported for `block`, or at the end of the capture (None)."""
+        """Facts that the analyser reported for `block`, or at the end of the capture (None)."""
         chunks = []
         for fact in facts:
             place = AT_THE_END if block is None else place_of(fact, block)
@@ -65,12 +65,12 @@ class FactChunks:
 
 
 def end_chunk(latest: int, reports: Sequence[FileReports]) -> Chunk:
-    """Return the chunk that ends a comparison: the largest time of all packets, and the reports of each file."""
+    """The largest time of all packets, and the reports of each file."""
     return Chunk(0, latest, LATEST, Kind.END, 0, b"", b"", pickle.dumps(reports))
 
 
 def compare(chunks: Iterable[Chunk], files: list[str], options: Options) -> Iterator[Batch]:
-    """Yield the records that result from the facts in `chunks`, which are in order."""
+    """Yield the records that result from the facts, which are in order."""
     names: list[str | None] = [*files]
     comparison = Comparison(options, names)
     latest = 0

@@ -1,5 +1,5 @@
-"""Derived records in Spark: records about single connections are made in the partition that reads the connection, all
-others in the last stage."""
+"""Derived records: about single connections in the partition that reads the connection, all others in the last
+stage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONNECTIONS_IN_A_CHUNK = 1000
 
 
 def observed_chunks(derivation: Derivation) -> Iterator[Chunk]:
-    """Yield the observations of one partition as chunks."""
+    """Of one partition."""
     known = derivation.knowledge()
     findings, forgotten, left_out = known.findings, known.forgotten, known.left_out
     for begin in range(0, max(1, len(known.connections)), CONNECTIONS_IN_A_CHUNK):
@@ -30,7 +30,7 @@ def observed_chunks(derivation: Derivation) -> Iterator[Chunk]:
 
 
 def derive_across(chunks: Iterable[Chunk], files: list[str], options: Options) -> Iterator[Batch]:
-    """Yield the records about several connections, from the chunks of all partitions: facts and observations."""
+    """Yield the records about several connections, from the facts and observations of all partitions."""
     derivation = Derivation()
 
     def facts() -> Iterator[Chunk]:

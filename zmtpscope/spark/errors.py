@@ -15,7 +15,7 @@ class SettingsError(ValueError):
 
 @contextmanager
 def one_sentence(*more: type[Exception]) -> Iterator[None]:
-    """Show errors in options or captures, and of the types `more`, as one sentence. For use in processes of Spark.
+    """Show errors in options or captures, and of the types `more`, as one sentence.
 
     Spark prints the traceback of a worker's exception unless an environment variable is set when it is raised. The
     worker ends afterwards, so the variable does not affect later exceptions.

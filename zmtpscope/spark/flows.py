@@ -1,4 +1,4 @@
-"""Select the flows that a partition reads: the requested flows that belong to it.
+"""Select the requested flows that belong to a partition.
 
 Both directions of a connection belong to the same partition, in every process. All UDP belongs to partition 0, because
 the analysis of a datagram may depend on datagrams of other sockets.
@@ -32,7 +32,7 @@ class Endpoints(NamedTuple):
     are_ports: bool
 
     def select(self, keys: Sequence[bytes]) -> Mask:
-        """Return a mask of the flow keys that contain one of these ports or addresses."""
+        """A mask of the flow keys that contain one."""
         both = _ports if self.are_ports else _addresses
         return np.array([not self.values.isdisjoint(both(key)) for key in keys], np.bool_)
 
@@ -47,32 +47,30 @@ def _addresses(key: bytes) -> tuple[bytes, bytes]:
 
 
 def of_ports(ports: Collection[int]) -> Endpoints:
-    """Return a condition: the flow has one of these ports."""
     return Endpoints(frozenset(port.to_bytes(2, "big") for port in ports), are_ports=True)
 
 
 def of_hosts(hosts: Collection[bytes]) -> Endpoints:
-    """Return a condition: the flow has one of these addresses."""
     return Endpoints(frozenset(hosts), are_ports=False)
 
 
 def flow_conditions(ports: Collection[int], hosts: Collection[bytes]) -> tuple[Endpoints, ...]:
-    """Return the conditions of the options `port` and `host`. Without values there are none, so any flow matches."""
+    """Of the options `port` and `host`; without values any flow matches."""
     return (*([of_ports(ports)] if ports else []), *([of_hosts(hosts)] if hosts else []))
 
 
 class FlowFilter(NamedTuple):
-    """Selects the flows that one partition reads."""
+    """The flows that one partition reads."""
 
     partition: int
     partitions: int
     endpoints: tuple[Endpoints, ...]
-    """Conditions that a flow must all meet."""
+    """A flow must meet all."""
     large: Mapping[bytes, int] = MappingProxyType({})
-    """The partition of each flow with much data (`balance.py`). Other flows are hashed."""
+    """Partition of each flow with much data (`balance.py`). Other flows are hashed."""
 
     def select(self, block: SegmentBlock) -> SegmentBlock:
-        """Return the part of a block that the partition reads. All datagrams belong to the first partition."""
+        """All datagrams belong to the first partition."""
         if self.partitions == 1 and not self.endpoints:
             return block
         chosen: Mask = np.ones(len(block.keys), np.bool_)
@@ -94,13 +92,12 @@ class FlowFilter(NamedTuple):
 
 
 def reverse(key: bytes) -> bytes:
-    """Return the flow key of the other direction."""
     here, there = _addresses(key)
     return there + here + key[-2:] + key[-4:-2]
 
 
 def partitions_of(keys: Sequence[bytes], partitions: int) -> NDArray[np.int64]:
-    """Return the partition of each TCP flow, 0 to `partitions` - 1."""
+    """Of each TCP flow, 0 to `partitions` - 1."""
     numbers = np.empty(len(keys), np.int64)
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
     for length in LENGTHS:
@@ -113,7 +110,7 @@ def partitions_of(keys: Sequence[bytes], partitions: int) -> NDArray[np.int64]:
 
 
 def _hashes(table: NDArray[np.uint8]) -> Words:
-    """Return a hash of each flow key, equal for the other direction: the sum of the hashes of both sockets."""
+    """Equal for the other direction: the sum of the hashes of both sockets."""
     size = (table.shape[1] - 4) // 2
     here = np.hstack((table[:, :size], table[:, -4:-2]))
     there = np.hstack((table[:, size : 2 * size], table[:, -2:]))
@@ -121,7 +118,7 @@ def _hashes(table: NDArray[np.uint8]) -> Words:
 
 
 def _of_socket(octets: NDArray[np.uint8]) -> Words:
-    """Return a hash of address and port, computed from 16-bit words."""
+    """Hash address and port, by 16-bit words."""
     words = np.ascontiguousarray(octets).view(">u2").astype(np.uint64)
     hashes = np.zeros(len(words), np.uint64)
     for column in words.T:

@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType, DateType, DoubleType, IntegerType, LongT
 Value = int | float | date | str | None
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
-"""Folder name for null in Spark and Hive."""
+"""In Spark and Hive."""
 
 
 def _integer(bits: int) -> Callable[[str], Value]:
@@ -48,7 +48,7 @@ TYPES: tuple[tuple[DataType, Callable[[str], Value]], ...] = (
     (DateType(), _date),
     (StringType(), str),
 )
-"""The possible types of a column, with the parser of a folder name, which raises `ValueError`."""
+"""With the parser of a folder name, which raises `ValueError`."""
 
 
 class FolderColumn(NamedTuple):
@@ -58,12 +58,12 @@ class FolderColumn(NamedTuple):
     values: Mapping[str, Value]
 
     def field(self, name: str) -> StructField:
-        """Return the column for a schema."""
+        """For a schema."""
         return StructField(name, self.type, metadata={"comment": f"From the folder {name}=... of the capture"})
 
 
 def folder_columns(roots: Mapping[str, str]) -> dict[str, FolderColumn]:
-    """Return the folder columns by name, for files below roots that end with a slash."""
+    """By name, for files below roots that end with a slash."""
     texts: dict[str, dict[str, str | None]] = {}
     for file, root in roots.items():
         for folder in os.path.dirname(file.removeprefix(root)).split("/"):
@@ -75,7 +75,7 @@ def folder_columns(roots: Mapping[str, str]) -> dict[str, FolderColumn]:
 
 
 def is_column(folder: str) -> bool:
-    """Return whether the name of a folder defines a column."""
+    """Whether the name of a folder defines a column."""
     name, equals, _ = folder.partition("=")
     return bool(name and equals) and not folder.startswith((".", "_"))
 

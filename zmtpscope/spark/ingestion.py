@@ -1,8 +1,8 @@
 """`zmtpscope.spark.ingest`: workers write all records of captures as Parquet tables.
 
 Rows never cross the JVM, which would take more than half of the time for writing them. Each attempt of a task writes
-its parts of the tables under unique names, in a folder beside the tables, and returns their names. At the end the
-driver removes the parts of other attempts, and moves the rest into the tables (`appending.py`).
+its parts of the tables under unique names, in a folder beside the tables. At the end the driver removes the parts of
+other attempts, and moves the rest into the tables (`appending.py`).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from zmtpscope.spark.shuffle import AnalyserStage, Run
 from zmtpscope.spark.storage import check_on_worker, locate
 
 TABLES = tuple(record for record in RECORDS if record != "frame" and record not in DERIVED)
-"""Record types of `ingest`. Frames are left out, because there are at least as many as messages, and derived records,
-because they need all connections."""
+"""Frames are left out, because there are at least as many as messages, and derived records, because they need all
+connections."""
 MODES = ("error", "overwrite", "append")
 
 WRITTEN = pa.schema([("record", pa.string()), ("name", pa.string()), ("rows", pa.int64()), ("octets", pa.int64())])
@@ -54,7 +54,7 @@ WRITTEN_DDL = "record string, name string, rows long, octets long"
 
 
 class Written(NamedTuple):
-    """A table that was written: its path, rows, and octets of all parts."""
+    """Path, rows, and octets of all parts of a table."""
 
     path: str
     rows: int
@@ -170,7 +170,7 @@ def _opened(reader: DataFrameReader, place: str) -> DataFrame:
 
 
 def _with_time(record: str, frame: DataFrame) -> DataFrame:
-    """Return the table with the column `time`, which no file contains."""
+    """Add the column `time`, which no file contains."""
     if "ts_ns" not in frame.columns:
         return frame
     time = expr("timestamp_micros(ts_ns div 1000)").alias(TIME, metadata=schema(record, [TIME])[TIME].metadata)
@@ -180,14 +180,14 @@ def _with_time(record: str, frame: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class WriterStage:
-    """The tasks of the second stage: they write tables, and return the names of the files."""
+    """The second stage: writes tables, and returns the names of the files."""
 
     run: Run
     out: str
     staging: str
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the tables of partitions. Yield the files written, and the facts for the last stage."""
+        """Yield the files written, and the facts for the last stage."""
         with one_sentence():
             options = self.run.settings.export_options()
             for partition in AnalyserStage(self.run).partitions(batches, options):
@@ -199,8 +199,7 @@ class WriterStage:
                 yield batch_of([written_chunk(each) for each in parts.finish()])
 
     def write_files(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the tables of tasks in which each file is a capture of its own. Yield the files written, for the last
-        stage."""
+        """Each file is a capture of its own. Yields the files written, for the last stage."""
         with one_sentence():
             check_on_worker(self.run.files)
             settings, options = self.run.settings, self.run.settings.export_options()
@@ -213,7 +212,7 @@ class WriterStage:
                     yield batch_of([written_chunk(each) for each in parts.finish()])
 
     def compare(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the records that follow from the facts of all partitions. Yield all files written."""
+        """Write the records that follow from the facts of all partitions; yield all files written."""
         with one_sentence():
             options = self.run.settings.export_options()
             parts = self._parts("part-of-all", options)
@@ -231,7 +230,7 @@ class WriterStage:
 
 
 def _facts(batches: Iterable[pa.RecordBatch], written: list[Part]) -> Iterator[Chunk]:
-    """Yield the facts, and append the files written to `written`."""
+    """Append the files written to `written`."""
     for batch in batches:
         for chunk in chunks_of(batch):
             if chunk.kind == Kind.WRITTEN:
@@ -241,7 +240,7 @@ def _facts(batches: Iterable[pa.RecordBatch], written: list[Part]) -> Iterator[C
 
 
 def written_chunk(part: Part) -> Chunk:
-    """Return a written file as a row for the last stage."""
+    """For the last stage."""
     return Chunk(0, -1, 0, Kind.WRITTEN, part.rows, b"", b"", pickle.dumps(part))
 
 
@@ -255,7 +254,7 @@ class Part(NamedTuple):
 
 
 class Parts:
-    """Writes the tables of one partition to files."""
+    """The tables of one partition."""
 
     def __init__(self, filesystem: FileSystem, folder: str, name: str, options: Options, filter: Filter | None) -> None:
         self._filesystem = filesystem
@@ -266,14 +265,13 @@ class Parts:
         self._files: dict[str, tuple[pa.NativeFile, ParquetRows]] = {}
 
     def open(self, records: Iterable[str]) -> None:
-        """Open the files of these tables unless they are open."""
+        """Unless they are open."""
         for record in records:
             if record not in self._files:
                 sink = self._filesystem.open_output_stream(f"{self._folder}/{_folder(record)}/{self._name}")
                 self._files[record] = sink, ParquetRows(sink, record, column_names(record))
 
     def add(self, batch: Batch) -> None:
-        """Write the records of a batch to the tables of their types."""
         for record, part in by_type(selected(batch, self._filter, self._options)):
             self.open((record,))
             self._files[record][1].add(_without_numbers(part, record, self._options))
@@ -288,7 +286,7 @@ class Parts:
 
 
 def _without_numbers(batch: Batch, record: str, options: Options) -> pa.RecordBatch:
-    """Return the records as rows without connection numbers, which differ between workers."""
+    """Without connection numbers, which differ between workers."""
     whole = held_schema(record, column_names(record))
     made = [name for name in whole.names if name not in NUMBERS_OF_CONNECTIONS]
     rows = arrow_batch(batch, record, held_schema(record, made), options)
@@ -315,7 +313,7 @@ def _remove_all_but(names: set[str], filesystem: FileSystem, folder: str) -> Non
 
 
 def _remove_tables(filesystem: FileSystem, root: str) -> None:
-    """Remove the tables, and the notes of their captures."""
+    """With the notes of their captures."""
     for info in filesystem.get_file_info([f"{root}/{name}" for name in (NOTES, *map(_folder, TABLES))]):
         if info.type != FileType.NotFound:
             (filesystem.delete_dir if info.type == FileType.Directory else filesystem.delete_file)(info.path)

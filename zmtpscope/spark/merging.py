@@ -1,8 +1,8 @@
 """Merge the chunks of one partition into blocks, in the order in which one run reads all files.
 
-This is the order of `capture/merge.py`: by sort time (the largest time so far in a file), then by file and packet
-number. Chunks arrive in the order of their first packets, and chunks of one file do not overlap. So only one block, and
-a chunk of each overlapping file, are in memory.
+As in `capture/merge.py`: by sort time (the largest time so far in a file), then by file and packet number. Chunks
+arrive in the order of their first packets, and chunks of one file do not overlap. So only one block, and a chunk of
+each overlapping file, are in memory.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from zmtpscope.spark.chunks import Chunk, Kind, Packets, Segments, packets_of, s
 from zmtpscope.spark.flows import FlowFilter
 
 BLOCK_OCTETS = 1 << 20
-"""Octets of a block."""
 
 Limit = tuple[int, int]
-"""A sort key: sort time and packet reference."""
+"""Sort time and packet reference."""
 
 
 class TakenBlock(NamedTuple):
-    """A block, with the sort times of its segments and datagrams."""
+    """With the sort times of its segments and datagrams."""
 
     segments: SegmentBlock
     taken: Column
@@ -34,21 +33,21 @@ class TakenBlock(NamedTuple):
 
 
 class Merger:
-    """Makes blocks from the chunks of one partition. Pass all chunks in order to `take`, then call `finish`."""
+    """Pass all chunks of one partition in order to `take`, then call `finish`."""
 
     def __init__(self, flows: FlowFilter) -> None:
         self._flows = flows
-        """Selects the partition's share of reassembled datagrams."""
+        """The partition's share of reassembled datagrams."""
         self._segments: list[Segments] = []
         self._packets: list[Packets] = []
         self._octets = 0
-        """Octets of chunks since the last block."""
+        """Of chunks since the last block."""
         self._segmenter = Segmenter()
         """Reassembles fragments."""
         self.ordinal = 0
 
     def take(self, chunk: Chunk) -> Iterator[TakenBlock]:
-        """Add the next chunk. All rows before it have arrived, and their blocks are yielded."""
+        """Yield the blocks before this chunk, which are complete."""
         if self._octets >= BLOCK_OCTETS:
             yield from self._blocks((chunk.taken, chunk.packet))
         self._octets += len(chunk.octets) + len(chunk.table)
@@ -58,7 +57,6 @@ class Merger:
             self._packets.append(packets_of(chunk))
 
     def finish(self) -> Iterator[TakenBlock]:
-        """Yield the remaining blocks, after the last chunk."""
         yield from self._blocks(None)
 
     def _blocks(self, limit: Limit | None) -> Iterator[TakenBlock]:
@@ -77,8 +75,7 @@ class Merger:
             yield TakenBlock(block, taken[~is_datagram], taken[is_datagram])
 
     def _put_together(self, parts: list[Packets]) -> Segments:
-        """Reassemble the fragments of datagrams for this partition. The sort time of a datagram is that of its last
-        packet."""
+        """Reassemble the fragments of datagrams. The sort time of a datagram is that of its last packet."""
         parts.sort(key=_first_reference)
         packets = join([(part.packets, part.taken) for part in parts])
         taken = np.sort(np.concatenate([part.taken for part in parts]))
@@ -90,7 +87,7 @@ class Merger:
 
 
 def _split_packets(parts: list[Packets], limit: Limit | None) -> tuple[list[Packets], list[Packets]]:
-    """Split packets into those before `limit` and all others."""
+    """Split packets into the ones before `limit` and all others."""
     before, behind = [], []
     for packets, taken in parts:
         count = _count_before(taken, packets.references, limit)
@@ -113,7 +110,7 @@ def _split_segments(parts: list[Segments], limit: Limit | None) -> tuple[list[Se
 
 
 def _count_before(taken: Column, references: Column, limit: Limit | None) -> int:
-    """Return how many packets of one file are before `limit`."""
+    """Of one file."""
     if limit is None:
         return len(taken)
     low, high = int(taken.searchsorted(limit[0])), int(taken.searchsorted(limit[0], "right"))
@@ -121,7 +118,7 @@ def _count_before(taken: Column, references: Column, limit: Limit | None) -> int
 
 
 def _merged(parts: list[Segments]) -> tuple[SegmentRows, Column, bytes]:
-    """Return the rows of all parts in order, their sort times, and their octets."""
+    """The rows of all parts in order, their sort times, and their octets."""
     numbers: dict[bytes, int] = {}
     tables, octets, position = [], [], 0
     for rows, _, data in parts:

@@ -1,7 +1,6 @@
 """One partition of a streaming query between micro-batches: its analyser and read positions.
 
-A partition reads all files and keeps its own flows, as in a batch read. Between micro-batches the state is stored as
-octets. A loaded state continues as if it had never been stored.
+A partition reads all files and keeps its own flows. A loaded state continues as if it had never been stored.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from zmtpscope.dissect.state import StateError
 from zmtpscope.spark.capture_folder import BatchFile, MicroBatch, path_now
 
 BLOCK_SIZE = 1 << 20
-"""Octets of a capture block."""
 LENGTH_SIZE = 8
 DIGEST_SIZE = 16
 
@@ -42,17 +40,17 @@ class Unread(NamedTuple):
 
 
 class PartitionState:
-    """A partition after its last micro-batch."""
+    """After its last micro-batch."""
 
     def __init__(self, analyser: Analyser) -> None:
         self.analyser = analyser
         self.segmenter = Segmenter()
         self.files: list[str | None] = []
-        """All files so far. Packet references index this list."""
+        """All so far; packet references index them."""
         self.unread: list[Unread] = []
-        """Files with unread packets."""
+        """With unread packets."""
         self.problems: list[CaptureProblem] = []
-        """Read problems in the files of the last micro-batch."""
+        """In the files of the last micro-batch."""
 
     def take(
         self, batch: MicroBatch, span: TimeSpan, select: Callable[[SegmentBlock], SegmentBlock]
@@ -82,7 +80,7 @@ class PartitionState:
         statistics.fold_files()
 
     def dump(self) -> bytes:
-        """Return the state as octets, the analyser first. Raises `StateError`."""
+        """The analyser first. Raises `StateError`."""
         analyser = state.dump(self.analyser)
         rest = pickle.dumps((self.segmenter, self.files, self.unread), pickle.HIGHEST_PROTOCOL)
         digest = blake2b(rest, digest_size=DIGEST_SIZE).digest()
@@ -90,7 +88,7 @@ class PartitionState:
 
     @staticmethod
     def load(octets: bytes, options: Options) -> PartitionState:
-        """Return a dumped state, given the options it was created with. Raises `StateError`."""
+        """`options` are the ones it was created with. Raises `StateError`."""
         try:
             octets = zlib.decompress(octets)
         except zlib.error as error:
@@ -114,7 +112,7 @@ class CapturePart(CaptureFile):
         if super().first_time(PEEK, FileReports()) != unread.file.first_time:
             raise CaptureError(self.path, "another file replaced it")
         self.rest: Unread | None = unread
-        """What is left of the file after this micro-batch, or None."""
+        """The rest of the file after this micro-batch."""
         self._until = until
 
     def first_time(self, block_size: int, reports: FileReports) -> int:
@@ -146,7 +144,7 @@ class CapturePart(CaptureFile):
 
 
 def _open(files: list[Unread], until: int | None, span: TimeSpan, reports: FileReports) -> list[CapturePart]:
-    """Open files sorted by name, which decides between packets of equal times, as in one run over all files.
+    """Sorted by name, which decides between packets of equal times, as in one run over all files.
 
     A file that cannot be read is reported as a problem.
     """

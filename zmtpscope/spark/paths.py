@@ -23,23 +23,23 @@ from zmtpscope.spark.folders import is_column
 LOG = logging.getLogger(__name__)
 
 MAX_NAMED = 5
-"""Maximum number of skipped files that the warning names."""
+"""Skipped files that the warning names."""
 
 PATH_OPTIONS = ("path", "paths")
-"""Options in which Spark passes the paths of `load`: one path, or a JSON list."""
+"""In which Spark passes the paths of `load`: one path, or a JSON list."""
 
 STORES = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
-"""URI schemes that `read` and `ingest` accept, besides `file`."""
+"""Accepted by `read` and `ingest`, besides `file`."""
 
 NO_TABLES = (
     "Spark stores no table options for a source in Python; use CREATE TEMPORARY VIEW name USING zmtp OPTIONS "
     "(path '...'), or write Parquet with zmtpscope.spark.ingest"
 )
-"""The error for catalog tables: Spark 4.3 creates their source without options, and so without a path."""
+"""For catalog tables: Spark 4.3 creates their source without options, and so without a path."""
 
 
 def given_paths(options: Mapping[str, str]) -> list[str]:
-    """Return the paths, globs and directories given to `load`. Raises `CaptureError` if there are none."""
+    """Paths, globs and directories. Raises `CaptureError` if there are none."""
     one, many = options.get("path"), options.get("paths")
     paths = ([] if one is None else [one]) + ([] if many is None else [str(each) for each in json.loads(many)])
     if not paths:
@@ -56,17 +56,17 @@ class Candidate(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """How to find files, as in other Spark sources."""
+    """As in other Spark sources."""
 
     recursive: bool = False
-    """Whether to search all subdirectories, or only the ones that are columns."""
+    """Search all subdirectories, or only the ones that are columns."""
     names: str = "*"
-    """Pattern that file names must match."""
+    """Pattern of file names."""
     base: str | None = None
-    """The directory below which folders are columns. None: the given directory, unless `recursive`."""
+    """Below this directory folders are columns. None: the given directory, unless `recursive`."""
 
     def wanted(self, path: str, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Return the files with matching names. Raises `CaptureError` if no file in `path` matches."""
+        """With matching names. Raises `CaptureError` if no file in `path` matches."""
         found = [each for each in candidates if fnmatchcase(os.path.basename(each.path), self.names)]
         if candidates and not found:
             raise CaptureError(path, f"none of the {len(candidates)} file names matches {self.names}")
@@ -74,13 +74,11 @@ class Lookup(NamedTuple):
 
 
 ANY_NAME = Lookup()
-"""Finds the captures of one folder, with any names."""
+"""Captures of one folder, with any names."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundCaptures:
-    """The captures that paths name."""
-
     files: dict[str, int] = field(default_factory=dict)
     """Size of each file."""
     skipped: dict[str, str] = field(default_factory=dict)
@@ -89,7 +87,7 @@ class FoundCaptures:
     """Directory of each file below which its folders are columns, with a slash at the end."""
 
     def add(self, file: Candidate, size: int, lookup: Lookup) -> None:
-        """Add a capture. Raises `CaptureError` for one outside of the base."""
+        """Raises `CaptureError` for a capture outside of the base."""
         if file.path in self.files:
             return
         self.files[file.path] = size
@@ -101,7 +99,6 @@ class FoundCaptures:
         self.roots[file.path] = root
 
     def update(self, others: FoundCaptures) -> None:
-        """Add captures found elsewhere."""
         for file, size in others.files.items():
             if file not in self.files:
                 self.files[file] = size
@@ -109,7 +106,7 @@ class FoundCaptures:
         self.skipped.update(others.skipped)
 
     def skip(self, path: str, why: str) -> None:
-        """Add a file that is not a capture, unless its name hides it from readers, such as `_SUCCESS`."""
+        """A file that is not a capture, unless its name hides it from readers, such as `_SUCCESS`."""
         if not os.path.basename(path).startswith((".", "_")):
             self.skipped[path] = why
 
@@ -123,8 +120,8 @@ class FoundCaptures:
 
 
 def find_paths(given: Iterable[str | Path], lookup: Lookup = ANY_NAME) -> FoundCaptures:
-    """Return the capture files of paths, globs and directories. Files of a directory or glob are sorted by name, and
-    other files in it are skipped.
+    """Captures of paths, globs and directories. Files of a directory or glob are sorted by name, and other files in it
+    are skipped.
 
     Raises `CaptureError` for a path without captures, or one that workers cannot read.
     """
@@ -138,7 +135,6 @@ def find_paths(given: Iterable[str | Path], lookup: Lookup = ANY_NAME) -> FoundC
 
 
 def _add(path: str, lookup: Lookup, found: FoundCaptures) -> None:
-    """Add the captures of a path, glob or directory."""
     if path == "-":
         raise CaptureError(None, "workers cannot read it", hint="write the capture to a file first")
     if glob.has_magic(path) and not os.path.exists(path):
@@ -176,7 +172,7 @@ def _add_directory(directory: str, lookup: Lookup, found: FoundCaptures) -> None
 
 
 def _files_in(directory: str, lookup: Lookup) -> list[Candidate]:
-    """Return the files in a directory and its searched subdirectories, by name."""
+    """In a directory and its searched subdirectories, by name."""
 
     def refuse(error: OSError) -> None:
         raise CaptureError(error.filename, f"cannot be listed: {error.strerror}")
@@ -189,12 +185,11 @@ def _files_in(directory: str, lookup: Lookup) -> list[Candidate]:
 
 
 def is_searched(directory: str, lookup: Lookup) -> bool:
-    """Return whether a subdirectory of this name is searched."""
     return not directory.startswith((".", "_")) if lookup.recursive else is_column(directory)
 
 
 def _add_captures(candidates: Iterable[Candidate], lookup: Lookup, found: FoundCaptures) -> bool:
-    """Add the captures among these files, and return whether there are any."""
+    """Return whether there are captures among these files."""
     is_any = False
     for file in candidates:
         try:
@@ -208,14 +203,13 @@ def _add_captures(candidates: Iterable[Candidate], lookup: Lookup, found: FoundC
 
 
 def scheme_of(path: str) -> str | None:
-    """Return the scheme of a URI, in lower case. None for a file system path, including an existing one with a
-    colon."""
+    """In lower case; None for a file system path, including an existing one with a colon."""
     scheme = re.match("([A-Za-z][A-Za-z0-9+.-]+):", path)
     return None if scheme is None or os.path.exists(path) else scheme[1].lower()
 
 
 def local_path(path: str, *, instead: str = "") -> str:
-    """Return the path of a path or `file:` URI (RFC 8089): `file:/a%20b`, `file:///a%20b`.
+    """Of a path or `file:` URI (RFC 8089): `file:/a%20b`, `file:///a%20b`.
 
     Raises `CaptureError` for another URI. For a store its hint is `instead`.
     """

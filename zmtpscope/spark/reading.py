@@ -23,8 +23,7 @@ from zmtpscope.spark.storage import find_stored, is_uri
 Paths = str | Path | Iterable[str | Path]
 
 SCANS_OF_ONE_READER = 4
-"""Maximum number of scans on one machine. With more, a shuffle is faster than one partition that compares all
-connections."""
+"""On one machine. With more, a shuffle is faster than one partition that compares all connections."""
 
 
 def read(spark: SparkSession, paths: Paths, record: str = "messages", **options: Any) -> DataFrame:
@@ -48,12 +47,11 @@ def read(spark: SparkSession, paths: Paths, record: str = "messages", **options:
 
 @dataclass(frozen=True)
 class ScanStage:
-    """The tasks of a scan. Input rows are partition numbers."""
+    """Input rows are partition numbers."""
 
     scan: Scan
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield records as rows."""
         with one_sentence():
             for batch in batches:
                 for number in batch.column(0).to_pylist():
@@ -67,7 +65,7 @@ def skipped(paths: Paths, **options: Any) -> dict[str, str]:
 
 
 def find_captures(paths: Paths, lookup: Lookup = ANY_NAME) -> FoundCaptures:
-    """Return the captures of paths and URIs, each once. Raises `CaptureError`."""
+    """Of paths and URIs, each once. Raises `CaptureError`."""
     found = FoundCaptures()
     for path in map(str, [paths] if isinstance(paths, str | Path) else paths):
         found.update(find_stored(path, lookup) if is_uri(path) else find_paths([path], lookup))

@@ -1,4 +1,4 @@
-"""Convert batches of records into Arrow batches with Spark's types and a suitable size."""
+"""Convert batches of records into Arrow batches for Spark."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from zmtpscope.filter import Filter
 
 LARGEST_BATCH = 8 << 20
-"""Maximum octets of an Arrow batch for Spark. Only a single row may be larger."""
+"""Octets. Only a single row may be larger."""
 
 MAX_WAITING = 2 << 20
-"""Maximum octets of blocks that wait to become a batch, except the last block. Conversion keeps several copies of them
-in memory."""
+"""Octets of blocks that wait to become a batch, except the last block. Conversion keeps several copies of them in
+memory."""
 
 MAX_ROWS = 1 << 14
-"""Maximum number of rows of a batch: a few megabytes when all dictionary values are expanded."""
+"""A few megabytes when all dictionary values are expanded."""
 
 
 class RowBatches:
@@ -50,7 +50,7 @@ class RowBatches:
         self._rows = self._octets = 0
 
     def add(self, batch: Batch) -> Iterator[pa.RecordBatch]:
-        """Add the records of a batch. Yields a full batch."""
+        """Yields a full batch."""
         part = selected(batch.of_type(self._record), self._filter, self._options)
         if self._waiting is None:
             self._waiting = part
@@ -67,7 +67,6 @@ class RowBatches:
             yield from self.finish()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Yield the remaining rows."""
         if self._waiting is not None and self._rows:
             waiting, self._waiting, self._rows, self._octets = self._waiting, None, 0, 0
             held = arrow_batch(waiting, self._record, self._held_schema, self._options)
@@ -89,13 +88,13 @@ class RowBatches:
 
 
 def _of_files(files: pa.Array, values: Mapping[str, Value], type_: pa.DataType) -> pa.Array:
-    """Return the value of each file in a column."""
+    """The value of each file in a column."""
     words = files if pa.types.is_dictionary(files.type) else files.dictionary_encode()
     return pa.array([values.get(file) for file in words.dictionary.to_pylist()], type_).take(words.indices)
 
 
 def selected(batch: Batch, filter: Filter | None, options: Options) -> Batch:
-    """Return the part of a batch that matches a filter."""
+    """The part of a batch that matches a filter."""
     if filter is None:
         return batch
     from zmtpscope.filter.selection import Selection
@@ -104,7 +103,7 @@ def selected(batch: Batch, filter: Filter | None, options: Options) -> Batch:
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield a batch in pieces of at most `MAX_ROWS` and `LARGEST_BATCH`, or of one row."""
+    """In pieces of at most `MAX_ROWS` and `LARGEST_BATCH`, or of one row."""
     if batch.num_rows == 1 or (batch.num_rows <= MAX_ROWS and batch.nbytes <= LARGEST_BATCH):
         yield batch
         return
@@ -114,7 +113,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": pa.binary(), "json": pa.string()}
-"""Arrow types for Spark, by field type. Spark accepts neither dictionaries nor types with 64-bit offsets."""
+"""By field type. Spark accepts neither dictionaries nor types with 64-bit offsets."""
 
 ARROW_FOLDERS = {
     "int": pa.int32(),
@@ -123,21 +122,20 @@ ARROW_FOLDERS = {
     "date": pa.date32(),
     "string": pa.string(),
 }
-"""Types of folder columns, by their names in Spark."""
+"""Of folder columns, by their names in Spark."""
 
 ARROW_TIME = pa.timestamp("us", tz="UTC")
 
 
 def arrow_schema(record: str, columns: Sequence[str], others: Mapping[str, DataType]) -> pa.Schema:
-    """Return the schema of Arrow batches for Spark. Columns are fields of the record type, or named in `others` with
-    their types."""
+    """Columns are fields of the record type, or named in `others` with their types."""
     own = {name: arrow_type(type_) for name, type_ in column_types(record).items()} | {TIME: ARROW_TIME}
     types = own | {name: ARROW_FOLDERS[type_.simpleString()] for name, type_ in others.items()}
     return pa.schema([(name, types[name]) for name in columns])
 
 
 def arrow_type(type_: str) -> pa.DataType:
-    """Return the Arrow type, for Spark, of a logical type of `zmtpscope.records`."""
+    """For Spark, of a logical type of `zmtpscope.records`."""
     return translate(
         type_,
         ARROW,

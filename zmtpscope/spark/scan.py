@@ -1,7 +1,7 @@
 """The work of one partition in a scan, in which each partition reads files by itself.
 
 In a shared scan, each partition reads all files and analyses the flows whose key hashes to it. So a connection that
-spans files is one connection, and rows equal those of one local run.
+spans files is one connection, and rows equal the rows of one local run.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.storage import check_on_worker, open_again
 
 BLOCK_SIZE = 1 << 20
-"""Octets of a capture block if one partition reads all flows."""
+"""If one partition reads all flows."""
 LARGE_BLOCK_SIZE = 4 << 20
-"""Octets of a block if several partitions share the flows. The cost of a block depends mostly on its connections, and a
-partition analyses only some of them."""
+"""If several partitions share the flows. The cost of a block depends mostly on its connections, and a partition
+analyses only some of them."""
 
 
 def scan(
     files: list[str], settings: ReadSettings, columns: Sequence[str], flows: FlowFilter
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one partition of these files. Raises `CaptureError`."""
+    """Yield the rows of one partition. Raises `CaptureError`."""
     check_on_worker(files)
     options = settings.dissect_options(columns)
     rows = RowBatches(settings, columns, options)
@@ -45,7 +45,7 @@ def scan(
 
 
 def scan_apart(files: Sequence[str], settings: ReadSettings, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of files that are separate captures. Raises `CaptureError`."""
+    """Files are separate captures. Raises `CaptureError`."""
     options = settings.dissect_options(columns)
     for file in files:
         rows = RowBatches(settings, columns, options)
@@ -55,7 +55,7 @@ def scan_apart(files: Sequence[str], settings: ReadSettings, columns: Sequence[s
 
 
 def records_apart(file: str, settings: ReadSettings, options: Options, *, compares: bool) -> Iterator[Batch]:
-    """Yield the records of a file or URI that is a separate capture. Raises `CaptureError`."""
+    """A file or URI is a separate capture. Raises `CaptureError`."""
 
     def read(reports: FileReports) -> Iterator[PacketBlock]:
         opened = open_again(file, settings.span, reports)
@@ -82,6 +82,6 @@ def _analysed(analyser: Analyser, captures: Captures, settings: ReadSettings, fl
 def _with_derived(batches: Iterator[Batch], settings: ReadSettings) -> Iterator[Batch]:
     if settings.record not in DERIVED:
         return batches
-    from zmtpscope.diagnosis.deriving import with_derived  # a fifth of what a worker imports
+    from zmtpscope.diagnosis.deriving import with_derived  # a fifth of a worker's imports
 
     return with_derived(batches)

@@ -1,4 +1,4 @@
-"""Spark names and types of the columns of each record type, from `zmtpscope.records`.
+"""Spark names and types of the columns of each record type.
 
 Processes that plan queries import this module, so it does not import pyarrow (`arrow_types.py`).
 """
@@ -32,12 +32,11 @@ SPARK: dict[str, DataType] = {
     "json": StringType(),
 }
 TIME = "time"
-"""A column only in Spark's tables: `ts_ns` as a timestamp, in whole microseconds."""
+"""Only in Spark's tables: `ts_ns` as a timestamp, in whole microseconds."""
 
 
 def record_name(name: str) -> str:
-    """Return the record type of a table: "message" for "messages" and "message". Raises `ValueError` with a
-    sentence."""
+    """ "message" for "messages" and "message". Raises `ValueError` with a sentence."""
     record = SINGULARS.get(name.lower(), name.lower())
     if record not in RECORDS:
         raise ValueError(f"no table named {name!r}{nearest(name, SINGULARS)}")
@@ -45,8 +44,7 @@ def record_name(name: str) -> str:
 
 
 def column_names(record: str, names: Sequence[str] | None = None) -> list[str]:
-    """Return the columns of a record type, or `names` after checking them. Raises `ValueError` with a sentence for an
-    unknown column."""
+    """All columns, or `names` after checking them. Raises `ValueError` with a sentence for an unknown column."""
     known = [field.name for field in RECORDS[record].fields]
     if names is None:
         return known
@@ -55,8 +53,8 @@ def column_names(record: str, names: Sequence[str] | None = None) -> list[str]:
 
 
 def table_columns(record: str, names: Sequence[str] | None = None) -> list[str]:
-    """Return the columns of a Spark table: the fields of the record type, with `time` after `ts_ns`; or `names` after
-    checking them. Raises `ValueError` with a sentence for an unknown column."""
+    """The fields of the record type, with `time` after `ts_ns`; or `names` after checking them. Raises `ValueError`
+    with a sentence for an unknown column."""
     if names is None:
         known = column_names(record)
         known.insert(known.index("ts_ns") + 1, TIME)
@@ -80,7 +78,7 @@ def schema(record: str, columns: Sequence[str] | None = None) -> StructType:
 
 
 def column_field(record: str, name: str) -> StructField:
-    """Return a column of a record type for a schema."""
+    """For a schema."""
     return StructField(name, _column_type(record, name), metadata={"comment": _comment(record, name)})
 
 
@@ -98,7 +96,6 @@ def check_schema(record: str, given: StructType, others: Mapping[str, DataType])
 
 
 def spark_type(type_: str) -> DataType:
-    """Return the Spark type of a logical type of `zmtpscope.records`."""
     return translate(type_, SPARK, ArrayType, _spark_struct)
 
 
@@ -115,7 +112,7 @@ def _comment(record: str, name: str) -> str:
 
 @cache
 def column_types(record: str) -> dict[str, str]:
-    """Return the logical types of the columns of a record type."""
+    """Logical types."""
     return {field.name: field.type for field in RECORDS[record].fields}
 
 

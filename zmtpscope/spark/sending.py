@@ -1,7 +1,7 @@
 """Send code to workers whose Python may lack zmtpscope.
 
-Spark pickles classes and functions by name, so a worker without zmtpscope would fail with a traceback from Spark's
-code. Therefore our pickle is inside another one, which needs none of our modules.
+Spark pickles classes and functions by name, so such a worker would fail with a traceback from Spark's code. Therefore
+our pickle is inside another one, which needs none of our modules.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SentToWorkers:
-    """Base of objects that raise one sentence when they arrive on a worker without zmtpscope."""
+    """Raises one sentence when it arrives on a worker without zmtpscope."""
 
     def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes], dict[str, Any]]:
         return _create, (pickle.dumps(type(self)),), self.__dict__
@@ -35,7 +35,7 @@ def on_workers(stage: Stage) -> Stage:
 
 
 def _load(octets: bytes) -> Any:
-    """Unpickle on a worker, which may only have the standard library."""
+    """On a worker, which may only have the standard library."""
     import os
     import pickle
     import sys

@@ -19,8 +19,8 @@ from zmtpscope.spark.java import cache, provide_java
 BATCH_OCTETS = 8 << 20
 
 JAVA_OPTIONS = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-"""Java options that disable Arrow's check of each column access, a quarter of the cost of a row. The columns come from
-pyarrow, which is trusted."""
+"""Disable Arrow's check of each column access, a quarter of the cost of a row. The columns are from pyarrow, which
+is trusted."""
 
 SETTINGS = {
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
@@ -36,7 +36,7 @@ LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
-"""Settings that keep a session on one machine private to it."""
+"""Keep a session on one machine private to it."""
 
 
 def session(settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -97,7 +97,7 @@ def register(spark: SparkSession) -> None:
 
 
 LINKED = ("bin", "conf", "jars", "sbin")
-"""The parts of an installation that a session on one machine needs."""
+"""Parts of an installation that a session on one machine needs."""
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Options of `format("zmtp")`, `read` and `ingest`, checked on the driver and sent to workers.
 
-Spark imports this module in each process that plans a query, so functions for workers import their dependencies.
+Each process that plans a query imports this module, so functions for workers import their dependencies.
 """
 
 from __future__ import annotations
@@ -30,52 +30,52 @@ if TYPE_CHECKING:
     from zmtpscope.filter import Filter
 
 LARGEST_BODY = 1 << 30
-"""Maximum octets of a body. Spark cannot hold values of twice this size."""
+"""Spark cannot hold values of twice this size."""
 MAX_PARTITIONS = 10_000
 NO_BODY = Body("none", None)
 DEFAULT = ReadOptions()
 
 NUMBERS_OF_CONNECTIONS = frozenset({"conn", "conn_0", "conn_1"})
-"""Columns that are null in Spark, because each worker would number only its own connections. `conn_id` is the key."""
+"""Null in Spark, because each worker would number only its own connections. `conn_id` is the key."""
 
 COMPARING = frozenset({"finding", "zre_pair"}) | ACROSS
-"""Record types that compare connections, so that their records depend on all connections."""
+"""Their records depend on all connections."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """The options of a read. Key files are given by name: workers read them, and no plan contains a secret."""
+    """Key files are given by name: workers read them, and no plan contains a secret."""
 
     record: str = "message"
-    """A record type of `zmtpscope.records`."""
+    """Of `zmtpscope.records`."""
     columns: tuple[str, ...] | None = None
-    """None: all columns."""
+    """None: all."""
     options: ReadOptions = DEFAULT
     keys: tuple[str, ...] = ()
     ports: frozenset[int] = frozenset()
-    """Only packets from or to one of these ports; empty: any."""
+    """Packets from or to one of these ports; empty: any."""
     hosts: frozenset[bytes] = frozenset()
-    """Only packets from or to one of these addresses, 4 or 16 octets; empty: any."""
+    """Packets from or to one of these addresses, 4 or 16 octets; empty: any."""
     since: int | None = None
-    """Only packets captured at this time or later (nanoseconds since the epoch)."""
+    """Packets captured at this time or later (ns since the epoch)."""
     until: int | None = None
-    """Only packets captured before this time."""
+    """Packets captured before this time."""
     partitions: int | None = None
-    """None: chosen by the size of the captures."""
+    """None: by the size of the captures."""
     filter: str | None = None
-    """Only records that match this filter."""
+    """Records that match."""
     recursive: bool = False
-    """Whether to search subdirectories for captures."""
+    """Search subdirectories for captures."""
     names: str = "*"
-    """Only files whose names match this pattern."""
+    """Pattern of file names."""
     base: str | None = None
-    """The directory below which folders are columns."""
+    """Below this directory folders are columns."""
     per_file: bool = False
-    """Whether each file is a capture of its own; otherwise all files are one capture."""
+    """Each file is a capture of its own; otherwise all files are one capture."""
     fails: bool = False
-    """Whether a damaged file fails the job; otherwise its readable packets are read and a finding names it."""
+    """A damaged file fails the job; otherwise its readable packets are read and a finding names it."""
     folders: Mapping[str, FolderColumn] = field(default_factory=dict)
-    """Columns from folders of the captures."""
+    """From folders of the captures."""
 
     @staticmethod
     def parse(options: Mapping[str, Any], *, also: Collection[str] = ()) -> ReadSettings:
@@ -107,8 +107,7 @@ class ReadSettings:
         return settings
 
     def of_captures(self, captures: FoundCaptures) -> ReadSettings:
-        """Return the settings for these captures, whose folders may be columns. Raises `SettingsError` for an unknown
-        column."""
+        """Folders of these captures may be columns. Raises `SettingsError` for an unknown column."""
         settings = replace(self, folders=folder_columns(captures.roots))
         known = {name.lower() for name in table_columns(self.record)}
         for name in settings.folders:
@@ -124,7 +123,7 @@ class ReadSettings:
         return settings
 
     def column_names(self) -> list[str]:
-        """Return the columns of the requested table, in order, folder columns last."""
+        """In order, folder columns last."""
         if self.columns is None:
             return [*table_columns(self.record), *self.folders]
         table_columns(self.record, [name for name in self.columns if name not in self.folders])
@@ -134,7 +133,7 @@ class ReadSettings:
         return [*self.columns]
 
     def schema(self, columns: Iterable[str] | None = None) -> StructType:
-        """Return the schema of the requested table, or of these columns."""
+        """Of the requested table, or of these columns."""
         names = self.column_names() if columns is None else [*columns]
         return StructType(
             [
@@ -151,44 +150,42 @@ class ReadSettings:
                 raise SettingsError(f"option keys: {path}: no such file, or no permission to read it")
 
     def parsed_filter(self) -> Filter | None:
-        """Return the parsed filter for workers."""
+        """For workers."""
         from zmtpscope.filter import Filter
 
         return None if self.filter is None else Filter(self.filter)
 
     @property
     def lookup(self) -> Lookup:
-        """How files are found."""
         return Lookup(self.recursive, self.names, self.base)
 
     @property
     def compares(self) -> bool:
-        """Whether the record type compares connections."""
+        """The record type compares connections."""
         return self.record in COMPARING
 
     @property
     def needs_one_reader(self) -> bool:
-        """Whether one worker must read all flows if workers exchange no data: to compare connections, and because the
-        analysis of a datagram may depend on others."""
+        """Whether one worker must read all flows if workers exchange no data: to compare connections, and because
+        the analysis of a datagram may depend on others."""
         return self.compares or self.record == "datagram"
 
     @property
     def span(self) -> TimeSpan:
-        """Return the time span of packets."""
+        """Of packets."""
         if self.since is None and self.until is None:
             return ALWAYS
         return TimeSpan(self.since or ALWAYS.since, self.until or ALWAYS.until)
 
     def check_schema(self, declared: StructType) -> None:
-        """Check that a user's schema fits `record`. Raises `SettingsError`."""
+        """A user's schema must fit `record`. Raises `SettingsError`."""
         try:
             check_schema(self.record, declared, {name: column.type for name, column in self.folders.items()})
         except ValueError as error:
             raise SettingsError(f"schema: {error}") from None
 
     def dissect_options(self, columns: Iterable[str]) -> Options:
-        """Return analyser options for rows of `record` with these columns. Reads the key files; raises `SettingsError`
-        if that fails."""
+        """For rows of `record` with these columns. Reads the key files; raises `SettingsError` if that fails."""
         wanted = {*columns, *_reads(self.filter)}
         keeps_bodies = bool(wanted & {"bodies", "bodies_kept", "body"})
         return self._options(
@@ -198,7 +195,7 @@ class ReadSettings:
         )
 
     def export_options(self) -> Options:
-        """Return analyser options for all records except frames."""
+        """For all records except frames."""
         return self._options(keeps_bodies=True, looks_inside=True, frames=False)
 
     def _options(self, *, keeps_bodies: bool, looks_inside: bool, frames: bool) -> Options:
@@ -214,7 +211,7 @@ class ReadSettings:
 
 
 def _texts(value: Any, separator: str) -> list[str]:
-    """Return the parts of a text, or the texts of a list."""
+    """The parts of a text, or the texts of a list."""
     parts: Iterable[Any] = [value] if not isinstance(value, list | tuple | set | frozenset) else value
     return [text for part in parts for each in str(part).split(separator) if (text := each.strip())]
 
@@ -231,7 +228,7 @@ def _filter(value: Any) -> str:
 
 
 def _reads(filter: str | None) -> frozenset[str]:
-    """Return the fields that a filter reads."""
+    """Fields that a filter reads."""
     if filter is None:
         return frozenset()
     from zmtpscope.filter import Filter
@@ -247,7 +244,7 @@ def _columns(value: Any) -> tuple[str, ...]:
 
 
 def _read_option(name: str, value: Any) -> Any:
-    """Return the value of a field of `ReadOptions`; texts of several values are separated by `;`."""
+    """Texts of several values are separated by `;`."""
     _, parse, *_, many = READ_OPTIONS[name]
     found = tuple(map(parse, _texts(value, ";"))) if many else parse(str(value))
     for each in found if many else (found,):
@@ -279,7 +276,7 @@ def _hosts(value: Any) -> frozenset[bytes]:
 
 
 def _time(value: Any) -> int:
-    """Parse a time as nanoseconds since the epoch."""
+    """As nanoseconds since the epoch."""
     text = str(value).strip()
     if re.fullmatch("[0-9]{1,19}", text):
         return int(text)
@@ -304,7 +301,7 @@ def _partitions(value: Any) -> int:
 
 
 def _one_of(no: str, yes: str) -> Callable[[Any], bool]:
-    """Return a function that parses one of two words, in any case, and returns whether it is the second."""
+    """Parse one of two words, in any case; true for the second."""
 
     def parse(value: Any) -> bool:
         if str(value).lower() not in (no.lower(), yes.lower()):
@@ -331,7 +328,7 @@ NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "capture": ("per_file", _one_of("all", "perFile")),
     "onError": ("fails", _one_of("continue", "fail")),
 }
-"""Option: its field, and its parser, which raises `ValueError` with a sentence."""
+"""Field and parser, which raises `ValueError` with a sentence."""
 
 OPTIONS = {name.lower(): option for name, option in NAMES.items()}
 assert {name for name, _ in NAMES.values()} - {*READ_OPTIONS} == {each.name for each in fields(ReadSettings)} - {

@@ -1,6 +1,6 @@
-"""Plans a scan on the driver: the number of partitions, and the flows or files that each of them analyses.
+"""Plan a scan on the driver: the number of partitions, and the flows or files of each.
 
-Spark plans each query in separate processes that import this module, so the module must not import the analyser.
+Spark plans each query in separate processes that import this module, so it must not import the analyser.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 OCTETS_OF_A_PARTITION = 32 << 20
 """One partition reads smaller captures faster than two."""
 MAX_SCANS = 8
-"""Maximum number of partitions unless the user requests more: each of them reads all files."""
+"""Unless the user requests more: each of them reads all files."""
 
 
 @dataclass(frozen=True)
 class SharedScan:
-    """The files that all partitions read, and the division of their flows."""
+    """All partitions read the same files, and divide their flows."""
 
     files: list[str]
     settings: ReadSettings
     columns: list[str]
     partitions: int
     large: dict[bytes, int]
-    """The partition of each flow with much data. Other flows are hashed."""
+    """Partition of each flow with much data. Other flows are hashed."""
 
     @staticmethod
     def of(files: Mapping[str, int], settings: ReadSettings, columns: Sequence[str]) -> SharedScan:
-        """Plan the scan of files with these sizes for rows with these columns."""
+        """For files with these sizes and rows with these columns."""
         octets = sum(files.values())
         partitions = 1 if settings.needs_one_reader else settings.partitions or min(useful_scans(octets), MAX_SCANS)
         endpoints = flow_conditions(settings.ports, settings.hosts)
@@ -45,7 +45,7 @@ class SharedScan:
         return SharedScan([*files], settings, [*columns], partitions, large)
 
     def rows(self, partition: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one partition. Raises `CaptureError`."""
+        """Of one partition. Raises `CaptureError`."""
         from zmtpscope.spark.scan import scan
 
         endpoints = flow_conditions(self.settings.ports, self.settings.hosts)
@@ -55,7 +55,7 @@ class SharedScan:
 
 @dataclass(frozen=True)
 class FileScan:
-    """Files that are separate captures, and the ones that each partition reads."""
+    """Files are separate captures, divided among partitions."""
 
     files: list[str]
     settings: ReadSettings
@@ -64,17 +64,17 @@ class FileScan:
 
     @staticmethod
     def of(files: Mapping[str, int], settings: ReadSettings, columns: Sequence[str]) -> FileScan:
-        """Plan the scan of files with these sizes for rows with these columns."""
+        """For files with these sizes and rows with these columns."""
         tasks = file_tasks([*files.values()], settings.partitions or os.cpu_count() or 1)
         return FileScan([*files], settings, [*columns], tasks)
 
     @property
     def partitions(self) -> int:
-        """Number of partitions that read the files."""
+        """That read the files."""
         return len(self.tasks)
 
     def rows(self, partition: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one partition. Raises `CaptureError`."""
+        """Of one partition. Raises `CaptureError`."""
         from zmtpscope.spark.scan import scan_apart
         from zmtpscope.spark.storage import check_on_worker
 
@@ -86,10 +86,10 @@ Scan = SharedScan | FileScan
 
 
 def plan_scan(captures: FoundCaptures, settings: ReadSettings, columns: Sequence[str]) -> Scan:
-    """Plan how partitions read captures for rows with these columns."""
+    """For rows with these columns."""
     return (FileScan if settings.per_file else SharedScan).of(captures.files, settings, columns)
 
 
 def useful_scans(octets: int) -> int:
-    """Return the number of partitions with which this machine reads captures of this size fastest."""
+    """Partitions with which this machine reads captures of this size fastest."""
     return max(1, min(octets // OCTETS_OF_A_PARTITION, os.cpu_count() or 1))

@@ -34,17 +34,17 @@ from zmtpscope.spark.splitting import Splitter, chunk_size, split
 from zmtpscope.spark.storage import check_on_worker, open_again
 
 SMALL_PARTITION, LARGE_PARTITION = 16 << 20, 256 << 20
-"""Minimum octets of captures per partition, and maximum if that needs more partitions than Spark's default."""
+"""Octets of captures per partition; the maximum if that needs more partitions than Spark's default."""
 MAX_PARTITIONS = 2000
 """Unless the user requests more. Each file has a chunk for each partition."""
 OCTETS_IN_A_BATCH, CHUNKS_IN_A_BATCH = 1 << 20, 64
-"""Octets or number of chunks at which a batch is passed to Spark."""
+"""At which a batch is passed to Spark."""
 BESIDE_THE_COMPARISON = 8
 """Partitions of the last stage that pass rows on. Findings are few."""
 
 
 def shuffled(spark: SparkSession, run: Run, columns: list[str]) -> DataFrame:
-    """Return the rows of a run, with these columns."""
+    """With these columns."""
     made = run.settings.schema(columns)
     analysis, chunks = AnalyserStage(run), run.chunks(spark)
     if not run.settings.compares:
@@ -61,13 +61,13 @@ class Run:
 
     files: list[str]
     tasks: list[range]
-    """Indices of the files that each task of the first stage reads."""
+    """Files that each task of the first stage reads."""
     partitions: int
     settings: ReadSettings
 
     @staticmethod
     def of(spark: SparkSession, files: Mapping[str, int], settings: ReadSettings) -> Run:
-        """Return the run over captures with these sizes."""
+        """Over captures with these sizes."""
         sizes = [*files.values()]
         tasks = max(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), 1)
         octets = sum(sizes)
@@ -76,11 +76,11 @@ class Run:
         return Run([*files], file_tasks(sizes, tasks), partitions, settings)
 
     def numbers(self, spark: SparkSession) -> DataFrame:
-        """Return the numbers of the tasks that read files, one per partition."""
+        """Of tasks that read files, one per partition."""
         return spark.range(len(self.tasks), numPartitions=len(self.tasks))
 
     def chunks(self, spark: SparkSession) -> DataFrame:
-        """Return all chunks of all files, by partition and in order."""
+        """Of all files, by partition and in order."""
         chunks = self.numbers(spark).mapInArrow(on_workers(SplitStage(self).read), DDL)
         return chunks.repartitionById(self.partitions, "partition").sortWithinPartitions(*ORDER)
 
@@ -92,12 +92,11 @@ class Run:
 
 @dataclass(frozen=True)
 class SplitStage:
-    """The tasks of the first stage. Input rows are task numbers."""
+    """The first stage. Input rows are task numbers."""
 
     run: Run
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the chunks of the files."""
         with one_sentence():
             check_on_worker(self.run.files)
             for batch in batches:
@@ -105,7 +104,7 @@ class SplitStage:
                     yield from _batches(chain.from_iterable(map(self.chunks, self.run.tasks[task])))
 
     def chunks(self, index: int) -> Iterator[Chunk]:
-        """Yield the chunks of one file. Raises `CaptureError` if it is damaged and that fails the job."""
+        """Of one file. Raises `CaptureError` if it is damaged and that fails the job."""
         run, reports = self.run, FileReports()
         file = open_again(run.files[index], run.settings.span, reports)
         if file is not None:
@@ -118,12 +117,11 @@ class SplitStage:
 
 @dataclass(frozen=True)
 class AnalyserStage:
-    """The tasks of the second stage. Input rows are chunks of a partition, in order."""
+    """The second stage. Input rows are chunks of a partition, in order."""
 
     run: Run
 
     def read(self, batches: Iterable[pa.RecordBatch], columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Yield records as rows."""
         with one_sentence():
             settings = self.run.settings
             options = settings.dissect_options(columns)
@@ -158,12 +156,11 @@ class AnalyserStage:
 
 @dataclass(frozen=True)
 class ComparisonStage:
-    """The tasks of the last stage: one evaluates the facts of all partitions, the others pass rows on."""
+    """The last stage: one task evaluates the facts of all partitions, the others pass rows on."""
 
     run: Run
 
     def read(self, batches: Iterable[pa.RecordBatch], columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Yield records as rows."""
         with one_sentence():
             options = self.run.settings.dissect_options(columns)
             rows = RowBatches(self.run.settings, columns, options)

@@ -15,7 +15,7 @@ from zmtpscope.spark.sending import SentToWorkers
 
 
 class ZmtpDataSource(SentToWorkers, DataSource):
-    """Captures as rows of one record type."""
+    """Rows of one record type."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         from zmtpscope.spark.planning import check

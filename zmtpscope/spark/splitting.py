@@ -1,4 +1,4 @@
-"""The first stage: divides the packets of one file into chunks for all partitions."""
+"""The first stage: divide the packets of one file into chunks for all partitions."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from zmtpscope.spark.chunks import Chunk, Kind, Segments, packets_chunk, segment
 from zmtpscope.spark.flows import Endpoints, FlowFilter, partitions_of
 
 LARGEST_CHUNK, SMALLEST_CHUNK = 256 << 10, 16 << 10
-"""Maximum and minimum octets of a chunk, including its table. A partition holds one for each overlapping file."""
+"""Octets of a chunk, including its table. A partition holds one for each overlapping file."""
 CHUNKS_OF_ALL_FILES = 64 << 20
 """Octets of one chunk from each file together, unless that makes chunks too small."""
 MIN_AT_HAND, MAX_AT_HAND = 2 << 20, 32 << 20
 """Octets buffered before splitting: enough for a chunk for each partition."""
 ROW_OCTETS = 48
-"""Octets of a row in the table of a chunk."""
+"""In the table of a chunk."""
 REMEMBERED_DATAGRAMS = 4096
 
 
 def chunk_size(files: int) -> int:
-    """Return the octets of a chunk in a run over this number of files."""
+    """In octets, for a run over this number of files."""
     return max(SMALLEST_CHUNK, min(LARGEST_CHUNK, CHUNKS_OF_ALL_FILES // max(1, files)))
 
 
 def split(file: CaptureFile | None, index: int, splitter: Splitter, reports: FileReports) -> Iterator[Chunk]:
-    """Yield the chunks of the file with this index, and at its end one with `reports` for each partition. None: an
-    unreadable file, described in the reports."""
+    """Yield chunks, and at the end of the file one with `reports` for each partition. None: an unreadable file,
+    described in the reports."""
     segmenter = Segmenter(put_together=False)
     latest, last = 0, index << FILE_SHIFT
     for packets in file.blocks(BLOCK_SIZE, reports) if file is not None else ():
@@ -54,7 +54,7 @@ def split(file: CaptureFile | None, index: int, splitter: Splitter, reports: Fil
 
 
 class Splitter:
-    """Divides the blocks of one file: each flow goes to one partition, fragments to all that may need them."""
+    """Each flow of a file goes to one partition, fragments to all that may need them."""
 
     def __init__(self, partitions: int, chunk_octets: int, endpoints: tuple[Endpoints, ...] = ()) -> None:
         self.partitions = partitions
@@ -66,7 +66,7 @@ class Splitter:
         self._fragments = FragmentPartitions(partitions)
 
     def add(self, block: SegmentBlock, packets: PacketBlock, taken: Column) -> Iterator[Chunk]:
-        """Add the segments of these packets, which count as taken at `taken`. Yields full chunks."""
+        """These packets count as taken at `taken`. Yields full chunks."""
         rows = self._wanted.select(block).rows()
         if len(rows.flows):
             places = packets.references.searchsorted(rows.packets)
@@ -76,7 +76,7 @@ class Splitter:
             yield from self.flush()
 
     def add_fragments(self, fragments: list[Fragment], packets: PacketBlock, taken: Column) -> Iterator[Chunk]:
-        """Add the fragments among these packets, in order. Yields full chunks."""
+        """Fragments among these packets, in order. Yields full chunks."""
         numbers = [self._fragments.partition(fragment) for fragment in fragments]
         for partition in range(self.partitions):
             wanted = [each.row for each, number in zip(fragments, numbers, strict=True) if number in (None, partition)]
@@ -86,7 +86,7 @@ class Splitter:
                 yield packets_chunk(partition, some, taken[rows])
 
     def flush(self) -> Iterator[Chunk]:
-        """Yield all buffered segments as chunks."""
+        """Yield all buffered segments."""
         if not self._waiting:
             return
         rows, taken, pieces = _joined(self._waiting)
@@ -106,13 +106,13 @@ class Splitter:
                 begin = stop
 
     def _partitions_of_rows(self, rows: SegmentRows) -> Column:
-        """Return the partition of each row: the one of its flow, or the first for a datagram."""
+        """The one of its flow, or the first for a datagram."""
         of_flows = partitions_of(rows.keys, self.partitions)
         return np.where(rows.flags & DATAGRAM, 0, of_flows[rows.flows])
 
 
 class FragmentPartitions:
-    """Selects the partitions of IP fragments.
+    """Partitions of IP fragments.
 
     All fragments of a datagram go to one partition if the fragment with the ports is the first, as usual. Otherwise
     they go to all partitions, as do actual and possible tunnels: a partition with only some fragments would join them
@@ -124,10 +124,10 @@ class FragmentPartitions:
         self._incomplete = Fragments()
         """Without their octets."""
         self._known: OrderedDict[bytes, int | None] = OrderedDict()
-        """Partition of each incomplete datagram; None: all partitions have a part of it."""
+        """Of each incomplete datagram; None: all partitions have a part of it."""
 
     def partition(self, fragment: Fragment) -> int | None:
-        """Return the partition of the next fragment; None: all."""
+        """None: all."""
         key, begins = fragment.key, fragment.begins
         if key in self._incomplete.waiting:
             number = self._known.pop(key, None)
@@ -150,13 +150,13 @@ class FragmentPartitions:
 
 
 def split_fragment_key(key: bytes) -> tuple[bytes, int]:
-    """Split `Fragment.key`: addresses and protocol, and the identification of 2 octets (IPv4) or 4 (IPv6)."""
+    """Addresses and protocol, and the identification of 2 octets (IPv4) or 4 (IPv6)."""
     size = 8 if len(key) < 32 else 32
     return key[:size], key[size]
 
 
 def _joined(parts: Sequence[Segments]) -> tuple[SegmentRows, Column, list[bytes]]:
-    """Return the rows of several blocks as one table, with their times as taken and payloads."""
+    """Rows of several blocks as one table, with their times as taken and payloads."""
     pieces: list[bytes] = []
     keys: list[bytes] = []
     flows = []

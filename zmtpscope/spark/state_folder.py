@@ -1,10 +1,9 @@
-"""The folder with the state of a streaming query between micro-batches: the input of each, and the state of each
-partition after it.
+"""The state of a streaming query between micro-batches: the input of each, and the state of each partition after it.
 
 The input of micro-batch 12 is in `12.json`, the state of partition 3 after it in `12-3.state`. So a repeated
 micro-batch starts from the same state and overwrites its earlier output. Files appear only when complete. A state is a
-pickle, and writing one allows to run programs as this user. So files and folder must belong to this user, and be
-writable by no one else.
+pickle, which can run programs as this user, so files and folder must belong to this user, and be writable by no one
+else.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ UNFINISHED = re.compile(r"\.(\d+)\b.*\.part")
 
 
 class StateFolder:
-    """The state of a query, in a folder below `location` named by `query`."""
+    """In a folder below `location` named by `query`."""
 
     def __init__(self, location: str, query: str) -> None:
         self.path = os.path.join(location, query)
 
     def create(self) -> None:
-        """Create the folder, readable only by this user. Raises `SettingsError`."""
+        """Readable only by this user. Raises `SettingsError`."""
         location = os.path.dirname(self.path)
         try:
             os.makedirs(location, mode=0o700, exist_ok=True)
@@ -44,11 +43,10 @@ class StateFolder:
             raise _failed(self.path, error) from None
 
     def write_batch(self, batch: MicroBatch) -> None:
-        """Store the input of a micro-batch."""
         self._write(f"{batch.number}.json", json.dumps(asdict(batch)).encode())
 
     def batch(self, number: int) -> MicroBatch:
-        """Return the input of a micro-batch. Raises `SettingsError` if it was not written here."""
+        """Raises `SettingsError` if it was not written here."""
         if number == 0:
             return MicroBatch()
         octets = self._read(f"{number}.json")
@@ -63,12 +61,12 @@ class StateFolder:
         return MicroBatch(**values)
 
     def write_state(self, number: int, partition: int, state: bytes) -> None:
-        """Store the state of a partition after a micro-batch."""
+        """After a micro-batch."""
         self._write(f"{number}-{partition}.state", state)
 
     def state(self, number: int, partition: int) -> tuple[int, bytes | None]:
-        """Return the latest state of a partition after micro-batch `number` or an earlier one, and the number of that
-        one. After number 0 there is no state."""
+        """Return the latest state after micro-batch `number` or an earlier one, and the number of that one. After
+        number 0 there is no state."""
         kept = [behind for behind, each in self._states() if each == partition and behind <= number]
         for behind in sorted(kept, reverse=True):
             if (state := self._read(f"{behind}-{partition}.state")) is not None:
@@ -76,8 +74,8 @@ class StateFolder:
         return 0, None
 
     def forget(self, batch: MicroBatch) -> None:
-        """Remove data that is no longer needed after a micro-batch: older states of each partition, and the inputs
-        before them. After the last micro-batch no state is needed."""
+        """Remove data that is not needed after a micro-batch: older states of each partition, and the inputs before
+        them. After the last micro-batch no state is needed."""
         states = self._states()
         latest = [0] * batch.partitions
         for behind, partition in states:
@@ -95,7 +93,7 @@ class StateFolder:
                 os.unlink(os.path.join(self.path, name))
 
     def _states(self) -> list[tuple[int, int]]:
-        """Return micro-batch and partition of each state."""
+        """Micro-batch and partition of each state."""
         return [(int(match[1]), int(match[2])) for name in self._names() if (match := STATE.fullmatch(name))]
 
     def _names(self) -> list[str]:

@@ -20,18 +20,18 @@ from zmtpscope.spark.paths import ANY_NAME, STORES, Candidate, FoundCaptures, Lo
 
 MAGIC = re.compile("[*?[]")
 FILES_AT_A_TIME = 16
-"""Number of files checked concurrently for being captures, because stores respond slowly."""
+"""Checked concurrently for being captures, because stores respond slowly."""
 AHEAD = 1 << 20
 """Octets requested from a store at a time."""
 
 
 def is_uri(path: str) -> bool:
-    """Whether this is the URI of a store, not a path or a `file:` URI."""
+    """Not a path or a `file:` URI."""
     return scheme_of(path) not in (None, "file")
 
 
 def locate(path: str | Path) -> tuple[FileSystem, str]:
-    """Return the file system of a path or URI, and the path in it. Raises `CaptureError` if it cannot be reached."""
+    """File system, and path in it. Raises `CaptureError` if it cannot be reached."""
     text = str(path)
     if scheme_of(text) not in STORES:
         return LocalFileSystem(), os.path.abspath(local_path(text))
@@ -44,8 +44,8 @@ def locate(path: str | Path) -> tuple[FileSystem, str]:
 
 
 def find_stored(uri: str, lookup: Lookup = ANY_NAME) -> FoundCaptures:
-    """Return the captures of a URI of a file, a folder or a pattern. Files of a folder or pattern are sorted by name,
-    and other files are skipped. Raises `CaptureError` as `find_paths` does."""
+    """Captures of a URI of a file, a folder or a pattern. Files of a folder or pattern are sorted by name, and other
+    files are skipped. Raises `CaptureError` as `find_paths` does."""
     magic = MAGIC.search(uri)
     place = uri if magic is None else uri[: magic.start()].rpartition("/")[0]
     filesystem, path = locate(place)
@@ -76,7 +76,7 @@ def find_stored(uri: str, lookup: Lookup = ANY_NAME) -> FoundCaptures:
 
 
 def _named(filesystem: FileSystem, path: str, pattern: str | None, lookup: Lookup) -> list[FileInfo]:
-    """Return a file, the files in a folder, or the files below it that match a pattern, by name."""
+    """A file, the files in a folder, or the files below it that match a pattern, by name."""
     if pattern is None:
         info = filesystem.get_file_info(path)
         if info.type == FileType.Directory:
@@ -88,7 +88,7 @@ def _named(filesystem: FileSystem, path: str, pattern: str | None, lookup: Looku
 
 
 def _in_folder(filesystem: FileSystem, path: str, lookup: Lookup) -> Iterator[FileInfo]:
-    """Yield the files in a folder, and in its searched subfolders."""
+    """In a folder, and in its searched subfolders."""
     for info in filesystem.get_file_info(FileSelector(path)):
         if info.is_file:
             yield info
@@ -101,7 +101,7 @@ def _path_of(info: FileInfo) -> str:
 
 
 def _matches(path: str, pattern: str) -> bool:
-    """Whether a path has as many parts as a pattern, and each matches."""
+    """A path has as many parts as the pattern, and each matches."""
     parts, patterns = path.split("/"), pattern.split("/")
     return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
 
@@ -115,8 +115,8 @@ def _why_not_a_capture(uri: str) -> CaptureError | None:
 
 
 def open_again(path: str, span: TimeSpan, reports: FileReports) -> CaptureFile | None:
-    """Open a file or URI that was found to be a capture. If it no longer is one, add a problem to `reports` and return
-    None."""
+    """Open a file or URI that was found to be a capture. If it no longer is one, add a problem to `reports` and
+    return None."""
     if not is_uri(path):
         return next(iter(find_again([path], span, reports)), None)
     try:
@@ -134,7 +134,7 @@ def check_on_worker(files: Sequence[str]) -> None:
 
 
 class StoredCapture(CaptureFile):
-    """A capture in a store. It is opened at once, and read once."""
+    """It is opened at once, and read once."""
 
     def __init__(self, uri: str, span: TimeSpan = ALWAYS) -> None:
         super().__init__(uri, None, span)
@@ -151,10 +151,10 @@ class StoredCapture(CaptureFile):
         return ready(StreamSource(self.path, stream, size or 0))
 
     def close(self) -> None:
-        """Close it without reading."""
+        """Without reading."""
         self._close()
 
 
 def _first_line(error: Exception) -> str:
-    """Return a store's error without its diagnostics after the first line."""
+    """Without diagnostics after the first line."""
     return str(error).splitlines()[0]

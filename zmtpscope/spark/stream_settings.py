@@ -18,30 +18,28 @@ MOUNTED = "a stream needs paths that the driver and all workers mount"
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """The options of a stream."""
-
     read: ReadSettings
     path: str
     """A folder, or a pattern of files."""
     state_location: str
-    """The folder of states, shared by driver and workers."""
+    """Shared by driver and workers."""
     most_files: int = FILES_A_BATCH
-    """Maximum number of files of a batch."""
+    """Of a batch."""
     growing: int = 1
-    """Number of files written at a time; as many of the newest are left alone."""
+    """Files written at a time; as many of the newest are left alone."""
     finish: bool = False
-    """Whether the capture has ended: all files are complete, and the rest is written at the end."""
+    """The capture has ended: all files are complete, and the rest is written at the end."""
     skip_grown: bool = False
-    """Whether to ignore data added to a file after it was read; otherwise such a file fails the query."""
+    """Ignore data added to a file after it was read; otherwise such a file fails the query."""
 
     @property
     def partitions(self) -> int:
-        """Number of partitions that read the folder."""
+        """That read the folder."""
         return 1 if self.read.needs_one_reader else self.read.partitions or 1
 
     @staticmethod
     def parse(options: Mapping[str, Any]) -> StreamSettings:
-        """Return the settings for options. Raises `SettingsError`."""
+        """Raises `SettingsError`."""
         given = {name.lower(): str(value) for name, value in options.items()}
         read = ReadSettings.parse(options, also=STREAM_OPTIONS)
         if read.lookup != ANY_NAME:

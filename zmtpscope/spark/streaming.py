@@ -1,10 +1,9 @@
 """`readStream.format("zmtp")`: a folder of rotating captures as a stream of rows.
 
-`latestOffset` lists the folder and writes the input of the next micro-batch to the state folder. `partitions` and
-`commit` are called with offsets, all in one process beside the driver. `read` runs on workers, for each partition, as
-often as Spark needs it: once, for each action of a foreachBatch, again after a failure, never, or partially (`limit`).
-So a micro-batch does not rely on the state after the previous one: if it is missing, the worker starts from an older
-state and reads the files in between again, without yielding their rows.
+`latestOffset` lists the folder and writes the input of the next micro-batch to the state folder. `read` runs on
+workers, for each partition, as often as Spark needs it: once, for each action of a foreachBatch, again after a failure,
+never, or partially (`limit`). So a micro-batch does not rely on the state after the previous one: if it is missing, the
+worker starts from an older state and reads the files in between again, without yielding their rows.
 """
 
 from __future__ import annotations
@@ -66,13 +65,13 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         self._options = options
         self._schema = schema
         self._available: list[Capture] | None = None
-        """Captures at the start of a query with Trigger.AvailableNow."""
+        """At the start of a query with Trigger.AvailableNow."""
         self._query = secrets.token_hex(8)
         """Name of the query if it starts now."""
 
     @cached_property
     def settings(self) -> StreamSettings:
-        """Settings, parsed only now: Spark 4.3 reports an error in the constructor of a reader as a missing reader."""
+        """Parsed only now: Spark 4.3 reports an error in the constructor of a reader as a missing reader."""
         with one_sentence():
             settings = StreamSettings.parse(self._options)
             settings.read.check_schema(self._schema)
@@ -178,8 +177,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         folder.write_state(end, partition.number, state.dump())
 
     def _take(self, state: PartitionState, flows: FlowFilter, batch: MicroBatch) -> Iterator[Batch]:
-        """Yield the records that a micro-batch completes. Raises `CaptureError` for a damaged file if that fails the
-        query."""
+        """Raises `CaptureError` for a damaged file if that fails the query."""
         settings = self.settings.read
         yield from state.take(batch, settings.span, flows.select)
         for problem in state.problems:
@@ -203,7 +201,7 @@ def _exhaust(batches: Iterable[Batch]) -> None:
 
 
 def _refuse_vanished_files(batch: MicroBatch) -> None:
-    """Check that all files of a micro-batch that is read again for its state still exist."""
+    """All files of a micro-batch that is read again for its state must still exist."""
     for file in batch.files:
         if not os.path.exists(path_now(file.path)):
             raise CaptureError(

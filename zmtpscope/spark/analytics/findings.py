@@ -13,7 +13,7 @@ from zmtpscope.findings.capturing import ATTEMPTS
 from zmtpscope.spark.analytics.columns import listening_side, of_side, sums, timestamp
 
 MEASURED_WAITS = 3
-"""Number of waits that are compared at the start and at the end of a storm (ZMTP-CONN-10)."""
+"""Waits compared at the start and at the end of a storm (ZMTP-CONN-10)."""
 
 
 def findings_by_rule(findings: DataFrame) -> DataFrame:
@@ -65,7 +65,7 @@ def causes(diagnoses: DataFrame) -> DataFrame:
 
 
 def _rank() -> Column:
-    """Return the rank of a severity, the worst first."""
+    """Worst first."""
     return F.array_position(F.array(*(F.lit(severity) for severity in SEVERITIES)), F.col("severity"))
 
 
@@ -86,7 +86,7 @@ def reconnect_storms(connections: DataFrame, findings: DataFrame) -> DataFrame:
 
 
 def _storms(connections: DataFrame, pair: Sequence[str]) -> DataFrame:
-    """Return series of connections that failed or were closed by the other side."""
+    """Series of connections that failed or were closed by the other side."""
     listener = listening_side()
     failed = (F.col("closed_by") == listener) | (F.col("handshake") != "complete")
     has_ended = F.col("close").isin("fin", "rst") & F.col("closed_ns").isNotNull()
@@ -140,7 +140,7 @@ def _storms(connections: DataFrame, pair: Sequence[str]) -> DataFrame:
 
 
 def _attempts(findings: DataFrame) -> DataFrame:
-    """Return series of connection attempts that failed, with the columns of `_storms`."""
+    """Series of connection attempts that failed, with the columns of `_storms`."""
     words = [F.lit(word) for id_and_outcome in ATTEMPTS.items() for word in id_and_outcome]
     is_of_one = F.contains("text", F.concat("src_ip", F.lit(" tried ")))  # else all attempts beyond 20 pairs, in one
     return findings.where(F.col("id").isin(*ATTEMPTS) & (F.col("count") > RECONNECTS)).select(

@@ -14,30 +14,30 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_INTERVALS = 240
-"""Maximum number of intervals; more do not improve a plot."""
+"""More do not improve a plot."""
 
 INTERVALS = (
     *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
     *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200),
     *(86_400 * days for days in (1, 2, 7, 30, 365)),
 )
-"""Possible interval widths, in seconds."""
+"""In seconds."""
 
 TABLES = (
     *("messages", "commands", "greetings", "connections", "findings", "stalls"),
     *("diagnoses", "requests", "heartbeats", "subscriptions", "topics", "deliveries"),
 )
-"""Names of the tables that the answers need."""
+"""Needed by the answers."""
 
 LONGEST_PAUSE = 60 * SECOND
-"""Maximum nanoseconds between two files of one period, unless the period itself is longer."""
+"""Between two files of one period, unless the period itself is longer."""
 
 Period = tuple[int, int]
-"""A start and an end, nanoseconds since 1970."""
+"""Start and end, nanoseconds since 1970."""
 
 
 def answers(tables: Mapping[str, DataFrame], interval: float) -> dict[str, DataFrame]:
-    """Return all answers by name, as lazy DataFrames. Rates use intervals of this many seconds."""
+    """By name, as lazy DataFrames. Rates use intervals of this many seconds."""
     messages, commands, greetings, connections, findings, stalls = (tables[name] for name in TABLES[:6])
     deliveries = tables["deliveries"]
     return {
@@ -63,7 +63,7 @@ def answers(tables: Mapping[str, DataFrame], interval: float) -> dict[str, DataF
 
 
 def periods_of(connections: DataFrame) -> list[Period]:
-    """Return the periods that the captures cover, in order. Consecutive files form one period. Runs a small job."""
+    """Return the periods that the captures cover, in order; consecutive files form one. Runs a small job."""
     files = connections.groupBy("file").agg(F.min("start_ns").alias("start"), F.max("end_ns").alias("end"))
     found: list[Period] = []
     for start, end in sorted((row["start"], row["end"]) for row in files.collect()):
@@ -75,6 +75,6 @@ def periods_of(connections: DataFrame) -> list[Period]:
 
 
 def interval_for(periods: Sequence[Period]) -> float:
-    """Return the interval width, in seconds, with which a plot of these periods has as many intervals as allowed."""
+    """Seconds with which a plot of these periods has as many intervals as allowed."""
     seconds = sum(end - start for start, end in periods) / SECOND
     return next((width for width in INTERVALS if width * MAX_INTERVALS >= seconds), INTERVALS[-1])

@@ -1,4 +1,4 @@
-"""Builds the page of a report from tables, as text, without side effects."""
+"""Build the page of a report from tables."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from zmtpscope.words import cut
 
 SERIOUS = ("error", "warn")
 MAX_ROWS = 20
-"""Maximum rows of a table in the page. The Parquet file has all."""
+"""Of a table in the page. The Parquet file has all."""
 MAX_NAMED = 12
-"""Maximum number of capture names."""
+"""Of captures."""
 LONGEST_CELL, LONGEST_WORD = 160, 24
 """Characters: longer cells are cut, longer words are broken."""
 
@@ -41,7 +41,7 @@ HEADS = {
     "id": "rule",
     "missed_early": "missed before",
 }
-"""Column headings, unless the name without `_ns` and `_` is good enough."""
+"""Unless the name without `_ns` and `_` is good enough."""
 
 SIZES = {"octets", "octets_sent", "octets_received", "smallest", "p50", "p90", "p99", "largest", "mean"}
 MOMENTS = {"start", "end", "first", "last", "busiest_start"}
@@ -52,13 +52,13 @@ Clock = Callable[[int], str]
 
 
 class About(NamedTuple):
-    """Properties of a report: names of captures, interval width, and read problems as sentences."""
+    """Names of captures, interval width, and read problems as sentences."""
 
     captures: Sequence[str]
     interval: float
     problems: Sequence[str] = ()
     periods: Sequence[tuple[int, int]] = ()
-    """Periods that the captures cover, nanoseconds since 1970."""
+    """That the captures cover, nanoseconds since 1970."""
 
 
 class Cell(NamedTuple):
@@ -67,8 +67,6 @@ class Cell(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A section of the page."""
-
     section: Section
     wide: Markup
     narrow: Markup
@@ -78,7 +76,7 @@ class Shown(NamedTuple):
 
 
 def page(answers: Mapping[str, pa.Table], about: About) -> str:
-    """Return the page as self-contained HTML. `answers` are the tables of `answers.answers` by name."""
+    """Self-contained HTML. `answers` are the tables of `answers.answers` by name."""
     rows = {name: _rows(table) for name, table in answers.items()}
     clock = _clock(rows)
     causes = [row for row in rows["causes"] if row["because_of"] is None]
@@ -104,14 +102,14 @@ def page(answers: Mapping[str, pa.Table], about: About) -> str:
 
 
 def _clock(rows: Mapping[str, Sequence[Row]]) -> Clock:
-    """Return the time format: without the date if all times are on one day, which the page states at its top."""
+    """Without the date if all times are on one day, which the page states at its top."""
     named = (row[name] for each in rows.values() for row in each for name in MOMENTS & row.keys())
     days = {units.moment(moment)[:10] for moment in named if moment is not None}
     return units.time_of_day if len(days) == 1 else units.moment
 
 
 def _rows(table: pa.Table) -> list[Row]:
-    """Return the rows of a table; times are microseconds since 1970."""
+    """Times are microseconds since 1970."""
     for index, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type):
             times = table.column(index).cast(pa.timestamp("us"), safe=False).cast(pa.int64())
@@ -124,7 +122,7 @@ def _rows(table: pa.Table) -> list[Row]:
 
 
 def _facts(rows: Mapping[str, Sequence[Row]], about: About) -> list[tuple[str, str, str]]:
-    """Return name, value and remark of each fact at the top."""
+    """Name, value and remark of each fact at the top."""
     lives, sizes, peers = rows["connection_lifetimes"], rows["size_distribution"], rows["top_talkers"]
     handshakes, payloads = rows["handshake_times"], rows["payload_types"]
     connections, messages = _sum(lives, "connections"), _sum(sizes, "messages")
@@ -166,7 +164,7 @@ def _number(number: int, word: str) -> str:
 
 
 def _verdict(rows: Mapping[str, Sequence[Row]], about: About) -> str:
-    """Return a sentence about the problems found."""
+    """A sentence about the problems found."""
     counts = Counter(row["severity"] for row in rows["causes"] if row["because_of"] is None)
     words = [_number(counts["error"], "error")] if counts["error"] else []
     words += [_number(counts["warn"], "warning")] if counts["warn"] else []
@@ -182,7 +180,7 @@ def _verdict(rows: Mapping[str, Sequence[Row]], about: About) -> str:
 
 
 def _cause(row: Row, causes: Sequence[Row], clock: Clock) -> dict[str, Any]:
-    """Return a diagnosis with its consequences, for the overview."""
+    """With its consequences, for the overview."""
     key = f"{row['rule']} {row['subject']}"
     text = f"likely: {row['text']}" if row["certainty"] == "likely" else row["text"]
     consequences = [each["text"] for each in causes if each["because_of"] == key]
@@ -191,7 +189,7 @@ def _cause(row: Row, causes: Sequence[Row], clock: Clock) -> dict[str, Any]:
 
 
 def _finding(row: Row, clock: Clock) -> dict[str, Any]:
-    """Return a rule for the overview."""
+    """For the overview."""
     times = _number(row["findings"], "time")
     if row["connections"]:
         times += f" on {_number(row['connections'], 'connection')}"
@@ -206,7 +204,7 @@ def _where(row: Row, clock: Clock) -> str:
 
 
 def _handshakes(rows: Sequence[Row]) -> list[str]:
-    """Return the failed handshakes."""
+    """Failed handshakes."""
     return [
         f"{units.count(row['failed'])} of {_number(row['connections'], 'handshake')} failed: "
         + version_and_mechanism(row)
@@ -216,7 +214,7 @@ def _handshakes(rows: Sequence[Row]) -> list[str]:
 
 
 def _storm(row: Row, clock: Clock) -> dict[str, str]:
-    """Return a storm for the overview."""
+    """For the overview."""
     when = f"from {clock(row['start'])} UTC"
     if row["end"] is not None:
         when += f", for {units.duration((row['end'] - row['start']) * 1000)}"

@@ -1,6 +1,6 @@
-"""Plots as SVG for a page, with the colours of the page and text as text. They load nothing.
+"""Plots as SVG for a page, with the colours of the page and text as text.
 
-matplotlib draws with placeholder colours, which are replaced by variables of the style sheet. So a plot is dark if the
+matplotlib draws with placeholder colours, which are replaced by variables of the style sheet: a plot is dark if the
 page is. Each plot is drawn twice, for a wide and for a narrow page.
 """
 
@@ -31,12 +31,12 @@ COLOUR = re.compile("#[0-9a-f]{6}")
 
 SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
 LEFT_OUT = (f"{SVG}metadata", f"{SVG}style")
-"""Removed elements: the metadata, and a style rule that would apply to the whole page."""
+"""The metadata, and a style rule that would apply to the whole page."""
 
 WIDE, NARROW = 8.6, 3.6
-"""Widths of plots, in inches of 80 pixels."""
+"""In inches of 80 pixels."""
 ROW = 0.46
-"""Height of a row of bars, in inches."""
+"""Of bars, in inches."""
 LONGEST_LABEL = {WIDE: 90, NARROW: 42}
 
 SETTINGS: dict[str, Any] = {
@@ -67,7 +67,7 @@ Format = Callable[[float], str]
 
 
 class Plot(NamedTuple):
-    """A plot drawn for two widths; `alternative` describes it in words."""
+    """Drawn for two widths; `alternative` describes it in words."""
 
     wide: str
     narrow: str
@@ -75,16 +75,16 @@ class Plot(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One series, with a value for each label."""
+    """A value for each label."""
 
     name: str | None
     values: Sequence[float]
     colours: Sequence[str]
-    """Names of colours: one for all labels or one for each."""
+    """One for all labels or one for each."""
 
 
 class Range(NamedTuple):
-    """A range of values to plot: minimum, percentiles and maximum."""
+    """Minimum, percentiles and maximum."""
 
     least: float
     p50: float
@@ -94,7 +94,7 @@ class Range(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One curve over time, to plot."""
+    """One curve over time."""
 
     title: str
     values: Sequence[float]
@@ -103,7 +103,7 @@ class Panel(NamedTuple):
 
 
 def curves(alternative: str, starts: Sequence[int], width: float, panels: Sequence[Panel]) -> Plot:
-    """Draw values of intervals over time; `starts` in microseconds, `width` in seconds. Consecutive intervals form a
+    """Values of intervals over time; `starts` in microseconds, `width` in seconds. Consecutive intervals form a
     period. Several periods are drawn side by side, each with its start time."""
     begins = [0, *(place for place in range(1, len(starts)) if starts[place] - starts[place - 1] > width * 1.5e6)]
     is_one = len(begins) == 1
@@ -133,7 +133,7 @@ def curves(alternative: str, starts: Sequence[int], width: float, panels: Sequen
 
 
 def bars(alternative: str, labels: Sequence[str], parts: Sequence[Part], format: Format) -> Plot:
-    """Draw horizontal bars with stacked parts, the label above and the total at the end."""
+    """Horizontal bars with stacked parts, the label above and the total at the end."""
 
     def draw(figure: Figure, inches: float) -> None:
         axes = figure.subplots()
@@ -156,8 +156,8 @@ def bars(alternative: str, labels: Sequence[str], parts: Sequence[Part], format:
 
 
 def ranges(alternative: str, labels: Sequence[str], rows: Sequence[Range], format: Format) -> Plot:
-    """Draw ranges on a logarithmic axis: a thin line from minimum to maximum, a thick one up to the 90th percentile,
-    and marks at the median and the 99th percentile."""
+    """On a logarithmic axis: a thin line from minimum to maximum, a thick one up to the 90th percentile, and marks
+    at the median and the 99th percentile."""
     # a logarithmic axis has no 0
     floor = min((value for row in rows for value in row if value > 0), default=1.0)
     shown = [Range(*(max(value, floor) for value in row)) for row in rows]
@@ -183,7 +183,7 @@ def ranges(alternative: str, labels: Sequence[str], rows: Sequence[Range], forma
 
 
 def columns(alternative: str, labels: Sequence[str], parts: Sequence[Part], format: Format) -> Plot:
-    """Draw vertical bars side by side, with stacked parts."""
+    """Vertical bars side by side, with stacked parts."""
 
     def draw(figure: Figure, inches: float) -> None:
         axes = figure.subplots()
@@ -208,7 +208,7 @@ def columns(alternative: str, labels: Sequence[str], parts: Sequence[Part], form
 def spans(
     alternative: str, labels: Sequence[str], rows: Sequence[tuple[int, int | None]], colours: Sequence[str]
 ) -> Plot:
-    """Draw spans from start to end, in microseconds. A start without end is a mark."""
+    """From start to end, in microseconds. A start without end is a mark."""
     first, last = min(start for start, _ in rows), max(end or start for start, end in rows)
     margin = max((last - first) // 20, 500_000)
 
@@ -227,7 +227,7 @@ def spans(
 
 
 def _apart(places: Sequence[int], distance: float) -> list[int]:
-    """Return the places where labels do not overlap: each is at least `distance` after the one returned before it."""
+    """Places where labels do not overlap: at least `distance` apart."""
     found = list(places[:1])
     for place in places[1:]:
         if place - found[-1] >= distance:
@@ -236,7 +236,7 @@ def _apart(places: Sequence[int], distance: float) -> list[int]:
 
 
 def _day(microseconds: int) -> float:
-    """Convert a time to days since 1970, the unit of matplotlib."""
+    """Days since 1970, the unit of matplotlib."""
     return microseconds / 86_400e6
 
 
@@ -247,7 +247,7 @@ def _time_axis(axes: Axes, inches: float) -> None:
 
 
 def _label_rows(axes: Axes, labels: Sequence[str], inches: float) -> None:
-    """Put left-aligned labels above their rows, so that long ones fit."""
+    """Left-aligned above their rows, so that long ones fit."""
     longest = LONGEST_LABEL[inches]
     for row, label in enumerate(labels):
         axes.text(0, row - 0.28, cut(label, longest), transform=axes.get_yaxis_transform(), va="bottom", fontsize=8.5)
@@ -276,8 +276,7 @@ def _svg(draw: Callable[[Figure, float], None], width: float, height: float, alt
 
 
 def _for_page(drawn: str, alternative: str) -> str:
-    """Return the drawing as an element of a page, with the page's colours and fonts, and with ids that no other drawing
-    uses."""
+    """Use the page's colours and fonts, and ids that no other drawing uses."""
     root = ElementTree.fromstring(drawn)
     mark = sha256(f"{alternative}: {drawn}".encode()).hexdigest()[:8]
     for parent in root.iter():

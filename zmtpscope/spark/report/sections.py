@@ -15,13 +15,13 @@ from zmtpscope.words import host_port
 Row = dict[str, Any]
 
 MAX_DRAWN = 12
-"""Maximum number of rows in a plot."""
+"""Rows in a plot."""
 LONGEST_SILENCE = 60
-"""Maximum number of consecutive empty intervals drawn. A longer silence separates two periods."""
+"""Consecutive empty intervals drawn. A longer silence separates two periods."""
 
 
 class Section(NamedTuple):
-    """A section of the page. `lead` explains the counts, `nothing` the absence of rows, and `draw` makes the plot."""
+    """`lead` explains the counts, `nothing` the absence of rows, and `draw` makes the plot."""
 
     name: str
     title: str
@@ -29,15 +29,15 @@ class Section(NamedTuple):
     nothing: str
     draw: Draw
     columns: tuple[str, ...] = ()
-    """Columns of the page's table; empty: all."""
+    """Of the page's table; empty: all."""
     order: str | None = None
-    """Column by which the page's table is sorted, descending and without zeros; None: not sorted."""
+    """By this column the page's table is sorted, descending and without zeros."""
     averages: tuple[str, ...] = ()
-    """Columns that are averages over the whole time, left out for captures of several periods."""
+    """Averages over the whole time, left out for captures of several periods."""
 
 
 def _peer(row: Row) -> str:
-    """Format a peer: `"worker-1" 10.0.0.2 DEALER`, `10.0.0.1:5555 ROUTER`."""
+    """`"worker-1" 10.0.0.2 DEALER`, `10.0.0.1:5555 ROUTER`."""
     words = [_quoted(row["identity"])] if row.get("identity") else []
     words.append(_endpoint(row["address"], row["port"]))
     return " ".join([*words, row["socket_type"] or "of unknown type"])
@@ -69,8 +69,7 @@ Unit = Callable[[float], str]
 
 
 def _bars(title: str, label: Label, unit: Unit, *parts: tuple[str | None, str, str], where: str | None = None) -> Draw:
-    """Return a function that draws bars. Each part has a word for the legend, a column and a colour. Rows without a
-    value in `where` are left out."""
+    """Each part has a word for the legend, a column and a colour. Rows without a value in `where` are left out."""
 
     def draw(rows: Sequence[Row]) -> Plot | None:
         shown = [row for row in rows if where is None or row[where]][:MAX_DRAWN]
@@ -81,8 +80,8 @@ def _bars(title: str, label: Label, unit: Unit, *parts: tuple[str | None, str, s
 
 
 def _ranges(title: str, label: Label, unit: Unit = units.duration, names: Sequence[str] = DURATIONS) -> Draw:
-    """Return a function that draws ranges from the smallest to the largest of the columns `names`, the second of which
-    is the median. Rows without values are left out."""
+    """From the smallest to the largest of the columns `names`, the second of which is the median. Rows without
+    values are left out."""
 
     def draw(rows: Sequence[Row]) -> Plot | None:
         shown = [row for row in rows if row[names[1]] is not None][:MAX_DRAWN]
@@ -116,7 +115,7 @@ def _storms(rows: Sequence[Row]) -> Plot | None:
 
 
 def storm(row: Row) -> str:
-    """Format a storm: `10.0.0.2 tried 20 times to connect to 10.0.0.1:5555: refused`."""
+    """`10.0.0.2 tried 20 times to connect to 10.0.0.1:5555: refused`."""
     who, where = row["client"] or "others", _endpoint(row["address"], row["port"])
     if row["outcome"] == "closed":
         return f"{who} connected {row['connections']:,} times to {where}; each connection failed or was closed"
@@ -136,7 +135,7 @@ def _throughput(rows: Sequence[Row]) -> Plot | None:
 
 
 def _without_silences(rows: Sequence[Row]) -> list[Row]:
-    """Return the intervals, keeping only the first of a long silence."""
+    """Keep only the first interval of a long silence."""
     found: list[Row] = []
     for is_silent, run in groupby(rows, lambda row: row["messages"] == 0):
         some = list(run)
@@ -159,7 +158,7 @@ def _size_histogram(rows: Sequence[Row]) -> Plot | None:
 
 
 def version_and_mechanism(row: Row) -> str:
-    """Format version and mechanism: `3.1 CURVE`, `2.0`."""
+    """`3.1 CURVE`, `2.0`."""
     version = row["version"] or "no version agreed"
     over = ["over WebSocket"] if row["transport"] == "ws" else []
     return " ".join([version, *([row["mechanism"]] if row["mechanism"] else []), *over])
@@ -353,4 +352,4 @@ SECTIONS = (
         _versions,
     ),
 )
-"""The sections of the page, in order."""
+"""In order."""

@@ -39,8 +39,7 @@ def workspace(directory: Path) -> Iterator[Path]:
 
 
 def write_report(answers: Mapping[str, DataFrame], directory: Path, about: About, work: Path) -> list[Path]:
-    """Run the answers, and write their tables and the page to `directory`. Return the files. `work` is a folder for
-    temporary files on the same file system."""
+    """Run the answers, and write tables and page. `work` is a folder for temporary files on the same file system."""
     tables = {name: _run(answer, work / name) for name, answer in answers.items()}
     files = [OutputFile(directory / name) for name in FILES]
     try:
@@ -60,6 +59,6 @@ def write_report(answers: Mapping[str, DataFrame], directory: Path, about: About
 
 
 def _run(answer: DataFrame, folder: Path) -> pa.Table:
-    """Run an answer. Spark writes the rows itself, so that large results do not pass through JVM memory at once."""
+    """Spark writes the rows itself, so that large results do not pass through JVM memory at once."""
     answer.write.parquet(str(folder))
     return pq.read_table(folder)
