@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -17,8 +18,10 @@ from zmtpscope.dissect import Analyser, DecodeAs, Options
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.filter import Filter
 from zmtpscope.store import Spool, Store
-from zmtpscope.tui.requests import Sort
+from zmtpscope.tui.requests import Sort, TableRow
+from zmtpscope.tui.worker.views import tables
 from zmtpscope.tui.worker.views.catalogue import VIEWS
+from zmtpscope.tui.worker.views.tables import Column, ShownLine
 from zmtpscope.tui.worker.views.view import ViewTable, Wanted
 
 MESSAGES = " and record == message"
@@ -43,6 +46,21 @@ def test_it_does_not_matter_how_records_are_divided_into_steps(path: Path) -> No
     store = store_of(path)
     for name in VIEWS:
         assert opened_whole(view_of(name, store, step=23)) == whole(name, path)
+
+
+def test_every_value_has_a_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt name would leave a cell empty."""
+    row = tables._row
+
+    def checked(columns: Sequence[Column], shown: ShownLine, *, is_raw: bool) -> TableRow:
+        names = {column.name for column in columns} | {"others"}  # a column only if there are many subscribers
+        assert shown.line.values.keys() <= names
+        return row(columns, shown, is_raw=is_raw)
+
+    monkeypatch.setattr(tables, "_row", checked)
+    for path in FILES:
+        for name in VIEWS:
+            opened_whole(view_of(name, store_of(path)))
 
 
 @BY_CAPTURE

@@ -55,9 +55,6 @@ COLUMNS = (
     Column("ended", "ENDED", is_name=True, widest=WIDEST_END),
     Column("finding", "WORST FINDING", rank=1, order=lambda text: SEVERITIES.index(text.split()[0])),
 )
-NAMES = [column.name for column in COLUMNS]
-TEXT = NAMES.index("from")
-"""Column of the sentences below a connection."""
 
 
 @dataclass(slots=True)
@@ -186,20 +183,20 @@ class ConnectionsView(CountingView):
         worst = min(findings, key=lambda kind: SEVERITIES.index(kind[0]), default=None)
         finding = None if worst is None else f"{worst[0]} {worst[1]}" + _times(sum(findings.values()))
         version = f"{row.version or '?'} over WebSocket" if row.transport == "ws" else row.version
-        values = (
-            known.number,
-            known.name(client),
-            known.name(known.listener),
-            version,
-            row.mechanism or both,
-            row.messages[client],
-            row.messages[known.listener],
-            row.octets[client],
-            row.octets[known.listener],
-            row.end_ns - row.start_ns,
-            "open" if row.ended is None else row.ended,
-            finding,
-        )
+        values = {
+            "conn": known.number,
+            "from": known.name(client),
+            "to": known.name(known.listener),
+            "version": version,
+            "mechanism": row.mechanism or both,
+            "messages_0": row.messages[client],
+            "messages_1": row.messages[known.listener],
+            "octets_0": row.octets[client],
+            "octets_1": row.octets[known.listener],
+            "lasted": row.end_ns - row.start_ns,
+            "ended": "open" if row.ended is None else row.ended,
+            "finding": finding,
+        }
         style = "" if worst is None or worst[0] not in ALARMING else worst[0]
         return Line(
             f"conn {known.number}", values, f"conn == {known.number}", style, children=lambda: [*self._below(row)]
@@ -232,22 +229,17 @@ class ConnectionsView(CountingView):
 
 
 def _sentence(key: str, text: str, filter: str, record: int | None = None, style: str = "") -> Line:
-    values = [None] * len(COLUMNS)
-    values[TEXT] = text  # type: ignore[call-overload]
-    return Line(key, values, filter, style, record)
+    return Line(key, {"from": text}, filter, style, record)
 
 
 def _attempts(number: int, values: dict[str, Any]) -> Line:
     """Return the line of connections that were never established."""
-    cells: list[Any] = [None] * len(COLUMNS)
-    ended = f"{ATTEMPTS[values['id']]} ({counted(values['count'] or 1, 'attempt')})"
-    for name, value in (
-        ("from", values["src_ip"]),
-        ("to", None if values["dst_ip"] is None else host_port(values["dst_ip"], values["dst_port"])),
-        ("ended", ended),
-        ("finding", f"{values['severity']} {values['id']}"),
-    ):
-        cells[NAMES.index(name)] = value
+    cells = {
+        "from": values["src_ip"],
+        "to": None if values["dst_ip"] is None else host_port(values["dst_ip"], values["dst_port"]),
+        "ended": f"{ATTEMPTS[values['id']]} ({counted(values['count'] or 1, 'attempt')})",
+        "finding": f"{values['severity']} {values['id']}",
+    }
     style = values["severity"] if values["severity"] in ALARMING else ""
     where = "" if values["conn"] is None else f" and conn == {values['conn']}"
     return Line(f"record {number}", cells, f"id == {values['id']}{where}", style, number)

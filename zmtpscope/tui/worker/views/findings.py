@@ -72,7 +72,15 @@ class CountedFindings:
 
     def _line(self, kind: Kind) -> Line:
         known = FINDINGS[kind.id]
-        values = kind.severity, known.text, kind.times, kind.first_ns, kind.last_ns, kind.id, known.hint
+        values = {
+            "severity": kind.severity,
+            "cause": known.text,
+            "times": kind.times,
+            "first": kind.first_ns,
+            "last": kind.last_ns,
+            "rule": kind.id,
+            "hint": known.hint,
+        }
         filter = f"id == {kind.id} and severity == {kind.severity}"
         key = f"{kind.severity} {kind.id}"
         return Line(key, values, filter, kind.severity, children=lambda: list(self._single(kind)))
@@ -83,12 +91,12 @@ class CountedFindings:
             yield self._line_of(number, record)
         if len(kind.numbers) > MAX_SINGLE:
             more = f"{counted(len(kind.numbers) - MAX_SINGLE, 'finding')} more: follow the line above"
-            yield Line(f"more {kind.severity} {kind.id}", (None, more, *[None] * 5))
+            yield Line(f"more {kind.severity} {kind.id}", {"cause": more})
 
     def _line_of(self, number: int, record: Record) -> Line:
         values = record.values
         said = values["text"].removeprefix(f"{FINDINGS[values['id']].text}: ")
-        cells = None, said, values["count"] or 1, values["ts_ns"], None, None, values["hint"]
+        cells = {"cause": said, "times": values["count"] or 1, "first": values["ts_ns"], "hint": values["hint"]}
         return Line(f"record {number}", cells, record=partial(self._evidence, number, values["refs"] or ()))
 
     def _evidence(self, number: int, references: tuple[str, ...]) -> int:

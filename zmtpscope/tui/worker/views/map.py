@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from zmtpscope.export.preview import quoted
 from zmtpscope.export.safe_text import safe_text
@@ -33,9 +33,6 @@ LONGEST_FILTER = 4000
 
 BAR = 10
 """Characters of a bar for all octets."""
-
-OCTETS = 6
-"""Index of the column of octets."""
 
 ARROWS = {(True, False): "──→", (False, True): "←──", (True, True): "←─→", (False, False): "───"}
 """By (whether the bound side sends, whether the connecting side sends)."""
@@ -99,7 +96,7 @@ class MapView(CountingView):
         by_endpoint = _grouped(self._known, lambda known: known.address(known.listener))
         total = sum(sum(flow.octets) for flow in self._flows.values())
         lines = [self._endpoint(address, connections) for address, connections in by_endpoint.items()]
-        lines.sort(key=lambda line: (-line.values[OCTETS], line.key))
+        lines.sort(key=lambda line: (-line.values["octets"], line.key))
         columns = self._columns(total)
         return table_of(columns, lines, wanted, [*self._text(len(by_endpoint), total)])
 
@@ -185,11 +182,20 @@ class MapView(CountingView):
         return Between(connections, (messages[0], messages[1]), (octets[0], octets[1]), topics)
 
 
-def _values(name: str, flow: str, between: Between) -> list[object]:
+def _values(name: str, flow: str, between: Between) -> dict[str, Any]:
     octets = sum(between.octets)
-    messages = between.messages
-    topics = _topics(between.topics)
-    return [name, flow, len(between.connections), *messages, sum(messages), octets, octets, topics]
+    from_bound, from_clients = between.messages
+    return {
+        "who": name,
+        "flow": flow,
+        "connections": len(between.connections),
+        "messages_1": from_bound,
+        "messages_0": from_clients,
+        "rate": from_bound + from_clients,
+        "octets": octets,
+        "share": octets,
+        "topics": _topics(between.topics),
+    }
 
 
 def percent(part: float) -> str:

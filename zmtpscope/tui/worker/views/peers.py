@@ -61,11 +61,18 @@ class PeersView(DerivedView):
     def _line(self, peer: Peer) -> Line:
         values = peer.record(0).values
         remote = None if peer.remote is None else address(peer.remote)
-        shown = (
-            *(values["name"], values["socket_type"], remote, values["state"], values["connections"]),
-            *(values["failed"] or None, values["start_ns"], values["end_ns"], values["cadence_ns"]),
-            peer.connections,
-        )
+        shown = {
+            "peer": values["name"],
+            "type": values["socket_type"],
+            "remote": remote,
+            "state": values["state"],
+            "connections": values["connections"],
+            "failed": values["failed"] or None,
+            "first": values["start_ns"],
+            "last": values["end_ns"],
+            "every": values["cadence_ns"],
+            "lifeline": peer.connections,
+        }
         key = f"{peer.name} {peer.socket_type} {remote}"
         return Line(key, shown, children=partial(self._connections, key, peer) if peer.connections else None)
 
@@ -80,7 +87,13 @@ class PeersView(DerivedView):
             state = "open" if connection.is_open else "its end was not captured"
         else:
             state = f"{'it' if ending.side == own else 'the other side'} {CAUSES[ending.cause]}"
-        values = None, None, with_whom, state, None, None, connection.start.ns, connection.last_ns, None, (connection,)
+        values = {
+            "remote": with_whom,
+            "state": state,
+            "first": connection.start.ns,
+            "last": connection.last_ns,
+            "lifeline": (connection,),
+        }
         return Line(key, values, f"conn == {connection.stream.conn}")
 
     def _lifeline(self, connections: Sequence[ObservedConnection]) -> str:

@@ -37,7 +37,7 @@ class ProblemsView(DerivedView):
         self._numbers = {each.conn_id: each.stream.conn for each in self.derived.knowledge.connections}
         lines = [self._line(each.diagnosis, each.consequences) for each in self.derived.diagnoses or ()]
         if findings := self.derived.findings.summary:
-            values = None, f"all findings in the traffic: {findings}", *[None] * 5
+            values = {"cause": f"all findings in the traffic: {findings}"}
             line = Line("findings", values, "record == finding", children=self.derived.findings.lines)
             line.is_open, line.is_sorted = not lines, True
             lines.append(line)
@@ -45,10 +45,15 @@ class ProblemsView(DerivedView):
 
     def _line(self, diagnosis: Diagnosis, consequences: Sequence[Diagnosis] = ()) -> Line:
         first = min((each.moment.ns for each in diagnosis.evidence), default=None)
-        values = (
-            *(diagnosis.severity, diagnosis.statement, diagnosis.count, first, diagnosis.last_ns),
-            *(diagnosis.rule, diagnosis.hint),
-        )
+        values = {
+            "severity": diagnosis.severity,
+            "cause": diagnosis.statement,
+            "times": diagnosis.count,
+            "first": first,
+            "last": diagnosis.last_ns,
+            "rule": diagnosis.rule,
+            "hint": diagnosis.hint,
+        }
         key = f"{diagnosis.rule} {diagnosis.subject}"
         children = partial(self._beneath, key, diagnosis, consequences)
         return Line(key, values, self._story(diagnosis), diagnosis.severity, children=children, time=first)
@@ -70,7 +75,7 @@ class ProblemsView(DerivedView):
 
     def _evidence(self, key: str, evidence: Evidence, story: str) -> Line:
         time = evidence.moment.ns
-        values = None, evidence.text, None, time, None, None, None
+        values = {"cause": evidence.text, "first": time}
         return Line(key, values, story, record=partial(self._record_of, evidence), time=time)
 
     def _record_of(self, evidence: Evidence) -> int | None:
@@ -83,5 +88,5 @@ def _missed(key: str, missed: MissedMessages) -> Iterator[Line]:
     if missed.topic is None or topic is not None:
         times = f"ts_ns >= {missed.since_ns} and ts_ns < {missed.until_ns}"
         filter = every(f"conn == {missed.conn}", f"side == {missed.side}", "record == message", topic or "", times)
-        cells = None, "the messages that it missed, as another subscriber received them", *[None] * 5
+        cells = {"cause": "the messages that it missed, as another subscriber received them"}
         yield Line(f"{key} missed", cells, filter, time=missed.since_ns)

@@ -17,15 +17,13 @@ from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.top.table import scaled
 from zmtpscope.tui.worker.views.derived import Derived, DerivedView
 from zmtpscope.tui.worker.views.last_values import LastValues
-from zmtpscope.tui.worker.views.tables import Column, Line, Value, seconds, table_of
+from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
 from zmtpscope.tui.worker.views.times import shown_times
 from zmtpscope.tui.worker.views.view import AS_IT_IS, ViewTable, Wanted
 from zmtpscope.words import counted
 
 WORDS = ("answered", "too late", "open", "no reply", "a reply to nobody", "not captured")
 """Text of outcomes, in the order of `OUTCOMES`."""
-
-NO_COUNTS = (None,) * 5
 
 
 class RequestsView(DerivedView):
@@ -66,13 +64,17 @@ class RequestsView(DerivedView):
         counts = _counts(connection, seen)
         said = ", ".join(f"{counts[name]} {name}" for name in OUTCOMES[1:] if counts[name])
         waiting = () if connection.values is not None else seen.waiting
-        values = (
-            f"{name_of(connection, asker)} > {name_of(connection, 1 - asker)}",
-            said or "all answered",
-            *(_requests(counts), _without_reply(connection, seen) or None),
-            *(latency.quantile(0.5), latency.quantile(0.99), self._longest(connection, seen)),
-            *(None if seen.first is None else seen.first.moment.ns, seen.last_reply and seen.last_reply.ns, None),
-        )
+        values = {
+            "request": f"{name_of(connection, asker)} > {name_of(connection, 1 - asker)}",
+            "outcome": said or "all answered",
+            "requests": _requests(counts),
+            "unanswered": _without_reply(connection, seen) or None,
+            "p50": latency.quantile(0.5),
+            "p99": latency.quantile(0.99),
+            "waited": self._longest(connection, seen),
+            "asked": None if seen.first is None else seen.first.moment.ns,
+            "answered": seen.last_reply and seen.last_reply.ns,
+        }
         has_single = bool(waiting) or conn_id in self.derived.requests
         children = partial(self._requests, conn_id, waiting) if has_single else None
         style = "warn" if counts["unanswered"] else ""
@@ -91,7 +93,7 @@ class RequestsView(DerivedView):
     def _waiting(self, request: ObservedRequest) -> Line:
         number = self.derived.find(request.ref)
         waited = self.derived.knowledge.last_ns - request.moment.ns
-        values = (number, WORDS[OPEN], *NO_COUNTS[1:], waited, request.moment.ns, None, None)
+        values = {"request": number, "outcome": WORDS[OPEN], "waited": waited, "asked": request.moment.ns}
         return Line(request.ref, values, record=number)
 
     def _request(self, conn_id: str, kept: np.void) -> Line:
@@ -100,22 +102,21 @@ class RequestsView(DerivedView):
         number, time = self.derived.find(ref, near), int(kept["time"])
         waited = None if kept["waited"] < 0 else int(kept["waited"])
         style = "warn" if outcome == UNANSWERED else ""
-        values: tuple[Value, ...]
         if outcome == UNASKED:
-            values = (None, WORDS[outcome], *NO_COUNTS[1:], None, None, time, number)
+            values = {"outcome": WORDS[outcome], "answered": time, "reply": number}
             return Line(ref, values, style=style, record=number)
+        values = {"request": number, "outcome": WORDS[outcome], "waited": waited, "asked": time}
         if kept["reply_time"] < 0:
-            values = (number, WORDS[outcome], *NO_COUNTS[1:], waited, time, None, None)
             return Line(ref, values, style=style, record=number)
         reply = f"{conn_id}/{1 - side}/{kept['reply_source']}/{kept['reply_offset']}/message"
         answer, replied = self.derived.find(reply, near), int(kept["reply_time"])
-        values = (number, WORDS[outcome], *NO_COUNTS[1:], waited, time, replied, answer)
-        beneath = Line(f"{ref} {reply}", ("the reply", *NO_COUNTS, None, None, replied, answer), record=answer)
-        return Line(ref, values, style=style, record=number, children=lambda: [beneath])
+        told = {"answered": replied, "reply": answer}
+        beneath = Line(f"{ref} {reply}", {"request": "the reply", **told}, record=answer)
+        return Line(ref, values | told, style=style, record=number, children=lambda: [beneath])
 
     def _read(self, lines: Sequence[Line]) -> None:
         """Read the contents of the shown messages."""
-        values = (value for line in lines for value in (line.values[0], line.values[-1]))
+        values = (value for line in lines for value in (line.values.get("request"), line.values.get("reply")))
         self._contents.read((value, -1) for value in values if isinstance(value, int))
 
     def _content(self, value: str | int) -> str:

@@ -49,7 +49,6 @@ COLUMNS = (
     Column("max", "MAX", scaled, is_number=True),
     Column("plot", "OVER TIME, OR HOW MANY", order=len),
 )
-NAMES = [column.name for column in COLUMNS]
 
 
 class StatisticsView(CountingView):
@@ -140,7 +139,7 @@ class StatisticsView(CountingView):
 
     def _line(self, key: str, what: str, row: Row, filter: str, children: Any = None) -> Line:
         length = self._last_ns - (self._scale.start_ns or 0)
-        values = _values(
+        values = dict(
             what=what,
             messages=row.messages,
             octets=row.octets,
@@ -167,7 +166,7 @@ class StatisticsView(CountingView):
             low = start + place * width
             what = f"from {place * width / SECOND:.3f} s to {(place + 1) * width / SECOND:.3f} s"
             filter = every(f"ts_end_ns >= {low}" if place else "", f"ts_end_ns < {low + width}")
-            values = _values(what=what, messages=count, rate=count / width * SECOND, plot=_bar(count, bars))
+            values = {"what": what, "messages": count, "rate": count / width * SECOND, "plot": _bar(count, bars)}
             lines.append(Line(f"from {low}", values, self._data(filter)))
         return lines
 
@@ -177,7 +176,7 @@ class StatisticsView(CountingView):
             low, high = (1 << power) >> 1, 1 << power
             what = "empty" if not power else counted(low, "octet") if high == low + 1 else f"{low} to {high - 1} octets"
             filter = every(f"size >= {low}" if power else "", f"size < {high}", "complete")
-            values = _values(what=what, messages=count, plot=_bar(count, self._sizes.values()))
+            values = {"what": what, "messages": count, "plot": _bar(count, self._sizes.values())}
             lines.append(Line(f"size {power}", values, self._data(filter)))
         return lines
 
@@ -191,7 +190,7 @@ class StatisticsView(CountingView):
                 known = self._known.get(row.key)
                 what = f"{row.key}" + ("" if known is None else f"  {known.name(0)} > {known.name(1)}")
                 lines.append(self._line(f"conn {row.key}", what, row, f"conn == {row.key}"))
-        return sorted(lines, key=lambda line: (-line.values[NAMES.index("messages")], line.key))
+        return sorted(lines, key=lambda line: (-line.values["messages"], line.key))
 
     def _by_type(self) -> Sequence[Line]:
         lines = []
@@ -201,9 +200,11 @@ class StatisticsView(CountingView):
             filter = "" if type_ == OTHER_COMMANDS else f"record == {type_}"
             if type_ == "command":
                 filter = every(filter, "not name" if name is None else equals("name", name))
-            values = _values(
-                what=f"{type_} {name or ''}".strip(), records=count, plot=_bar(count, self._types.values())
-            )
+            values = {
+                "what": f"{type_} {name or ''}".strip(),
+                "records": count,
+                "plot": _bar(count, self._types.values()),
+            }
             lines.append(Line(f"type {type_} {name}", values, filter))
         return lines
 
@@ -214,12 +215,8 @@ def _row(group: Group, key: Hashable) -> int:
     return group.row(key) if is_known else OTHERS
 
 
-def _values(**values: Any) -> list[Any]:
-    return [values.get(name) for name in NAMES]
-
-
 def _heading(key: str, what: str, children: Any, *, is_open: bool = False) -> Line:
-    return Line(key, _values(what=what), children=children, is_open=is_open, is_sorted=True)
+    return Line(key, {"what": what}, children=children, is_open=is_open, is_sorted=True)
 
 
 def _bar(count: int, counts: Collection[int]) -> str:

@@ -67,22 +67,20 @@ class SubscriptionsView(DerivedView):
             *(Column(key, name, _text, order=_order, rank=1, look=_look) for key, name in shown.items()),
             *([Column("others", "OTHERS", str, is_number=True)] if others else []),
         ]
-        lines = (self._publisher(each, found, shown, others) for each in found.publishers)
+        lines = (self._publisher(each, found, shown) for each in found.publishers)
         return table_of(columns, lines, wanted, list(_summary(found, others)))
 
-    def _publisher(
-        self, publisher: SubscribedPublisher, found: Subscribers, shown: Collection[str], others: int
-    ) -> Line:
+    def _publisher(self, publisher: SubscribedPublisher, found: Subscribers, shown: Collection[str]) -> Line:
         key = f"publisher {publisher.endpoint} {publisher.conn}"
         knowledge = self.derived.knowledge
         subscribers = publisher.subscribers
-        cells = [subscribers[each].presence(knowledge) if each in subscribers else None for each in shown]
+        cells = {each: subscribers[each].presence(knowledge) for each in shown if each in subscribers}
         topics = publisher.topics[:MAX_TOPICS]
         return Line(
             key,
-            [publisher.name, *cells, *([sum(each not in shown for each in subscribers)] if others else [])],
+            {"topic": publisher.name, **cells, "others": sum(each not in shown for each in subscribers)},
             every(_to(publisher), CHANGES),
-            children=lambda: [self._topic(key, publisher, topic, found.lost, shown, others) for topic in topics],
+            children=lambda: [self._topic(key, publisher, topic, found.lost, shown) for topic in topics],
             is_open=True,
             is_sorted=True,
             scope=one_of("conn", publisher.conns),
@@ -95,29 +93,26 @@ class SubscriptionsView(DerivedView):
         topic: bytes,
         lost: frozenset[LostTopic],
         shown: Collection[str],
-        others: int,
     ) -> Line:
         subscribers, text = publisher.subscribers, to_text(topic)
-        cells = [subscribers[each].cell(topic, lost) if each in subscribers else None for each in shown]
-        values: list[object] = [quoted(text, LONGEST_NAME) if topic or publisher.has_groups else EVERYTHING, *cells]
-        if others:
-            without = (own for each, own in subscribers.items() if each not in shown)
-            having = sum(any(topic in of for of in own.by_topic) for own in without)
-            values.append(having or None)
+        cells = {each: subscribers[each].cell(topic, lost) for each in shown if each in subscribers}
+        without = (own for each, own in subscribers.items() if each not in shown)
+        having = sum(any(topic in of for of in own.by_topic) for own in without)
+        name = quoted(text, LONGEST_NAME) if topic or publisher.has_groups else EVERYTHING
         field = "group" if publisher.has_groups else "topic"
         is_topic = begins_with(field, text) if len(topic) == LONGEST_TOPIC else equals(field, text)
         return Line(
             f"{key} {text}",
-            values,
+            {"topic": name, **cells, "others": having or None},
             every(_to(publisher), is_topic, CHANGES),
-            children=lambda: self._single(f"{key} {text}", publisher, topic, lost, len(values)),
+            children=lambda: self._single(f"{key} {text}", publisher, topic, lost),
             scope="",
         )
 
     # -- single subscriptions ------------------------------------------------------------------------------------------
 
     def _single(
-        self, key: str, publisher: SubscribedPublisher, topic: bytes, lost: frozenset[LostTopic], width: int
+        self, key: str, publisher: SubscribedPublisher, topic: bytes, lost: frozenset[LostTopic]
     ) -> Sequence[Line]:
         """Return the subscriptions to a topic, by subscriber and time."""
         made = [
@@ -132,12 +127,12 @@ class SubscriptionsView(DerivedView):
             conn_id = subscriber.connection.conn_id
             is_lost = (conn_id, topic) in lost and subscription.ended_by != "cancel"
             ref = ref_of_subscription(subscriber.connection, subscriber.side, subscription)
-            values = [self._sentence(subscriber, subscription, is_lost=is_lost), *[None] * (width - 1)]
+            values = {"topic": self._sentence(subscriber, subscription, is_lost=is_lost)}
             record = partial(self.derived.find, ref)
             lines.append(Line(f"{key} {ref}", values, style="warn" if is_lost else "", record=record))
         if len(made) > MAX_BELOW:
-            more = [f"{counted(len(made) - MAX_BELOW, 'subscription')} more", *[None] * (width - 1)]
-            lines.append(Line(f"{key} more", more))
+            more = f"{counted(len(made) - MAX_BELOW, 'subscription')} more"
+            lines.append(Line(f"{key} more", {"topic": more}))
         return lines
 
     def _sentence(self, subscriber: Subscriber, subscription: ObservedSubscription, *, is_lost: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,35 +16,34 @@ Value = Any
 """Value to show and sort: text, a number, or None for an empty cell."""
 
 
-class Column(NamedTuple):
-    """A column; `shown` formats values as safe text. Numbers are right-aligned, largest first."""
+class Column:
+    """A column. `shown` formats values as safe text, `order` is their sort key, and `look` their style, "" for the one
+    of the row. `settings` are of `TableColumn`."""
 
-    name: str
-    heading: str
-    shown: Callable[[Any], str] = safe_text
-    is_number: bool = False
-    order: Callable[[Any], Any] = lambda value: value
-    """Sort key of a value."""
-    rank: int = 0
-    """As in `TableColumn`."""
-    widest: int = 60
-    """As in `TableColumn`."""
-    is_name: bool = False
-    is_plot: bool = False
-    """As in `TableColumn`."""
-    look: Callable[[Any], str] | None = None
-    """Style of a cell, "" for its row's; or None."""
+    def __init__(
+        self,
+        name: str,
+        heading: str,
+        shown: Callable[[Any], str] = safe_text,
+        *,
+        order: Callable[[Any], Any] = lambda value: value,
+        look: Callable[[Any], str] | None = None,
+        **settings: Any,
+    ) -> None:
+        self.table_column = TableColumn(name, heading, **settings)
+        self.shown, self.order, self.look = shown, order, look
+        self.name, self.is_number = name, self.table_column.is_number
 
 
 @dataclass(slots=True)
 class Line:
-    """An unformatted row; `values` are by column.
+    """An unformatted row. `values` are by name of their column; other cells are empty.
 
     `children` returns the lines below it, sorted with the table if `is_sorted`. `record` may be computed when shown.
     """
 
     key: str
-    values: Sequence[Value]
+    values: Mapping[str, Value]
     filter: str = ""
     style: str = ""
     record: int | Callable[[], int | None] | None = None
@@ -78,17 +77,7 @@ def table_of(
         shown.append(each)
     prepare([each.line for each in shown])
     rows = tuple(_row(columns, each, is_raw=wanted.is_raw) for each in shown)
-    headings = tuple(
-        TableColumn(
-            *(column.name, column.heading, column.is_number),
-            widest=column.widest,
-            rank=column.rank,
-            is_name=column.is_name,
-            is_plot=column.is_plot,
-        )
-        for column in columns
-    )
-    return ViewTable(headings, rows, tuple(text))
+    return ViewTable(tuple(column.table_column for column in columns), rows, tuple(text))
 
 
 class ShownLine(NamedTuple):
@@ -124,31 +113,32 @@ def _contains(columns: Sequence[Column], line: Line, text: str) -> bool:
     """Whether a text of the line contains `text`. Values that must be formatted first are not searched."""
     if not text:
         return True
-    texts = (column.shown(value) for column, value in zip(columns, line.values, strict=True) if isinstance(value, str))
-    return any(text in each.casefold() for each in texts)
+    values = ((column, line.values.get(column.name)) for column in columns)
+    return any(text in column.shown(value).casefold() for column, value in values if isinstance(value, str))
 
 
 def _sorted(columns: Sequence[Column], lines: Iterable[Line], sort: Sort | None) -> Iterable[Line]:
-    place = next((place for place, column in enumerate(columns) if sort and column.name == sort.column), None)
-    if sort is None or place is None:
+    column = next((column for column in columns if sort and column.name == sort.column), None)
+    if sort is None or column is None:
         return lines
+    name, order = column.name, column.order
     lines = list(lines)
-    there = [line for line in lines if line.values[place] is not None]
-    order = columns[place].order
-    there.sort(key=lambda line: order(line.values[place]), reverse=sort.descending)
-    return [*there, *(line for line in lines if line.values[place] is None)]
+    there = [line for line in lines if line.values.get(name) is not None]
+    there.sort(key=lambda line: order(line.values[name]), reverse=sort.descending)
+    return [*there, *(line for line in lines if line.values.get(name) is None)]
 
 
 def _row(columns: Sequence[Column], shown: ShownLine, *, is_raw: bool) -> TableRow:
     line, depth, is_open = shown
+    values = [line.values.get(column.name) for column in columns]
     cells = [
         "" if value is None else str(value) if is_raw and column.is_number else column.shown(value)
-        for column, value in zip(columns, line.values, strict=True)
+        for column, value in zip(columns, values, strict=True)
     ]
     has_more = line.children is not None and not is_open
     record = line.record() if callable(line.record) else line.record
     scope = line.filter if line.scope is None else line.scope
-    looks = tuple(map(_look, columns, line.values)) if any(column.look for column in columns) else ()
+    looks = tuple(map(_look, columns, values)) if any(column.look for column in columns) else ()
     return TableRow(line.key, tuple(cells), line.filter, depth, line.style, has_more, record, scope, looks, line.time)
 
 

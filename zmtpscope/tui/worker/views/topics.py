@@ -27,9 +27,6 @@ from zmtpscope.tui.worker.views.topic_tree import Node, nodes_of, separator_of
 from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step, ViewTable, Wanted
 from zmtpscope.words import counted
 
-LAST = 6
-"""Index of the column of last values."""
-
 LONGEST_NAME = 80
 """Maximum characters of a topic."""
 
@@ -195,7 +192,7 @@ class TopicsView(CountingView):
         return sparkline(self._counts.bars(counted.rows), HISTORY, Look(HISTORY, is_unicode=True))
 
     def _read(self, lines: Sequence[Line]) -> None:
-        self._values.read(line.values[LAST].pair for line in lines if line.values[LAST] is not None)
+        self._values.read(line.values["last"].pair for line in lines if "last" in line.values)
 
     def _text(self) -> list[str]:
         counts, separator = self._counts, self._tree.separator
@@ -224,7 +221,7 @@ class TopicsView(CountingView):
             yield self._node(node, sums)
         if len(shown) < len(nodes):
             label = f"and {len(nodes) - len(shown)} more with fewer messages"
-            yield Line(f"others behind {to_text(nodes[0].prefix)}", [label, *[None] * LAST, None, None])
+            yield Line(f"others behind {to_text(nodes[0].prefix)}", {"topic": label})
 
     def _node(self, node: Node, sums: Sums) -> Line:
         label = quoted(to_text(node.label), LONGEST_NAME)
@@ -263,9 +260,15 @@ class TopicsView(CountingView):
         return lines
 
     @staticmethod
-    def _values_of(label: str, counted: Counted) -> list[Any]:
-        messages, of_one = counted.messages, None if counted.topic is None else counted
-        return [label, counted, messages, messages, counted.octets, of_one, counted, counted, counted]
+    def _values_of(label: str, counted: Counted) -> dict[str, Any]:
+        return {
+            "topic": label,
+            "messages": counted.messages,
+            "rate": counted.messages,
+            "octets": counted.octets,
+            "subscribers": None if counted.topic is None else counted,
+            **dict.fromkeys(("from", "last", "change", "history"), counted),
+        }
 
     def _data(self, filter: str) -> str:
         """Return a filter without messages that subscribe, which also have topics."""

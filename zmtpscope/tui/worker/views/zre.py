@@ -29,8 +29,6 @@ MAX_MEMBERS = 64
 SHOWN = 6
 """Maximum names in a cell."""
 
-NAMES = ("what", "uuid", "endpoint", "with", "messages", "shouts", "whispers", "last")
-
 
 @dataclass(slots=True)
 class Node:
@@ -177,45 +175,41 @@ class ZreView(CountingView):
         return node.name if node is not None and node.name else uuid[:6]
 
     def _line_of_node(self, node: Node) -> Line:
-        values = _values(
-            what=self._name(node.uuid),
-            uuid=node.uuid[:6],
-            endpoint=node.endpoint,
-            messages=node.messages,
-            shouts=node.shouts,
-            whispers=node.whispers,
-            last=node.last_ns,
-            **{"with": _some(list(node.groups))},
-        )
+        values = {
+            "what": self._name(node.uuid),
+            "uuid": node.uuid[:6],
+            "endpoint": node.endpoint,
+            "with": _some(list(node.groups)),
+            "messages": node.messages,
+            "shouts": node.shouts,
+            "whispers": node.whispers,
+            "last": node.last_ns,
+        }
         filter = f"payload.protocol == {MESSAGES} and payload.fields.node == {_text(node.uuid)}"
         return Line(f"node {node.uuid}", values, filter, children=lambda: [*self._below(node)])
 
     def _below(self, node: Node) -> Iterator[Line]:
         filter = f"payload.protocol == {BEACONS} and payload.fields.uuid == {_text(node.uuid)}"
-        yield Line(f"beacons {node.uuid}", _values(what=counted(node.beacons, "beacon")), filter)
+        yield Line(f"beacons {node.uuid}", {"what": counted(node.beacons, "beacon")}, filter)
         for number, record in self.store.others(np.array(node.pairs, np.int64), ("zre_pair",)):
             sentence = DESCRIBE[record.type](record.values)
-            yield Line(f"pair {node.uuid} {number}", _values(what=sentence), record=number)
+            yield Line(f"pair {node.uuid} {number}", {"what": sentence}, record=number)
 
     def _line_of_group(self, group: Group) -> Line:
         members = [self._name(uuid) for uuid in group.members]
-        values = _values(
-            what=group.name,
-            messages=group.messages,
-            shouts=group.shouts,
-            last=group.last_ns,
-            **{"with": _some(members)},
-        )
+        values = {
+            "what": group.name,
+            "with": _some(members),
+            "messages": group.messages,
+            "shouts": group.shouts,
+            "last": group.last_ns,
+        }
         filter = f"payload.protocol == {MESSAGES} and payload.fields.group == {_text(group.name)}"
         return Line(f"group {group.name}", values, filter)
 
 
-def _values(**values: Any) -> list[Any]:
-    return [values.get(name) for name in NAMES]
-
-
 def _heading(what: str, lines: Sequence[Line]) -> Line:
-    return Line(what, _values(what=what), children=lambda: lines, is_open=True, is_sorted=True)
+    return Line(what, {"what": what}, children=lambda: lines, is_open=True, is_sorted=True)
 
 
 def _some(names: Sequence[str]) -> str:
