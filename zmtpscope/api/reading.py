@@ -168,7 +168,7 @@ def rows_of(batch: Batch, options: Options) -> Iterator[Record]:
     order = batch.arranged()
     messages = Values(MessageColumns.of_arrangement(order, batch.files, options))
     if batch.frames:
-        frames = Values(FrameRowColumns.of(batch.frames, batch.files))
+        frames = Values(FrameRowColumns.of(batch))
         at_frame = 0
     at = 0
     for place, item, _ in order.between:

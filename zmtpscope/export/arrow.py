@@ -80,7 +80,7 @@ COMMON_PLACES = {field.name: place for place, field in enumerate(COMMON)}
 
 ROWS: dict[str, Callable[[Batch, Options], RowColumns[Any]]] = {
     "message": MessageColumns.of,
-    "frame": lambda batch, _: FrameRowColumns.of(batch.frames, batch.files),
+    "frame": lambda batch, _: FrameRowColumns.of(batch),
 }
 """Columns of record types that are rows."""
 

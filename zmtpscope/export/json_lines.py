@@ -62,7 +62,7 @@ def _texts(batch: Batch, options: Options) -> Iterator[tuple[int, bytes]]:
     between, at = order.between, 0
     frames: Iterator[dict[str, Any]] = iter(())
     if batch.frames:
-        frames = FrameRowColumns.of(batch.frames, batch.files).records()
+        frames = FrameRowColumns.of(batch).records()
 
     def line(item: Record | FrameTable) -> bytes:
         return line_of_record(item, options) if isinstance(item, Record) else line_of(next(frames))

@@ -14,8 +14,7 @@ import orjson
 
 from zmtpscope.dissect import Batch, Options
 from zmtpscope.dissect.records.columns import Column, Words
-from zmtpscope.dissect.records.message_columns import MessageColumns
-from zmtpscope.dissect.records.row_columns import FrameRowColumns
+from zmtpscope.dissect.records.message_columns import columns_of_rows
 from zmtpscope.export.clock import timestamp
 from zmtpscope.export.files import OutputFile
 from zmtpscope.export.json_lines import escaped, text_of
@@ -84,10 +83,9 @@ class CsvTable:
 
     def _column_of(self, batch: Batch) -> Callable[[str], Column | list[Any]]:
         """Return a function for the values of a field."""
-        if batch.messages:
-            return MessageColumns.of(batch, self._options).__getitem__
-        if batch.frames:
-            return FrameRowColumns.of(batch.frames, batch.files).__getitem__
+        columns = columns_of_rows(batch, self._options)
+        if columns is not None:
+            return columns.__getitem__
         records = [record_values(record, self._options) for record in batch.records]
         return lambda name: [values[name] for values in records]
 

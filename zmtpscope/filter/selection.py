@@ -30,7 +30,7 @@ class Selection:
         self._records = set(map(id, records_that_fulfil(filter, batch, options, start)))
         self._rows = _messages_that_fulfil(filter, batch, options, start)
         if batch.frames:
-            self._rows |= _rows_that_fulfil(filter, FrameRowColumns.of(batch.frames, batch.files), start)
+            self._rows |= _rows_that_fulfil(filter, FrameRowColumns.of(batch), start)
 
     def has(self, item: Record | MessageTable | FrameTable, index: int) -> bool:
         return id(item) in self._records if isinstance(item, Record) else bool(self._rows[id(item)][index])

@@ -118,7 +118,7 @@ def pack(batch: Batch, options: Options, keeps: Keeps) -> Chunk:
         places = [keeps.octets(sender) for sender in columns.senders]
         tables[MESSAGE] = pack_messages(columns, codes, places, keeps.made)
     if batch.frames:
-        frames = FrameRowColumns.of(batch.frames, batch.files)
+        frames = FrameRowColumns.of(batch)
         codes = [code_of(sender.stream) for sender in frames.senders]
         tables[FRAME] = pack_frames(frames, codes, [keeps.octets(sender) for sender in frames.senders])
     for type_, each in records.items():

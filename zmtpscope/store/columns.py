@@ -304,3 +304,10 @@ OF_RECORDS: Mapping[str, Mapping[str, Derive]] = {
     for name in TYPES[FRAME + 1 :]
 }
 """Of other records."""
+
+
+def stored_columns(
+    chunk: Chunk, kind: int, files: list[str | None], options: Options, read: Callable[[int, int], bytes]
+) -> StoredRows | StoredRecords:
+    """Of the records of one type."""
+    return StoredRows(chunk, kind, files) if kind <= FRAME else StoredRecords(chunk, kind, options, read)

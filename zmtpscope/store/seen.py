@@ -13,8 +13,8 @@ from zmtpscope.dissect.records.columns import Booleans, Column, Integers, Words
 from zmtpscope.dissect.records.message_columns import TEXT_INSIDE
 from zmtpscope.filter.fields import FilterField
 from zmtpscope.payloads.dissectors import TEXT
-from zmtpscope.store.chunk import FRAME, KINDS, Chunk
-from zmtpscope.store.columns import StoredColumns, StoredRecords, StoredRows
+from zmtpscope.store.chunk import KINDS, Chunk
+from zmtpscope.store.columns import StoredRows, stored_columns
 from zmtpscope.store.rows import PackedRows
 
 MAX_CHUNKS = 32
@@ -38,9 +38,7 @@ def values_seen(
         for kind in chunk.tables:
             if KINDS[kind] not in field.records:
                 continue
-            is_row = kind <= FRAME
-            columns: StoredColumns
-            columns = StoredRows(chunk, kind, files) if is_row else StoredRecords(chunk, kind, options, read)
+            columns = stored_columns(chunk, kind, files, options, read)
             if field.name == "payload.protocol" and isinstance(columns, StoredRows):
                 _count_protocols(columns.table, counts)
             for name in field.reads:

@@ -10,13 +10,13 @@ import numpy as np
 
 from zmtpscope.dissect import Batch, Options
 from zmtpscope.dissect.records.columns import Column, Integers, Lists
-from zmtpscope.dissect.records.message_columns import MessageColumns
-from zmtpscope.dissect.records.row_columns import FrameRowColumns, RowColumns
+from zmtpscope.dissect.records.message_columns import columns_of_rows
+from zmtpscope.dissect.records.row_columns import RowColumns
 from zmtpscope.filter.conditions import Condition, Either, Every, Inverted
 from zmtpscope.filter.fields import FilterField
 from zmtpscope.filter.rows import Rows
-from zmtpscope.store.chunk import FRAME, MESSAGE, Chunk
-from zmtpscope.store.columns import StoredColumns, StoredRecords, StoredRows
+from zmtpscope.store.chunk import Chunk
+from zmtpscope.store.columns import StoredColumns, StoredRows, stored_columns
 from zmtpscope.store.narrow import Memory, Narrow, OfStreams
 from zmtpscope.store.packed import Bool, Int64
 
@@ -96,30 +96,23 @@ class Selecting:
 
     def _places(self, chunk: Chunk, kind: int, places: Int64 | None, streams: OfStreams, batch_of: MakeBatch) -> Int64:
         """Places of a table that fulfil the condition."""
-        is_row = kind in (MESSAGE, FRAME)
-        columns: StoredRows | StoredRecords
-        columns = StoredRows(chunk, kind, self.files) if is_row else StoredRecords(chunk, kind, self.options, self.read)
+        columns = stored_columns(chunk, kind, self.files, self.options, self.read)
         narrow = Narrow(columns, streams, self.start, self._memory)
         decision = narrow.decide(self.condition)
         if decision is None:
             asked = np.arange(len(columns)) if places is None else places
-            again = _maker(kind, chunk, batch_of, self.options) if is_row else None
-            rows = StoredRowsOfFilter(columns, self.start, narrow, again)
+
+            def again(some: Int64) -> RowColumns[Any]:
+                batch = batch_of(some if chunk.kinds.more is None else chunk.rows_of(kind)[some])
+                found = columns_of_rows(batch, self.options)
+                assert found is not None
+                return found
+
+            is_row = isinstance(columns, StoredRows)
+            rows = StoredRowsOfFilter(columns, self.start, narrow, again if is_row else None)
             return asked[rows.that_fulfil_of(self.condition, asked)]
         if decision is False:
             return np.empty(0, np.int64)
         if decision is True:
             return np.arange(len(columns)) if places is None else places
         return decision.nonzero()[0] if places is None else places[decision[places]]
-
-
-def _maker(kind: int, chunk: Chunk, batch_of: MakeBatch, options: Options) -> Callable[[Int64], RowColumns[Any]]:
-    """Return a function that makes columns with all fields for some records of a table."""
-
-    def again(some: Int64) -> RowColumns[Any]:
-        batch = batch_of(some if chunk.kinds.more is None else chunk.rows_of(kind)[some])
-        if kind == MESSAGE:
-            return MessageColumns.of(batch, options)
-        return FrameRowColumns.of(batch.frames, batch.files)
-
-    return again

@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from zmtpscope.dissect import Batch, Options
 from zmtpscope.dissect.records.columns import Booleans, Column, Integers, Lists, Words
-from zmtpscope.dissect.records.message_columns import MessageColumns
-from zmtpscope.dissect.records.row_columns import FrameRowColumns, RowColumns
+from zmtpscope.dissect.records.message_columns import columns_of_rows
 from zmtpscope.export.values import LARGEST_INT, record_values
 from zmtpscope.filter.conditions import FieldOperand, Operand
 from zmtpscope.filter.fields import CAPTURE_START, Type
 from zmtpscope.filter.rows import Rows
-from zmtpscope.store.chunk import FRAME, MESSAGE, Chunk
-from zmtpscope.store.columns import StoredRecords, StoredRows
+from zmtpscope.store.chunk import Chunk
+from zmtpscope.store.columns import StoredRecords, StoredRows, stored_columns
 from zmtpscope.store.packed import Bool, Int64
 
 MAX_CONCURRENT = 1024
@@ -63,10 +62,7 @@ class SortKeys:
         keys, known = np.zeros(len(chunk), np.int64), np.zeros(len(chunk), np.bool_)
         for kind, places in chunk.places(rows):
             numbers = places if chunk.kinds.more is None else chunk.rows_of(kind)[places]
-            columns: StoredRows | StoredRecords
-            is_row = kind in (MESSAGE, FRAME)
-            columns = StoredRows(chunk, kind, files) if is_row else StoredRecords(chunk, kind, self.options, read)
-            found = self._of_columns(columns, places)
+            found = self._of_columns(stored_columns(chunk, kind, files, self.options, read), places)
             if found is not None:
                 keys[numbers], known[numbers] = found
                 continue
@@ -119,12 +115,8 @@ class SortKeys:
 
     def _values(self, batch: Batch) -> list[Any]:
         """First value of each record of one type."""
-        columns: RowColumns[Any]
-        if batch.messages:
-            columns = MessageColumns.of(batch, self.options)
-        elif batch.frames:
-            columns = FrameRowColumns.of(batch.frames, batch.files)
-        else:
+        columns = columns_of_rows(batch, self.options)
+        if columns is None:
             return [self._value(record_values(record, self.options)) for record in batch.records]
         names = ["record", *(name for name in self.operand.reads if name in columns.derive)]
         lists = [columns[name].tolist() for name in names]

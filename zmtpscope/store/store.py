@@ -14,8 +14,7 @@ import numpy as np
 from zmtpscope.dissect import Batch, FrameTable, MessageTable, Options, Record
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.details import Detail, details
-from zmtpscope.dissect.records.message_columns import MessageColumns
-from zmtpscope.dissect.records.row_columns import FrameRowColumns
+from zmtpscope.dissect.records.message_columns import columns_of_rows
 from zmtpscope.dissect.records.tables import LATER
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.details import OPENED
@@ -189,11 +188,8 @@ class Store:
     def row(self, number: int) -> dict[str, Any]:
         """All fields by the names of `zmtpscope.records`, with octets as bytes and masked secrets."""
         batch = self.batch([number if number >= 0 else self._count + number])
-        if batch.messages:
-            return MessageColumns.of(batch, self.options).values(0)
-        if batch.frames:
-            return FrameRowColumns.of(batch.frames, self.files).values(0)
-        return record_values(batch.records[0], self.options)
+        columns = columns_of_rows(batch, self.options)
+        return record_values(batch.records[0], self.options) if columns is None else columns.values(0)
 
     def line(self, number: int) -> str | None:
         """As `read` prints it after all earlier records, or None if it is not printed. The first access to a late

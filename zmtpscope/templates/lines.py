@@ -43,7 +43,7 @@ class TemplateLines:
         between, at = order.between, 0
         frames: Iterator[dict[str, Any]] = iter(())
         if batch.frames and "frame" in self.records:
-            frames = FrameRowColumns.of(batch.frames, batch.files).records()
+            frames = FrameRowColumns.of(batch).records()
 
         def line(item: Record | FrameTable) -> str:
             if (item.type if isinstance(item, Record) else "frame") not in self.records:

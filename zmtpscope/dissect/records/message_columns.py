@@ -405,6 +405,13 @@ class MessageColumns(RowColumns[MessageTable]):
         return Payloads(self.inside, texts, self.last - self.content + 1, self.made)
 
 
+def columns_of_rows(batch: Batch, options: Options) -> RowColumns[Any] | None:
+    """Of a batch of one record type; None if its records are no rows."""
+    if batch.messages:
+        return MessageColumns.of(batch, options)
+    return FrameRowColumns.of(batch) if batch.frames else None
+
+
 def columns_of_table(table: MessageTable | FrameTable, files: Sequence[str | None] = ()) -> RowColumns[Any]:
     if isinstance(table, MessageTable):
         return MessageColumns.of_table(table, files)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
-from zmtpscope.dissect.records.batch import rows_in_order
+from zmtpscope.dissect.records.batch import Batch, rows_in_order
 from zmtpscope.dissect.records.columns import Bool, Booleans, Column, Int64, Integers, JoinedOctets, Words
 from zmtpscope.dissect.records.tables import FrameTable, MessageTable, Sender, begins_of, senders_of_rows, table_and_row
 from zmtpscope.records import SCHEMA
@@ -278,9 +278,9 @@ def common(record: str) -> dict[str, Derive]:
 
 class FrameRowColumns(RowColumns[FrameTable]):
     @classmethod
-    def of(cls, tables: Sequence[FrameTable], files: Sequence[str | None]) -> Self:
+    def of(cls, batch: Batch) -> Self:
         """In record order."""
-        return cls(tables, rows_in_order(tables)[0], files)
+        return cls(batch.frames, rows_in_order(batch.frames)[0], batch.files)
 
     @property
     def message_offsets(self) -> Int64:

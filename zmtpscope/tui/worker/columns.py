@@ -206,7 +206,7 @@ class RowMaker:
 
     def _lines(self, batch: Batch) -> Iterator[Line]:
         messages = self._values_of(MessageColumns.of(batch, self._options)) if batch.messages else iter(())
-        frames = self._values_of(FrameRowColumns.of(batch.frames, batch.files)) if batch.frames else iter(())
+        frames = self._values_of(FrameRowColumns.of(batch)) if batch.frames else iter(())
         words_of: dict[int, RowWords] = {}
         for item, low, high in batch.stretches():
             if isinstance(item, Record):

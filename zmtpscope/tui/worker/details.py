@@ -72,7 +72,7 @@ def row_of(batch: Batch, options: Options) -> tuple[dict[str, Any], str]:
     if batch.messages:
         messages = MessageColumns.of(batch, options)
         return messages.values(0), RowWords(messages, options, None).describe(0, 0)
-    frames = FrameRowColumns.of(batch.frames, batch.files)
+    frames = FrameRowColumns.of(batch)
     return frames.values(0), RowWords(frames, options, None).describe(0, 0).strip()
 
 

@@ -56,7 +56,7 @@ def portions(store: Store, numbers: Iterable[Int64]) -> Iterator[Int64]:
 
 def _octets(batch: Batch) -> int:
     """Return the size of all frames."""
-    messages, frames = MessageColumns.of(batch), FrameRowColumns.of(batch.frames, batch.files)
+    messages, frames = MessageColumns.of(batch), FrameRowColumns.of(batch)
     return int(messages.body_octets.sum()) + int(frames.sizes.sum())
 
 
