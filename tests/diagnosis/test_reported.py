@@ -300,8 +300,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "after packet 268, for 24.1 s, though DEALER 10.88.0.3 sent about 39 messages since",
     ),
     "logbook-subscriber-stopped": (
-        "warn likely: SUB 10.77.0.2 does not read the data of PUB 10.77.0.1:6000 from packet 229 on: its system "
-        "acknowledges it by a timer, and did so at once before",
+        "warn likely: SUB 10.77.0.2 did not read the data of PUB 10.77.0.1:6000 for at least 2 s, from packet 229 on: "
+        "its system acknowledged it by a timer, and at once before",
     ),
     "xeus-kernel-busy": (
         "note ROUTER 10.88.0.1:6501, a Jupyter kernel, is busy with one request since packet 137, for 23.2 s, with 4 "

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.diagnosis.publishing_traffic import Subscriber, diagnosed
+from tests.diagnosis.talking import CLIENT, SERVER, Talk
+from tests.diagnosis.telling import told_of
 from tests.readings import CAPTURES, run
 from tests.traffic import Capture
 from zmtpscope.diagnosis.derivation import Derivation
@@ -72,5 +76,20 @@ def test_a_subscriber_whose_system_acknowledges_late_is_stopped() -> None:
         subscriber.acknowledge(0)
     (diagnosis,) = diagnosed(subscriber, rule=RULE)
     assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
-    assert diagnosis.text.startswith("SUB 10.0.0.2 does not read the data of PUB 10.0.0.1:5556 from packet ")
+    assert diagnosis.text.startswith("SUB 10.0.0.2 did not read the data of PUB 10.0.0.1:5556 for at least 2 s, from ")
     assert "stopped" in diagnosis.hint
+
+
+@pytest.mark.parametrize(
+    ("naps", "severity"), [((2000,), "warn"), ((1500, 1400, 1600), "note"), ((1500,) * 3 + (4000,), "warn")]
+)
+def test_a_worker_that_opens_its_window_again_and_again_is_only_slow(naps: tuple[int, ...], severity: str) -> None:
+    worker = Talk(0).handshake("PUSH", "PULL")
+    for nap in naps:
+        worker.message(CLIENT, b"work")
+        worker.conversation.close_window(SERVER)
+        worker.wait(nap / 1000)
+        worker.conversation.open_window(SERVER)
+    diagnosis = told_of(worker)["push-blocked" if severity == "warn" else RULE]
+    assert diagnosis.severity == severity
+    assert ("is slow to read" in diagnosis.text) is (severity == "note")

@@ -18,7 +18,7 @@ from zmtpscope.findings.kinds import Severity
 from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
 from zmtpscope.words import counted
-from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
+from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, SUBSCRIBERS_AND_DISH
 
 SLOW_RECEIVER, PUSH_BLOCKED = "slow-receiver", "push-blocked"
 
@@ -27,6 +27,10 @@ SHORTEST_NS = 100 * MILLISECOND
 
 LONG_NS = SECOND
 """A receiver that took nothing for this long (ns) at once gets a warning, regardless of the effect."""
+
+OPENED, MIN_REOPENED, LONGER = "opened", 3, 2
+"""A receiver that opened its window this many times, and closed it for at most this many times as long as the second
+longest time, reads slowly, but steadily."""
 
 RUNNING = "running"
 """`until` of a stall that continues."""
@@ -56,8 +60,8 @@ WAITING = (
 
 
 STOPPED = (
-    "check that program: it is stopped (a signal, a debugger), or hangs; messages to it wait in the buffers of its "
-    "system, and are lost if it ends"
+    "check that program: it is stopped (a signal, a debugger), hangs, or takes longer for a message than they arrive; "
+    "messages to it wait in the buffers of its system, and are lost if it ends"
 )
 
 
@@ -125,7 +129,8 @@ def _stalled(
     last = stalls[-1]
     longest = max(time if stall.count == 1 else stall.longest_ns for stall, time in zip(stalls, lasted, strict=True))
     skipped = _skipped(connection, sender, stalls[0].moment.ns)
-    is_worse = longest >= LONG_NS or (behind is not None and behind.messages > 0) or skipped
+    is_steady = _is_back_pressure(connection, sender, stalls, lasted)
+    is_worse = (longest >= LONG_NS and not is_steady) or (behind is not None and behind.messages > 0) or skipped
     severity: Severity = "warn" if is_worse else "note"
     times = sum(stall.count for stall in stalls)
     how = f" in {times} stretches" if times > 1 else ""
@@ -147,7 +152,8 @@ def _stalled(
         PUSH_BLOCKED if is_blocked else SLOW_RECEIVER,
         severity,
         _subject(connection, receiver),
-        f"{name} does not read the data of {name_of(connection, sender)}: its receive window was closed for "
+        f"{name} {'is slow to' if is_steady else 'does not'} read the data of {name_of(connection, sender)}: "
+        "its receive window was closed for "
         f"{duration(total)}{how}{state}{fewer}",
         DROPPING if connection.sides[sender].socket_type in PUBLISHERS_AND_RADIO else WAITING,
         evidence=(
@@ -161,15 +167,27 @@ def _stalled(
     )
 
 
+def _is_back_pressure(
+    connection: ObservedConnection, sender: int, stalls: Sequence[ObservedStall], lasted: Sequence[int]
+) -> bool:
+    """Whether a PUSH waits again and again for a receiver that goes on reading, which loses nothing."""
+    reopened = sum(stall.until == OPENED for stall in stalls)
+    is_usual = reopened >= MIN_REOPENED and max(lasted) <= LONGER * sorted(lasted)[-2]
+    return connection.sides[sender].socket_type == "PUSH" and is_usual
+
+
 def _stopped(connection: ObservedConnection, sender: int, unread: ObservedFinding) -> Diagnosis:
-    """Return the diagnosis for a receiver whose system has acknowledged data by a timer since some packet."""
+    """Return the diagnosis for a receiver whose system acknowledged data by a timer from some packet on.
+
+    A note if it shares work: with a ZMQ_RCVHWM of 1 a busy worker reads as seldom.
+    """
     receiver = 1 - sender
     return Diagnosis.of(
         SLOW_RECEIVER,
-        "warn",
+        "warn" if connection.sides[receiver].socket_type in SUBSCRIBERS_AND_DISH else "note",
         _subject(connection, receiver),
-        f"{name_of(connection, receiver)} does not read the data of {name_of(connection, sender)} "
-        f"{unread.text.rpartition(': ')[2]}: its system acknowledges it by a timer, and did so at once before",
+        f"{name_of(connection, receiver)} did not read the data of {name_of(connection, sender)} for at least 2 s, "
+        f"{unread.text.rpartition(': ')[2]}: its system acknowledged it by a timer, and at once before",
         STOPPED,
         evidence=(Evidence.of(unread),),
         about=(connection,),
@@ -258,7 +276,7 @@ TABLE = (
         "A capture does not show the queues of libzmq. A warning, and likely only, if the system of a receiver that "
         "sends nothing acknowledged the data of a slow sender at once, and then only after the timer for delayed "
         "acknowledgments, 25 ms or more, at least eight times in a row for 2 s: a program that is stopped does not "
-        "read.",
+        "read. A note if it is no subscriber, because a worker that takes one message at a time reads as seldom.",
         "Its receive window was closed for less than 100 ms, no sibling got more messages, and its system "
         "acknowledges data at once, or did so late from the start.",
         _of_rule(SLOW_RECEIVER),
@@ -268,10 +286,10 @@ TABLE = (
         PUSH_BLOCKED,
         "warn",
         "A PUSH cannot send because a PULL does not read",
-        "The receive window of the PULL was closed for a second at a time. Beyond its ZMQ_SNDHWM a PUSH sends to "
-        "other ready peers, and blocks if there are none. A capture shows that no data is sent, not whether the "
-        "program blocks.",
-        "No receive window was closed for a second at a time.",
+        "The receive window of the PULL was closed for a second at a time, and it did not open it three times after "
+        "about as long, as a worker that takes its time does. Beyond its ZMQ_SNDHWM a PUSH sends to other ready "
+        "peers, and blocks if there are none. A capture shows that no data is sent, not whether the program blocks.",
+        "No receive window was closed for a second at a time, or it opens again each time after about as long.",
         _of_rule(PUSH_BLOCKED),
         ("unbalanced-push",),
     ),
