@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from hashlib import sha1
 from typing import NamedTuple, TypeVar
 
 from hypothesis import strategies as st
@@ -10,9 +12,22 @@ from hypothesis import strategies as st
 from tests.strategies import BODIES, COMMAND_FIELDS, damaged
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.regime import Form
-from zmtpscope.zmtp.upgrade import VERSION, build_request, build_response
-from zmtpscope.zmtp.websocket import CLOSE, PING, PONG, TEXT, Unmasking, build_websocket_frame
-from zmtpscope.zmtp.zws import build_message_zws
+from zmtpscope.zmtp.upgrade import VERSION
+from zmtpscope.zmtp.websocket import (
+    BINARY,
+    CLOSE,
+    CONTINUATION,
+    EXTENDED,
+    FINAL,
+    MASKED,
+    PING,
+    PONG,
+    TEXT,
+    Unmasking,
+    combined,
+    repeated,
+)
+from zmtpscope.zmtp.zws import ZWS_COMMAND, ZWS_MORE
 from zmtpscope.zmtp.zws_side import ZwsReader
 
 Drawn = TypeVar("Drawn")
@@ -24,6 +39,74 @@ NONCE = bytes(range(16))
 MASK = b"\x37\xfa\x21\x3d"
 
 SUB_PROTOCOLS = {None: "ZWS2.0", "NULL": "ZWS2.0/NULL", "PLAIN": "ZWS2.0/PLAIN", "CURVE": "ZWS2.0/CURVE"}
+
+
+ACCEPT_SUFFIX = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+"""Appended to the request's key before it is hashed (RFC 6455, 4.2.2)."""
+
+
+def build_request(path: str, host: str, key: bytes, offers: Sequence[str]) -> bytes:
+    """`key` must have 16 octets, and should be random."""
+    return _build_head(
+        f"GET {path} HTTP/1.1",
+        {
+            "Host": host,
+            "Upgrade": "websocket",
+            "Connection": "Upgrade",
+            "Sec-WebSocket-Key": b64encode(key).decode("ascii"),
+            "Sec-WebSocket-Protocol": ", ".join(offers),
+            "Sec-WebSocket-Version": "13",
+        },
+    )
+
+
+def build_response(key: bytes, chosen: str) -> bytes:
+    accept = sha1(b64encode(key) + ACCEPT_SUFFIX, usedforsecurity=False).digest()
+    return _build_head(
+        "HTTP/1.1 101 Switching Protocols",
+        {
+            "Upgrade": "websocket",
+            "Connection": "Upgrade",
+            "Sec-WebSocket-Accept": b64encode(accept).decode("ascii"),
+            "Sec-WebSocket-Protocol": chosen,
+        },
+    )
+
+
+def _build_head(first_line: str, headers: dict[str, str]) -> bytes:
+    lines = [first_line, *[f"{name}: {value}" for name, value in headers.items()], "", ""]
+    return "\r\n".join(lines).encode("ascii")
+
+
+def build_websocket_frame(payload: bytes, opcode: int = BINARY, *, key: bytes = b"", final: bool = True) -> bytes:
+    """A `key` of four octets masks the payload."""
+    size = len(payload)
+    short = size if size < 126 else 126 if size <= 0xFFFF else 127
+    length = bytes([MASKED * bool(key) | short]) + size.to_bytes(EXTENDED.get(short, 1), "big")[short < 126 :]
+    return bytes([FINAL * final | opcode]) + length + key + (masked(payload, key) if key else payload)
+
+
+def masked(octets: bytes, key: bytes) -> bytes:
+    """Apply or remove the mask, which is the same operation."""
+    return combined(octets, repeated(key, len(octets)))
+
+
+def build_message_zws(
+    body: bytes, *, more: bool = False, command: bool = False, key: bytes = b"", cuts: tuple[int, ...] = ()
+) -> bytes:
+    """Build one ZWS frame; a client masks with a `key` of four octets.
+
+    A further WebSocket frame starts at each index of `cuts`, in flags and body.
+    """
+    octets = bytes([ZWS_MORE * more | ZWS_COMMAND * command]) + body
+    edges = [0, *cuts, len(octets)]
+    last = len(edges) - 2
+    return b"".join(
+        build_websocket_frame(
+            octets[edges[at] : edges[at + 1]], CONTINUATION if at else BINARY, key=key, final=at == last
+        )
+        for at in range(last + 1)
+    )
 
 
 def request(*offers: str) -> bytes:

@@ -80,7 +80,7 @@ def test_payloads_that_are_read_again_are_those_of_the_segments(path: Path) -> N
     octets = path.read_bytes()
     for block in open_captures([str(path)], block_size=1 << 12):
         for start, stop, offset in zip(
-            block.starts.tolist(), block.stops.tolist(), block.payload_offsets().tolist(), strict=True
+            block.starts.tolist(), block.stops.tolist(), block.payload_places()[0].tolist(), strict=True
         ):
             assert is_compressed(path) <= (offset == NOWHERE)
             assert offset == NOWHERE or octets[offset : offset + stop - start] == block.data[start:stop]

@@ -8,8 +8,8 @@ import pytest
 
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.diagnosis.telling import consequences_of, told, told_of
+from tests.zws import build_request
 from zmtpscope.zmtp.greeting import build_signature
-from zmtpscope.zmtp.upgrade import build_request
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tests.dissect.zre_nodes import Node
 from tests.payloads import zre
 from tests.suites import examples
 from tests.traffic import Capture, Conversation, Packet, record_of
-from tests.zws import says
+from tests.zws import build_websocket_frame, says
 from zmtpscope.capture import open_captures
 from zmtpscope.capture.segments import ACK
 from zmtpscope.dissect import Analyser, Options
@@ -31,7 +31,7 @@ from zmtpscope.payloads.registry import Registry
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import LARGEST_AWAITED_IDENTITY, build_greeting_2, build_greeting_3
 from zmtpscope.zmtp.regime import Framing
-from zmtpscope.zmtp.websocket import CONTINUATION, build_websocket_frame
+from zmtpscope.zmtp.websocket import CONTINUATION
 
 EVERYTHING = Options(frames=True, details=True)
 

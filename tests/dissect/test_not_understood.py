@@ -14,10 +14,10 @@ from tests.dissect.test_octets_named import read
 from tests.dissect.test_proxied import through
 from tests.scripted import message as task
 from tests.traffic import Conversation, Packet
-from tests.zws import ready, request, response
+from tests.zws import build_websocket_frame, ready, request, response
 from zmtpscope.dissect import Options
 from zmtpscope.zmtp.greeting import build_greeting_3, build_signature
-from zmtpscope.zmtp.websocket import BINARY, TEXT, build_websocket_frame
+from zmtpscope.zmtp.websocket import BINARY, TEXT
 
 HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 

@@ -23,14 +23,14 @@ from tests.dissect.talks import connections, disturbed, hello, message, packets_
 from tests.dissect.test_zws import zws_connections
 from tests.octets import SUMMANDS, octets_named
 from tests.traffic import Capture, Conversation, Packet
-from tests.zws import ready, request, response
+from tests.zws import build_websocket_frame, ready, request, response
 from zmtpscope.capture.segments import SYN
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.export import json_lines
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_1, build_signature
 from zmtpscope.zmtp.regime import Framing
-from zmtpscope.zmtp.websocket import BINARY, CONTINUATION, PING, TEXT, build_websocket_frame
+from zmtpscope.zmtp.websocket import BINARY, CONTINUATION, PING, TEXT
 
 Records = list[dict[str, Any]]
 

@@ -11,8 +11,8 @@ from tests.dissect.test_octets_named import read
 from tests.scripted import message, ready
 from tests.traffic import Conversation, Packet
 from tests.zmtp.test_proxies import CASES
+from tests.zws import build_request, build_response
 from zmtpscope.zmtp.greeting import build_greeting_3
-from zmtpscope.zmtp.upgrade import build_request, build_response
 
 GRANTED = [name for name, (_, _, _, refusal) in CASES.items() if refusal is None]
 REFUSED = [name for name in CASES if name not in GRANTED]

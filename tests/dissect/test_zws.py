@@ -14,15 +14,24 @@ from tests.curve import CurvePeers, keys
 from tests.dissect.talks import Draw, disturbed, message, packets_of, snapped
 from tests.readings import CAPTURES, read
 from tests.traffic import Capture, Conversation, Packet, records
-from tests.zws import MASK, damaged_zws_sides, ready, request, response, says, zws_sides
+from tests.zws import (
+    MASK,
+    build_message_zws,
+    build_response,
+    build_websocket_frame,
+    damaged_zws_sides,
+    ready,
+    request,
+    response,
+    says,
+    zws_sides,
+)
 from zmtpscope.capture.segments import FIN, SYN
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.records.details import details
 from zmtpscope.export.details import hex_lines, tree_lines
 from zmtpscope.zmtp.commands import build_command
-from zmtpscope.zmtp.upgrade import build_response
-from zmtpscope.zmtp.websocket import CLOSE, CONTINUATION, build_websocket_frame
-from zmtpscope.zmtp.zws import build_message_zws
+from zmtpscope.zmtp.websocket import CLOSE, CONTINUATION
 
 EVERYTHING = Options(frames=True, details=True)
 Found = list[dict[str, Any]]

@@ -95,7 +95,6 @@ def transcript(side: SideReader) -> Transcript:
             side.identity,
             side.mechanism,
             side.as_server,
-            side.version_announced,
             side.handshake_done,
             side.error_seen,
             side.role,

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.zws import request, response, says
+from tests.zws import build_response, request, response, says
 from zmtpscope.zmtp.details import field_tree
 from zmtpscope.zmtp.greeting import READERS, build_greeting_3
 from zmtpscope.zmtp.negotiation import negotiate
 from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.regime import Form, Framing, Phase, regime
-from zmtpscope.zmtp.upgrade import LARGEST_HEAD, VERSION, begins_like_an_upgrade, build_response
+from zmtpscope.zmtp.upgrade import LARGEST_HEAD, VERSION, begins_like_an_upgrade
 
 PLAIN_HTTP = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 OTHER_WEBSOCKET = request("chat")

@@ -10,14 +10,24 @@ from hypothesis import strategies as st
 
 from tests import strategies
 from tests.zmtp.sides import MANY, Transcript, feed
-from tests.zws import MASK, ZwsSide, damaged_zws_sides, ready, request, response, says, zws_sides
+from tests.zws import (
+    MASK,
+    ZwsSide,
+    build_message_zws,
+    build_websocket_frame,
+    damaged_zws_sides,
+    ready,
+    request,
+    response,
+    says,
+    zws_sides,
+)
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.details import field_tree
 from zmtpscope.zmtp.events import ENCRYPTED, SUBSCRIBE, Command, Greeting
 from zmtpscope.zmtp.reader import FieldNode
 from zmtpscope.zmtp.regime import Form
-from zmtpscope.zmtp.websocket import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, Unmasking, build_websocket_frame
-from zmtpscope.zmtp.zws import build_message_zws
+from zmtpscope.zmtp.websocket import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, Unmasking
 from zmtpscope.zmtp.zws_side import LARGEST_IN_FRAGMENTS, ZwsReader
 
 

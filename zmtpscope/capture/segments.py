@@ -213,13 +213,11 @@ class SegmentBlock:
         block.cut, block.hops = by_entry(rows.cut[chosen]), by_entry(rows.hops[chosen])
         return block
 
-    def payload_offsets(self) -> Column:
-        """Return the file offset of each payload; `NOWHERE` if it cannot be read again, as after reassembly of IP
-        fragments."""
-        return self.payload_places()[0]
-
     def payload_places(self) -> tuple[Column, Column, Column]:
-        """Return `payload_offsets`, and the octets of each packet before and after its payload (0 at `NOWHERE`)."""
+        """Return the file offset of each payload, and the octets of its packet before and after it.
+
+        The offset is `NOWHERE`, and the others 0, if a payload cannot be read again, as in IP fragments.
+        """
         places = self.places
         if not len(places.starts) or not len(self):
             return np.full(len(self), NOWHERE), np.zeros(len(self), np.int64), np.zeros(len(self), np.int64)

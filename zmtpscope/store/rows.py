@@ -27,17 +27,6 @@ from zmtpscope.zmtp.events import CANCEL, MARKED, SUBSCRIBE
 SHARED = ("regime", "confidence", "version", "socket_type", "peer_socket_type")
 """Shared by the rows of a run, besides the stream."""
 
-OF_RUNS = ("ends", "bases", "kept", "places", "first_offsets")
-"""`end`, `base`, number and place of the kept octets, offset of the first frame."""
-
-OF_MESSAGES = ("complete", "orders", "packets", "times", "packet_delays", "time_delays", "counts", "inside")
-OF_FRAME_ROWS = ("orders", "packets", "times", "messages")
-"""`packet_delays` and `time_delays` are the differences from the first octet to the last, `counts` is the number of
-frames, `messages` the distance from the start of the message to the frame."""
-
-OF_FRAMES = ("offsets", "headers", "sizes", "flags")
-"""`offsets` count from the first frame of the run; `headers` are header sizes."""
-
 NEAR = 4096
 """Octets between two messages of a run that are read together."""
 
@@ -84,9 +73,13 @@ class PackedRows:
     streams: Packed
     shared: Words
     runs: dict[str, Packed]
+    """`ends`, `bases`, number (`kept`) and place of the kept octets, offset of the first frame."""
     run_of: Packed
     rows: dict[str, Packed]
+    """`packet_delays` and `time_delays` are the differences from the first octet to the last, `counts` is the number of
+    frames; of frames, `messages` is the distance from the start of the message."""
     frames: dict[str, Packed]
+    """`offsets` count from the first frame of the run; `headers` are header sizes."""
     payloads: Payloads | None
     topics: Topics | None
 

@@ -48,7 +48,6 @@ class CarefulReader(UnitReader):
     """Stream offset after the header at which reading ended, if that was after the greeting."""
     unreliable_from: int | None = None
     """Stream offset of the first 1.0 frame of length 0; later boundaries are uncertain (wire.md 3.1)."""
-    version_announced: str | None = None
     mechanism: str | None = None
     as_server: int | None = None
 
@@ -108,7 +107,6 @@ class CarefulReader(UnitReader):
         loses = not LOSING.isdisjoint(finding.id for finding in reader.findings)
         complete, findings = complete and not loses, tuple(reader.findings)
         self.events.append(Greeting(start, self.position, self.regime, fields, findings, complete, reader.head))
-        self.version_announced = fields.get("version_announced")
         self.mechanism = fields.get("mechanism")
         self.as_server = fields.get("as_server")
         self.socket_type = fields.get("socket_type")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import Sequence
-from hashlib import sha1
 from typing import NamedTuple
 
 from zmtpscope.records import to_text
@@ -26,9 +24,6 @@ SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie", b"set-
 
 SUB_PROTOCOL = re.compile(rb"ZWS2\.0(?:/([A-Z0-9._+-]{1,20}))?")
 """With the security mechanism, if there is one."""
-
-ACCEPT_SUFFIX = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-"""Appended to the request's key before it is hashed (RFC 6455, 4.2.2)."""
 
 
 class Token(NamedTuple):
@@ -201,36 +196,3 @@ def begins_like_an_upgrade(octets: bytes) -> bool:
         return False
     head = _whole(octets)
     return head is not None and head.is_websocket and head.zws is not None
-
-
-def build_request(path: str, host: str, key: bytes, offers: Sequence[str]) -> bytes:
-    """`key` must have 16 octets, and should be random."""
-    return _build_head(
-        f"GET {path} HTTP/1.1",
-        {
-            "Host": host,
-            "Upgrade": "websocket",
-            "Connection": "Upgrade",
-            "Sec-WebSocket-Key": b64encode(key).decode("ascii"),
-            "Sec-WebSocket-Protocol": ", ".join(offers),
-            "Sec-WebSocket-Version": "13",
-        },
-    )
-
-
-def build_response(key: bytes, chosen: str) -> bytes:
-    accept = sha1(b64encode(key) + ACCEPT_SUFFIX, usedforsecurity=False).digest()
-    return _build_head(
-        "HTTP/1.1 101 Switching Protocols",
-        {
-            "Upgrade": "websocket",
-            "Connection": "Upgrade",
-            "Sec-WebSocket-Accept": b64encode(accept).decode("ascii"),
-            "Sec-WebSocket-Protocol": chosen,
-        },
-    )
-
-
-def _build_head(first_line: str, headers: dict[str, str]) -> bytes:
-    lines = [first_line, *[f"{name}: {value}" for name, value in headers.items()], "", ""]
-    return "\r\n".join(lines).encode("ascii")

@@ -66,19 +66,6 @@ def read_frame_header(reader: Reader) -> FrameHeader:
     )
 
 
-def build_websocket_frame(payload: bytes, opcode: int = BINARY, *, key: bytes = b"", final: bool = True) -> bytes:
-    """A `key` of four octets masks the payload."""
-    size = len(payload)
-    short = size if size < 126 else 126 if size <= 0xFFFF else 127
-    length = bytes([MASKED * bool(key) | short]) + size.to_bytes(EXTENDED.get(short, 1), "big")[short < 126 :]
-    return bytes([FINAL * final | opcode]) + length + key + (masked(payload, key) if key else payload)
-
-
-def masked(octets: bytes, key: bytes) -> bytes:
-    """Apply or remove the mask, which is the same operation."""
-    return combined(octets, repeated(key, len(octets)))
-
-
 def repeated(key: bytes, size: int) -> bytes:
     return (key * (size // KEY_SIZE + 1))[:size]
 

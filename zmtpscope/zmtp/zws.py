@@ -7,13 +7,10 @@ from zmtpscope.zmtp.framing import COMMAND, MORE
 from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.socket_types import LARGEST_IDENTITY
 from zmtpscope.zmtp.websocket import (
-    BINARY,
     CLOSE,
-    CONTINUATION,
     OPCODE,
     PING,
     PONG,
-    build_websocket_frame,
     read_frame_header,
 )
 
@@ -72,21 +69,3 @@ def read_control(reader: Reader, fields: Fields) -> None:
             reader.finding("ZWS-06", reader.unit, reader.offset - reader.unit, None, "half of a close code")
             return
         fields["reason"] = reader.text("websocket.close.reason", header.size - 2)
-
-
-def build_message_zws(
-    body: bytes, *, more: bool = False, command: bool = False, key: bytes = b"", cuts: tuple[int, ...] = ()
-) -> bytes:
-    """Build one ZWS frame; a client masks with a `key` of four octets.
-
-    A further WebSocket frame starts at each index of `cuts`, in flags and body.
-    """
-    octets = bytes([ZWS_MORE * more | ZWS_COMMAND * command]) + body
-    edges = [0, *cuts, len(octets)]
-    last = len(edges) - 2
-    return b"".join(
-        build_websocket_frame(
-            octets[edges[at] : edges[at + 1]], CONTINUATION if at else BINARY, key=key, final=at == last
-        )
-        for at in range(last + 1)
-    )

@@ -84,7 +84,6 @@ class ZwsReader(SideReader):
             self._handshake = HandshakeState(None, done=True)
             self._change(phase=Phase.TRAFFIC)
             return
-        self.version_announced = fields.get("version_announced")
         self.mechanism = self._chosen
         if self.regime.version is None or not complete:
             self.opaque = True

@@ -10,7 +10,7 @@ from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rul
 from zmtpscope.diagnosis.rules.from_findings import Met
 from zmtpscope.words import counted
 
-ONE_SIDE, GAP = "ZMTP-CONN-02", "ZMTP-CONN-05"
+GAP = "ZMTP-CONN-05"
 DROPPED, DAMAGED, CLOCK = "CAPTURE-01", "CAPTURE-02", "CAPTURE-03"
 SNAP_LENGTH = "snap length"
 MAX_NAMED = 3
