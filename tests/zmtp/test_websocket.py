@@ -10,13 +10,12 @@ from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Ping
 
 from tests import strategies
-from tests.zws import build_websocket_frame, request, says
+from tests.zws import build_websocket_frame, masked, request, says
 from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.websocket import (
     BINARY,
     PING,
     Unmasking,
-    masked,
     read_frame_header,
 )
 
