@@ -141,7 +141,7 @@ def main() -> None:
     if "OPENBLAS_NUM_THREADS" not in os.environ:
         os.putenv("OPENBLAS_NUM_THREADS", "1")  # past os.environ, which child processes inherit
     # few objects are in cycles, and the default collection frequency takes a quarter of the run time
-    gc.set_threshold(100_000, 20, 50)
+    gc.set_threshold(500_000, 4, 50)
     code = run()
     gc.freeze()  # the process ends: a last collection takes an eighth of the time for a tiny capture
     sys.exit(code)
