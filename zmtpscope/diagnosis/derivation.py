@@ -85,14 +85,14 @@ class Derivation:
         touched: dict[str, OpenConnection] = {}
         ends: list[Record] = []
         for record in batch.records:
-            self._see(record.values["ts_ns"])
+            self._see(record.ts_ns)
             self._ordinal = max(self._ordinal, record.order[0])
             if record.type == "connection":
-                self._see(record.values["end_ns"] + (record.values["idle_ns"] or 0))
+                self._see(record.own["end_ns"] + (record.own["idle_ns"] or 0))
                 ends.append(record)
             elif record.type == "finding":
                 self._finding(record)
-            elif record.values["conn"] is not None and record.type in KNOWN:
+            elif record.type in KNOWN and _is_of_connection(record):
                 connection = self._connection_of(record)
                 touched[connection.observed.conn_id] = connection
                 observe_record(connection.observed, record)
@@ -175,12 +175,10 @@ class Derivation:
     # -- connections -------------------------------------------------------------------------------------------------
 
     def _connection_of(self, record: Record) -> OpenConnection:
-        values = record.values
-        found = self.open.get(values["conn_id"])
-        if found is None:
-            stream = Stream(*(values[name] for name in Stream._fields))
-            found = self._begin(stream, Moment.of(values))
-        return found
+        stream = record.stream
+        assert stream is not None
+        found = self.open.get(stream.conn_id)
+        return self._begin(stream, Moment.of_record(record)) if found is None else found
 
     def _connection(self, conn_id: str, rows: Rows) -> OpenConnection:
         found = self.open.get(conn_id)
@@ -227,21 +225,27 @@ class Derivation:
         self.room.forget(connection)
 
     def _finding(self, record: Record) -> None:
-        values = record.values
-        open_one = self.open.get(values["conn_id"])
-        observed = self.ended.get(values["conn_id"]) if open_one is None else open_one.observed
-        if observed is None and values["side"] is not None and values["conn"] is not None:
-            observed = self._connection_of(record).observed
+        observed, stream = None, record.stream
+        if stream is not None:
+            open_one = self.open.get(stream.conn_id)
+            observed = self.ended.get(stream.conn_id) if open_one is None else open_one.observed
+            if observed is None and stream.side is not None and stream.conn is not None:
+                observed = self._connection_of(record).observed
         if observed is not None:
             observe_record(observed, record)
         elif len(self.findings) < MAX_FINDINGS:
-            self.findings.append(RunFinding.of(values))
+            self.findings.append(RunFinding.of(record.values))
 
     def _see(self, time: int) -> None:
         if self._first_ns is None or time < self._first_ns:
             self._first_ns = time
         if time > self._last_ns:
             self._last_ns = time
+
+
+def _is_of_connection(record: Record) -> bool:
+    """Whether a record belongs to a TCP connection."""
+    return record.stream is not None and record.stream.conn is not None
 
 
 KNOWN = frozenset({"greeting", "command", "gap", "leftover", "stall", "retransmission"})

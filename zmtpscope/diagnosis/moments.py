@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from zmtpscope.capture.segments import FILE_SHIFT, PACKET_MASK
+from zmtpscope.dissect.records.batch import Record
 from zmtpscope.dissect.records.tables import MessageTable
 
 
@@ -17,6 +18,10 @@ class Moment(NamedTuple):
     @classmethod
     def of(cls, values: dict[str, Any]) -> Moment:
         return cls(values["ts_ns"], values["file"], values["packet"])
+
+    @classmethod
+    def of_record(cls, record: Record) -> Moment:
+        return cls(record.ts_ns, record.file, record.packet)
 
     @classmethod
     def of_row(cls, run: MessageTable, row: int, files: Sequence[str | None]) -> Moment:

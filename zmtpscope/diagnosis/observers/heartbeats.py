@@ -102,10 +102,10 @@ class HeartbeatObserver(Observer):
         self.decided: list[Heartbeat] = []
 
     def record(self, record: Record) -> None:
-        if record.type == "command":
-            time = (record.values["ts_ns"],)
-            self.spoken[record.values["side"]].append(Spoken(time, time))
-        if record.type == "gap" or (record.type == "command" and record.values["name"] in ("PING", "PONG")):
+        if record.type == "command" and record.stream is not None and record.stream.side is not None:
+            time = (record.ts_ns,)
+            self.spoken[record.stream.side].append(Spoken(time, time))
+        if record.type == "gap" or (record.type == "command" and record.own["name"] in ("PING", "PONG")):
             self.taken.append(record)
 
     def rows(self, rows: Rows) -> None:

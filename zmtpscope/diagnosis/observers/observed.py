@@ -370,18 +370,24 @@ def ref_of(values: dict[str, Any]) -> str:
 def observe_record(connection: ObservedConnection, record: Record) -> None:
     """Update a connection."""
     connection.answers.clear()
-    connection.last_ns = max(connection.last_ns, record.values["ts_ns"])
+    connection.last_ns = max(connection.last_ns, record.ts_ns)
     if record.type in SPOKEN:
-        connection.spoke_ns = max(connection.spoke_ns, record.values["ts_ns"])
+        connection.spoke_ns = max(connection.spoke_ns, record.ts_ns)
     learn = LEARN.get(record.type)
     if learn is not None:
-        learn(connection, record.values)
+        learn(connection, record)
 
 
-def _greeting(connection: ObservedConnection, values: dict[str, Any]) -> None:
-    side = connection.sides[values["side"]]
-    side.heard(values["ts_ns"])
-    side.greeting = side.greeting or Moment.of(values)
+def _sender(connection: ObservedConnection, record: Record) -> ObservedSide:
+    assert record.stream is not None
+    assert record.stream.side is not None
+    return connection.sides[record.stream.side]
+
+
+def _greeting(connection: ObservedConnection, record: Record) -> None:
+    side, values = _sender(connection, record), record.own
+    side.heard(record.ts_ns)
+    side.greeting = side.greeting or Moment.of_record(record)
     side.version = values["version_announced"] or side.version
     side.mechanism = values["mechanism"] or side.mechanism
     side.is_fallback = values["form"] == Form.PSEUDO_SIGNATURE.value
@@ -390,10 +396,9 @@ def _greeting(connection: ObservedConnection, values: dict[str, Any]) -> None:
         side.ready = side.greeting
 
 
-def _command(connection: ObservedConnection, values: dict[str, Any]) -> None:
-    if values["side"] is None:
-        return
-    side, name, moment = connection.sides[values["side"]], values["name"], Moment.of(values)
+def _command(connection: ObservedConnection, record: Record) -> None:
+    values, moment = record.own, Moment.of_record(record)
+    side, name = _sender(connection, record), values["name"]
     side.heard(moment.ns)
     side.last_command = moment, name or ""
     _name(side, values)
@@ -409,8 +414,9 @@ def _name(side: ObservedSide, values: dict[str, Any]) -> None:
     side.identity = values["identity"] or side.identity
 
 
-def _finding(connection: ObservedConnection, values: dict[str, Any]) -> None:
+def _finding(connection: ObservedConnection, record: Record) -> None:
     """Record a finding. Of several severities of one id, the first of the worst is reported."""
+    values = record.values
     key, count = (values["id"], values["side"]), values["count"] or 1
     known = connection.findings.get(key)
     if known is not None:
@@ -425,19 +431,19 @@ def _finding(connection: ObservedConnection, values: dict[str, Any]) -> None:
         connection.findings[key] = ObservedFinding(*texts, moment, ref_of(values), moment.ns, count)
 
 
-def _gap(connection: ObservedConnection, values: dict[str, Any]) -> None:
+def _gap(connection: ObservedConnection, record: Record) -> None:
     connection.gaps += 1
 
 
-def _stall(connection: ObservedConnection, values: dict[str, Any]) -> None:
-    side = connection.sides[values["side"]]
+def _stall(connection: ObservedConnection, record: Record) -> None:
+    side = _sender(connection, record)
     side.running_stall = None
     if len(side.ended_stalls) < MAX_STALLS:
-        side.ended_stalls.append(ObservedStall.of(values))
+        side.ended_stalls.append(ObservedStall.of(record.values))
 
 
-def _retransmission(connection: ObservedConnection, values: dict[str, Any]) -> None:
-    side, outage = connection.sides[values["side"]], ObservedOutage.of(values)
+def _retransmission(connection: ObservedConnection, record: Record) -> None:
+    side, outage = _sender(connection, record), ObservedOutage.of(record.values)
     side.running_outage = None
     if outage.is_loss:
         side.losses = outage
@@ -447,7 +453,8 @@ def _retransmission(connection: ObservedConnection, values: dict[str, Any]) -> N
     side.ended_outages.append(outage)
 
 
-def _connection(connection: ObservedConnection, values: dict[str, Any]) -> None:
+def _connection(connection: ObservedConnection, record: Record) -> None:
+    values = record.values
     connection.values = ConnectionValues(values)
     if values["opened_by"] is not None:
         connection.listener = 1 - values["opened_by"]

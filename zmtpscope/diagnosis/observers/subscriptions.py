@@ -236,9 +236,9 @@ class PublishingObserver(Observer):
         self.subscriptions = Subscriptions(observed, 0, room), Subscriptions(observed, 1, room)
 
     def record(self, record: Record) -> None:
-        values = record.values
-        if record.type == "command" and values["name"] in COMMANDS | GROUP_COMMANDS and values["side"] is not None:
-            self.subscriptions[values["side"]].feed(record)
+        side = None if record.stream is None else record.stream.side
+        if record.type == "command" and record.own["name"] in COMMANDS | GROUP_COMMANDS and side is not None:
+            self.subscriptions[side].feed(record)
 
     def rows(self, rows: Rows) -> None:
         for own, runs in zip(self.subscriptions, rows.sides, strict=True):
