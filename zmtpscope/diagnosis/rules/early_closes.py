@@ -200,14 +200,12 @@ def _rejected(connection: ObservedConnection) -> Rejected | None:
     setup = 0 if other.ready is None else max(0, other.ready.ns - connection.start.ns)
     if not 0 <= ending.moment.ns - moment.ns <= AT_ONCE + setup:
         return None
-    values = connection.values
     if command == "PING":
         is_last = other.last_ns is not None and other.last_ns <= moment.ns
         return Rejected(connection, ending, command, moment) if is_last else None
     types = closing.socket_type, other.socket_type
     fits = types[0] is not None and types[1] is not None and may_meet(types[0], types[1])
-    sent = 0 if values is None else values[f"messages_{ending.side}"]
-    return Rejected(connection, ending, command, moment) if fits and not sent else None
+    return Rejected(connection, ending, command, moment) if fits and closing.rhythm is None else None
 
 
 def _rejections(knowledge: Knowledge) -> Iterator[Diagnosis]:
