@@ -12,7 +12,7 @@ from zmtpscope.curve_keys import Keys
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.export.json_lines import text_of
 from zmtpscope.payloads.registry import Registry
-from zmtpscope.store import Spool, Store
+from zmtpscope.store import Store
 
 FILES = [path for path in CAPTURE_FILES if path.stem != "many-small"]
 
@@ -33,11 +33,11 @@ class Opened(NamedTuple):
     batches: list[Batch]
 
 
-def opened(path: Path, options: Options | None = None, *, block_size: int = 1 << 16, in_memory: bool = False) -> Opened:
+def opened(path: Path, options: Options | None = None, *, block_size: int = 1 << 16) -> Opened:
     """A capture read in blocks of about `block_size` octets."""
     options = options or options_for(path)
     captures = open_captures([str(path)], block_size=block_size)
-    store, batches = Store(options, spool=Spool(in_memory=in_memory)), []
+    store, batches = Store(options), []
     for batch in Analyser(options).run(captures):
         batches.append(batch)
         store.append(batch)

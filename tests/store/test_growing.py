@@ -43,7 +43,7 @@ def test_others_read_while_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     options = options_for(path)
     batches = list(Analyser(options).run(open_captures([str(path)], block_size=SMALLEST_BLOCK)))
     expected = json_lines(batches, options)
-    store, seen = Store(options, spool=Spool()), []
+    store, seen = Store(options), []
     failures: list[Any] = []
 
     def read() -> None:
@@ -110,11 +110,10 @@ def test_different_topics_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None
     assert store.nbytes / len(store) < MAX_OCTETS
 
 
-@pytest.mark.parametrize("in_memory", [True, False])
-def test_the_spool_is_bounded(in_memory: bool) -> None:
+def test_the_spool_is_bounded() -> None:
     path = CAPTURES / "patterns" / "pubsub.pcap"
     options = options_for(path, index=False)
-    store = Store(options, spool=Spool(in_memory=in_memory, limit=100))
+    store = Store(options, spool=Spool(100))
     (batch, *_) = Analyser(options).run(open_captures([str(path)]))
     with pytest.raises(OctetsError, match="more than 100 octets are needed"):
         store.append(batch)

@@ -15,7 +15,7 @@ from tests.rows_by_hand import values_of
 from tests.store.stores import FILES, SMALLEST_BLOCK, json_lines, opened, options_for
 from tests.suites import examples
 from zmtpscope.dissect import Batch, Options
-from zmtpscope.store import Spool, Store
+from zmtpscope.store import Store
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -31,7 +31,7 @@ def test_all_records_of_a_capture_come_back(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES[::3], ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_some_records_of_a_capture_come_back_in_any_order(path: Path) -> None:
     options, random = options_for(path), Random(path.stem)
-    store, batches = opened(path, options, block_size=SMALLEST_BLOCK, in_memory=True)
+    store, batches = opened(path, options, block_size=SMALLEST_BLOCK)
     expected = json_lines(batches, options)
     for _ in range(30):
         some = sorted(random.sample(range(len(store)), min(len(store), random.choice((1, 2, 5, 50)))))
@@ -42,7 +42,7 @@ def test_some_records_of_a_capture_come_back_in_any_order(path: Path) -> None:
 @given(st.lists(mixed_batches(), min_size=1, max_size=3), st.sampled_from(ODD), st.data())
 def test_any_batch_comes_back(batches: list[Batch], options: Options, data: st.DataObject) -> None:
     for batch in batches:
-        store = Store(options, spool=Spool(in_memory=True))
+        store = Store(options)
         store.append(batch)
         expected = json_lines([batch], options)
         assert json_lines([store.batch(range(len(store)))], options) == expected

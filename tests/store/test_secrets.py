@@ -14,14 +14,14 @@ from tests.suites import some
 from tests.traffic import Capture
 from zmtpscope.dissect import Analyser, DecodeAs, Options
 from zmtpscope.filter import Filter
-from zmtpscope.store import Spool, Store
+from zmtpscope.store import Store
 
 
 def shown(what: str, size: int, **given: Any) -> list[bytes]:
     """All that a store shows of each record."""
     forced = (DecodeAs("udp.port", 5556),)
     options = Options(payloads=registry(), frames=True, decode_as=forced, index=True, **given)
-    store = Store(options, spool=Spool(in_memory=True))
+    store = Store(options)
     for batch in Analyser(options).run(Capture(SENT[what](), size)):
         store.append(batch)
     found = []

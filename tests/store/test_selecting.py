@@ -16,7 +16,7 @@ from tests.suites import examples
 from zmtpscope.dissect import Batch, Options
 from zmtpscope.filter import Filter
 from zmtpscope.filter.selection import Selection
-from zmtpscope.store import Spool, Store
+from zmtpscope.store import Store
 
 
 @examples(400)
@@ -24,7 +24,7 @@ from zmtpscope.store import Spool, Store
 def test_what_is_selected_is_what_filtering_leaves(
     text: str, batch: Batch, options: Options, start: int | None
 ) -> None:
-    store = Store(options, spool=Spool(in_memory=True))
+    store = Store(options)
     store.append(batch)
     store.first_time = start
     found = Filter(text)
@@ -37,7 +37,7 @@ def test_what_is_selected_is_what_filtering_leaves(
 @given(data=st.data())
 def test_the_same_of_captures(path: Path, data: st.DataObject) -> None:
     options = options_for(path)
-    store, batches = opened(path, options, in_memory=True)
+    store, batches = opened(path, options)
     for _ in range(10):
         found = Filter(data.draw(filters()))
         parts = [Selection(found, batch, options, store.first_time).as_batch() for batch in batches]

@@ -14,7 +14,7 @@ from zmtpscope.diagnosis.observers.observer import DerivedTable
 from zmtpscope.diagnosis.rules.catalogue import RULES
 from zmtpscope.dissect import Batch, Options
 from zmtpscope.filter import Filter
-from zmtpscope.store import Spool, Store
+from zmtpscope.store import Store
 from zmtpscope.tui.requests import Table, TableOf
 from zmtpscope.tui.worker.counted import CountedViews
 
@@ -46,7 +46,7 @@ def counted(views: CountedViews, view: str, filter: str = "") -> Table:
 
 
 def test_views_of_the_same_records_share_what_is_derived(fed: list[int]) -> None:
-    store = opened(LOST, NO_FRAMES, in_memory=True).store
+    store = opened(LOST, NO_FRAMES).store
     views = CountedViews(store, lambda: True)
     assert all(counted(views, view).rows for view in DERIVED if view != "requests")
     assert sum(fed) == len(store)
@@ -57,8 +57,8 @@ def test_views_of_the_same_records_share_what_is_derived(fed: list[int]) -> None
 
 
 def test_only_what_is_new_is_derived_while_a_capture_grows(fed: list[int]) -> None:
-    batches = opened(LOST, NO_FRAMES, in_memory=True).batches
-    store = Store(NO_FRAMES, spool=Spool(in_memory=True))
+    batches = opened(LOST, NO_FRAMES).batches
+    store = Store(NO_FRAMES)
     views = CountedViews(store, lambda: False)
     for batch in batches:
         store.append(batch)

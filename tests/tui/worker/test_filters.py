@@ -41,7 +41,7 @@ def is_filter(text: str) -> bool:
 @cache
 def store_of(name: str) -> Store:
     path = CAPTURES / name
-    return opened(path, options_for(path), in_memory=True).store
+    return opened(path, options_for(path)).store
 
 
 STORES = ("patterns/pubsub.pcap", "implementations/jupyter.pcap", "security/plain-accepted.pcap")

@@ -12,7 +12,7 @@ from tests.dissect.talks import hello, message
 from tests.traffic import Capture, Conversation
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.payloads.registry import Registry
-from zmtpscope.store import Spool, Store
+from zmtpscope.store import Store
 from zmtpscope.tui.requests import Details, Node
 from zmtpscope.tui.worker.details import details_of
 
@@ -42,7 +42,7 @@ def details_of_message(body: bytes) -> Details:
     talk.send(1, hello("PULL"))
     talk.send(0, message(body))
     options = Options(payloads=Registry(), index=True)
-    store = Store(options, spool=Spool(in_memory=True))
+    store = Store(options)
     for batch in Analyser(options).run(Capture(talk.packets)):
         store.append(batch)
     number = next(number for number in range(len(store)) if store.row(number)["record"] == "message")

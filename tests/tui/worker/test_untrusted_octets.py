@@ -97,7 +97,7 @@ def answers(path: Path, word: str) -> Iterator[Any]:
         yield answer(asker, SaveRows(f"{path.parent}/not there/{word}.pcapng", "messages"))
         yield asker.notices
     for name in VIEWS:
-        yield opened_whole(view_of(name, opened(path, in_memory=True).store))
+        yield opened_whole(view_of(name, opened(path).store))
 
 
 def answers_about_records(asker: Asker) -> Iterator[Any]:

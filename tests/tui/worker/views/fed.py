@@ -20,7 +20,7 @@ from zmtpscope.tui.worker.views.view import CountingView, Step, View, ViewTable,
 @cache
 def store_of(path: Path) -> Store:
     """A capture as a store; tests do not change it."""
-    return opened(path, in_memory=True).store
+    return opened(path).store
 
 
 def view_of(name: str, store: Store, step: int = 8192, filter: str = "") -> View:

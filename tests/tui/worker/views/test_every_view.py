@@ -17,7 +17,7 @@ from tests.tui.worker.views.fed import cell, opened_whole, store_of, view_of
 from zmtpscope.dissect import Analyser, DecodeAs, Options
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.filter import Filter
-from zmtpscope.store import Spool, Store
+from zmtpscope.store import Store
 from zmtpscope.tui.requests import Sort, TableRow
 from zmtpscope.tui.worker.views import tables
 from zmtpscope.tui.worker.views.catalogue import VIEWS
@@ -107,7 +107,7 @@ def test_rows_can_be_sorted_by_every_column() -> None:
 @pytest.mark.parametrize("what", SENT)
 def test_passwords_that_ride_inside_messages_stay_hidden(what: str) -> None:
     options = Options(payloads=registry(), decode_as=(DecodeAs("udp.port", 5556),), index=True)
-    store = Store(options, spool=Spool(in_memory=True))
+    store = Store(options)
     for batch in Analyser(options).run(Capture(SENT[what](), 1)):
         store.append(batch)
     for name in VIEWS:

@@ -7,7 +7,7 @@ from tests.traffic import Capture, Conversation
 from tests.tui.worker.views.fed import cell, cells, derived_of, derived_view_of, opened_whole, view_of_capture
 from zmtpscope.capture.segments import ACK, FIN
 from zmtpscope.dissect import Analyser, Options
-from zmtpscope.store import Spool, Store
+from zmtpscope.store import Store
 from zmtpscope.tui.worker.views.peers import AWAY, CONNECTED, ENDED, LIFELINE
 
 
@@ -55,7 +55,7 @@ def test_the_lifeline_of_a_closed_peer_ends_when_it_closed_although_packets_came
 def stored(*connections: Conversation) -> Store:
     """What the analyser makes of connections."""
     packets = sorted((packet for each in connections for packet in each.packets), key=lambda packet: packet.time)
-    store = Store(Options(), spool=Spool(in_memory=True))
+    store = Store(Options())
     for batch in Analyser(Options()).run(Capture(packets)):
         store.append(batch)
     return store

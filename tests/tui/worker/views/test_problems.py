@@ -14,7 +14,7 @@ from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.analyser import Ongoing
 from zmtpscope.filter import Filter
 from zmtpscope.records import SECOND
-from zmtpscope.store import Spool, Store
+from zmtpscope.store import Store
 from zmtpscope.tui.worker.views.derived import Derived
 from zmtpscope.tui.worker.views.view import Step
 
@@ -63,7 +63,7 @@ def test_where_nothing_is_wrong_the_view_says_so() -> None:
 def test_what_waits_is_shown_while_packets_may_still_come() -> None:
     """Nothing comes after the request: only the time tells that its reply is missing."""
     captures = open_captures([str(CAPTURES / "problems/reported/rep-hangs-quiet.pcapng")])
-    analyser, store = Analyser(Options(bodies="none")), Store(Options(bodies="none"), spool=Spool(in_memory=True))
+    analyser, store = Analyser(Options(bodies="none")), Store(Options(bodies="none"))
     analyser.begin(captures.files)
     for batch in (batch for block in captures for batch in analyser.feed(block)):
         store.append(batch)
