@@ -95,7 +95,7 @@ _MODULES = {
 
 
 def __dir__() -> list[str]:
-    """For completion."""
+    """List public names, for completion."""
     return [*__all__]
 
 

@@ -27,7 +27,7 @@ PAIRS: dict[str, Pair] = {}
 
 
 def state() -> str:
-    """For `--version`."""
+    """Describe for `--version` whether compiled modules are in use."""
     scanner = os.path.join(os.path.dirname(__file__), "zmtp", "scanner_compiled")
     if not any(os.path.exists(scanner + suffix) for suffix in EXTENSION_SUFFIXES):
         return "not compiled, so slower"

@@ -25,7 +25,7 @@ class Body(NamedTuple):
     octets: int | None
 
     def options(self) -> dict[str, Any]:
-        """For `dissect.Options`."""
+        """Return arguments for `dissect.Options`."""
         number = {} if self.octets is None else {{"full": "body_limit", "head": "head"}[self.keep]: self.octets}
         return {"bodies": self.keep, **number}
 

@@ -566,5 +566,5 @@ def empty_own(type: str) -> dict[str, Any]:
 
 
 def empty(type: str) -> dict[str, Any]:
-    """Every field null."""
+    """Return the fields of a record type, all null."""
     return {**dict.fromkeys([field.name for field in COMMON]), **_OWN[type]}

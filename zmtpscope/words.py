@@ -11,17 +11,17 @@ SHORT = 50_000
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """For example, `1 client` or `3 clients`."""
+    """Write a number with its noun: `1 client` or `3 clients`."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 def host_port(host: str | None, port: int | None) -> str:
-    """For example, `10.0.0.1:5555` or `[::1]:5555`."""
+    """Write host and port: `10.0.0.1:5555` or `[::1]:5555`."""
     return f"[{host}]:{port}" if host and ":" in host else f"{host}:{port}"
 
 
 def either(words: Sequence[str]) -> str:
-    """For example, `a`, `a or b`, or `a, b or c`."""
+    """List alternatives: `a`, `a or b`, or `a, b or c`."""
     return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 

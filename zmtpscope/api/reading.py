@@ -159,12 +159,12 @@ def warn_of(captures: Captures, options: Options, *, stacklevel: int) -> None:
 
 
 def part_of(batch: Batch, record: type[Record]) -> Batch:
-    """`Record` selects all."""
+    """Select the rows of one record type from a batch; for `Record`, return the batch."""
     return batch if record is Record else batch.of_type(record.type.name)
 
 
 def rows_of(batch: Batch, options: Options) -> Iterator[Record]:
-    """As objects, in order."""
+    """Yield the rows of a batch as objects, in order."""
     order = batch.arranged()
     messages = Values(MessageColumns.of_arrangement(order, batch.files, options))
     if batch.frames:

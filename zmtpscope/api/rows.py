@@ -128,7 +128,7 @@ def class_of(type_: RecordType) -> type[Record]:
 
 
 def class_name(record: str) -> str:
-    """`ZrePair` for `zre_pair`."""
+    """Name the class of a record type: `ZrePair` for `zre_pair`."""
     return "".join(word.capitalize() for word in record.split("_"))
 
 

@@ -51,7 +51,7 @@ class Tabular(ABC, Generic[R]):
 
 
 def class_named(name: str) -> type[Record]:
-    """By type name or table name ("finding", "findings"). Raises `ValueError`."""
+    """Find a record class by its type name or its table name ("finding", "findings"). Raises `ValueError`."""
     found = CLASSES.get(name) or CLASSES.get(name.removesuffix("s"))
     if found is None:
         raise ValueError(f"there are no records {name!r}{nearest(name, [f'{each}s' for each in CLASSES])}")

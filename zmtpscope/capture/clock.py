@@ -78,7 +78,7 @@ class Clock:
         """The latest corrected time."""
 
     def correct(self, times: Times) -> list[tuple[int, int]]:
-        """As `Clocks.correct`."""
+        """Correct the times of one file, as `Clocks.correct` does."""
         if not len(times):
             return []
         steps = []

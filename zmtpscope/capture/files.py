@@ -43,7 +43,7 @@ class NotACapture(CaptureError):
 
 
 class TimeSpan(NamedTuple):
-    """In nanoseconds since the epoch; `until` is excluded."""
+    """A time span in nanoseconds since the epoch; `until` is excluded."""
 
     since: int
     until: int

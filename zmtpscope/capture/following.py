@@ -123,7 +123,7 @@ class Pace:
         self.is_alive = self.is_alive and self._follow.wait(seconds)
 
     def looked(self) -> None:
-        """Note that processing starts."""
+        """Note that the processing of the octets read has started."""
         self._looked = self._clock()
 
 
@@ -184,7 +184,7 @@ class FollowedSource(Source):
         self._consumed(self._taken)
 
     def _look(self, size: int) -> bytes:
-        """Return octets available now."""
+        """Return octets available now, without waiting."""
         if self._ahead:
             octets, self._ahead = self._ahead[:size], self._ahead[size:]
             return octets

@@ -48,5 +48,5 @@ class PacketBlock:
 
 
 def no_packets() -> PacketBlock:
-    """For callers that wait for more octets."""
+    """Return an empty block, when more octets are needed."""
     return PacketBlock(b"", *(np.empty(0, np.int64) for _ in range(7)))

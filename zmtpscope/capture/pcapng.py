@@ -59,7 +59,7 @@ class Interface(NamedTuple):
     name: str = ""
 
     def time(self, ticks: int) -> int:
-        """In nanoseconds since the epoch."""
+        """Convert a time stamp of this interface to nanoseconds since the epoch."""
         return min(max(ticks * self.unit // self.divisor + self.offset, 0), LATEST)
 
     def end_time(self, ticks: int, last: int) -> int | None:
@@ -227,7 +227,7 @@ class Reader:
         return PacketBlock(self.data, links, starts, stops, missing, times, numbers, offsets, interfaces)
 
     def end_single_packets(self) -> None:
-        """Append `single_packets` to `parts`."""
+        """Append the collected `single_packets` to `parts`."""
         if self.single_packets:
             self.parts.append(np.array(self.single_packets, np.int64).T.copy())
             self.single_packets = []

@@ -141,7 +141,7 @@ class SegmentRows(NamedTuple):
     times: Column
 
     def some(self, rows: Column | slice) -> SegmentRows:
-        """Select rows; `keys` stay complete."""
+        """Select rows; `keys` stays complete."""
         return SegmentRows(self.keys, *(column[rows] for column in self[1:]))
 
 
@@ -231,7 +231,7 @@ class SegmentBlock:
         return np.where(stands_there, offsets + heads, NOWHERE), heads, tails
 
     def rows(self) -> SegmentRows:
-        """`from_columns` restores the block."""
+        """Return the segments as columns; `from_columns` restores the block."""
         datagrams = self.datagrams
         ordinals = self.ordinal + ORDINALS * np.arange(len(self))
         order = np.concatenate((ordinals, datagrams.ordinals)).argsort(kind="stable")
@@ -281,7 +281,7 @@ class SegmentBlock:
 
 
 def by_entry(column: Column) -> dict[int, int]:
-    """Return non-zero values by index."""
+    """Return the non-zero values of a column by their index."""
     indexes = np.flatnonzero(column)
     return dict(zip(indexes.tolist(), column[indexes].tolist(), strict=True))
 

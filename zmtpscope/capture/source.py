@@ -132,7 +132,7 @@ class Source:
         return octets
 
     def read_raw(self, size: int) -> bytes:
-        """The same before decompression."""
+        """Read octets of the file before decompression."""
         if self._ahead:
             octets, self._ahead = self._ahead[:size], self._ahead[size:]
             return octets
@@ -160,7 +160,7 @@ class Source:
         os.close(self._descriptor)
 
     def _reopen(self) -> None:
-        """Raises `OSError`."""
+        """Open the file again at the current position. Raises `OSError`."""
         assert self._open_files is not None
         if self._position is not None:
             descriptor = os.open(self.path, READ_ONLY)
@@ -208,7 +208,7 @@ class Source:
         return octets
 
     def close(self) -> None:
-        """Standard input stays open."""
+        """Close the file, but not standard input."""
         if self._open_files is not None:
             self._open_files.forget(self)
         if self._descriptor > 2 and self._position is None:
@@ -239,7 +239,7 @@ class StreamSource(Source):
 
 
 class Raw:
-    """Input of a decompressor."""
+    """The compressed octets, as the input of a decompressor."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -271,7 +271,7 @@ class Gzip:
         self._input = b""
 
     def read(self, size: int) -> bytes:
-        """At any compression ratio."""
+        """Decompress at most `size` octets, whatever the compression ratio."""
         while True:
             if self._member.eof:
                 # zeros or garbage after the last member is padding, as for gzip

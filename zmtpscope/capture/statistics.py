@@ -120,7 +120,7 @@ class CaptureStatistics:
             self.other[reason] = self.other.get(reason, 0) + packets
 
     def interfaces(self) -> list[InterfaceStatistics]:
-        """By name and start, over all files."""
+        """Return the interfaces of all files, sorted by name and start."""
         found: dict[tuple[object, ...], InterfaceStatistics] = {}
         for index, file in enumerate(self.files):
             for place, interface in file.interfaces.items():
@@ -168,7 +168,7 @@ class CaptureStatistics:
 
 @dataclass
 class FileReports:
-    """Grows while files are read."""
+    """Reports on all files so far; more are added while files are read."""
 
     problems: list[CaptureProblem] = field(default_factory=list)
     statistics: list[FileStatistics] = field(default_factory=list)

@@ -24,7 +24,7 @@ _short = Struct(">H").unpack_from
 
 
 def ethernet(octets: bytes, at: int) -> tuple[int, int]:
-    """Inside a tunnel."""
+    """Find the network layer of an Ethernet frame inside a tunnel."""
     return _short(octets, at + 12)[0], at + 14
 
 
@@ -52,7 +52,8 @@ def mpls(octets: bytes, at: int) -> tuple[int, int]:
 
 
 def ppp(octets: bytes, at: int) -> tuple[int, int]:
-    """With or without address and control, the protocol in one octet or two (RFC 1661, RFC 1662)."""
+    """Find the network layer of a PPP frame (RFC 1661, RFC 1662), with or without address and control, and with a
+    protocol field of one octet or two."""
     if octets[at : at + 2] == b"\xff\x03":
         at += 2
     if octets[at] & 1:
@@ -61,7 +62,7 @@ def ppp(octets: bytes, at: int) -> tuple[int, int]:
 
 
 def pppoe(octets: bytes, at: int) -> tuple[int, int]:
-    """The session stage (RFC 2516)."""
+    """Find the network layer of a PPPoE frame of the session stage (RFC 2516)."""
     if octets[at + 1] != 0:
         raise Undecodable("not IP")
     return PPP_PROTOCOL, at + 6

@@ -57,7 +57,8 @@ COMMAND_OF = dict.fromkeys(("-i", "-D", "-L", "--list-interfaces"), "live")
 
 
 class Commands(click.Group):
-    """If the reader of standard output has closed the pipe, the command ends without an error, unlike in click."""
+    """A group of commands. Unlike in click, a command ends without an error if the reader of standard output has
+    closed the pipe."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS]
@@ -148,7 +149,7 @@ def main() -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Return the exit code."""
+    """Run the program and return its exit code."""
     if sys.stdout is None:
         notify("zmtpscope: standard output is closed (>&-): nothing can be printed; discard it with >/dev/null")
         return RUN_TIME_ERROR

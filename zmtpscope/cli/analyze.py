@@ -76,7 +76,7 @@ def analyze(**given: Any) -> int:
 
 
 def _write_tables(directory: Path, given: dict[str, Any], names: Sequence[str]) -> Run:
-    """As Parquet, without bodies. Returns the run, at its end."""
+    """Write all tables as Parquet, without bodies, and return the run after its end."""
     records = [record for record, plural in PLURALS.items() if plural in names]
     columns = {
         record: tuple(field.name for field in RECORDS[record].fields if field.name != "bodies") for record in records

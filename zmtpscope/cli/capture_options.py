@@ -156,7 +156,7 @@ CAPTURE_OPTIONS = (
 
 
 def take_capture_filter(given: dict[str, Any]) -> None:
-    """With -i, the arguments of a command are its capture filter, as in tcpdump and tshark. Raises
+    """Take the arguments of a command with -i as its capture filter, as tcpdump and tshark do. Raises
     `click.UsageError`."""
     words: Sequence[str] = given["files"]
     if not given["interfaces"] or not words:
@@ -211,7 +211,7 @@ def interface_lines(known: Sequence[Interface]) -> Iterator[str]:
 
 
 def interface_objects(known: Sequence[Interface]) -> Iterator[dict[str, object]]:
-    """For JSON."""
+    """Yield the interfaces as objects for JSON."""
     for number, each in enumerate(known, 1):
         yield {
             "number": number,

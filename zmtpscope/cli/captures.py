@@ -33,7 +33,7 @@ class NoCapture(click.ClickException):
 
 
 def named_captures(given: dict[str, Any]) -> list[str]:
-    """With and without `-r`."""
+    """Return the captures that were named with and without `-r`."""
     paths = [*given["files"], *given["more_files"]]
     if not paths:
         raise click.UsageError("name a capture to read, or - for standard input")
@@ -41,7 +41,7 @@ def named_captures(given: dict[str, Any]) -> list[str]:
 
 
 def is_read_once(path: str) -> bool:
-    """Standard input or a pipe."""
+    """Whether a capture can be read only once: standard input or a pipe."""
     if path == "-":
         return True
     try:
@@ -52,7 +52,7 @@ def is_read_once(path: str) -> bool:
 
 
 def analyser_options(given: dict[str, Any], **more: Any) -> Options:
-    """From `ReadOptions`, `--payload-file`, `--show-secrets`, and `more`."""
+    """Collect the analyser's options from `ReadOptions`, `--payload-file`, `--show-secrets`, and `more`."""
     from zmtpscope.dissect import Options
 
     own = ReadOptions(**{name: given[name] for name in READ_OPTIONS})
@@ -136,7 +136,7 @@ class Run:
         return self.analyser.run(self.captures)
 
     def progress(self, *, shown: bool = True) -> Progress:
-        """Drawn on terminals only."""
+        """Return the progress of the run, which is drawn on terminals only."""
         from zmtpscope.cli.progress import Progress
 
         return Progress(self.captures.statistics, self.paths, shown and is_seen())

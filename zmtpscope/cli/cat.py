@@ -37,7 +37,7 @@ NAMING = ("ROUTER", "SERVER", "PEER")
 
 
 class Ended(click.ClickException):
-    """With a message and an exit code."""
+    """The command ended with a message and an exit code."""
 
     def __init__(self, text: str, exit_code: int) -> None:
         super().__init__(text)
@@ -45,14 +45,14 @@ class Ended(click.ClickException):
 
 
 def parse_seconds(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
-    """Above 0, perhaps `inf`."""
+    """Parse a number of seconds above 0, which may be `inf`."""
     if value is not None and not value > 0:
         raise click.BadParameter(f"{value:g} is not above 0")
     return value
 
 
 def parse_rate(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
-    """Above 0 and finite."""
+    """Parse a rate that is above 0 and finite."""
     if value is not None and math.isinf(value):
         raise click.BadParameter("leave it out to send as fast as possible")
     return parse_seconds(context, parameter, value)
@@ -349,5 +349,5 @@ def _render(given: dict[str, Any]) -> Render:
 
 
 def _runs_until_stopped(given: dict[str, Any]) -> bool:
-    """Until ctrl-C."""
+    """Whether only ctrl-C ends the command."""
     return given["count"] is None and given["socket_type"] not in (*SENDING, "REQ")

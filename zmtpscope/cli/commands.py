@@ -25,7 +25,7 @@ class Command(click.Command):
     """Help lists its options under headings."""
 
     def options_by_heading(self, ctx: click.Context) -> dict[str, list[click.Option]]:
-        """In the order in which help prints them."""
+        """Group the options by heading, in the order in which help prints them."""
         found: dict[str, list[click.Option]] = {heading: [] for heading in HEADINGS}
         for each in self.get_params(ctx):
             if isinstance(each, click.Option) and not each.hidden:
@@ -35,7 +35,7 @@ class Command(click.Command):
         return {heading: options for heading, options in found.items() if options}
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """One list for each heading."""
+        """Write one list of options for each heading."""
         for heading, options in self.options_by_heading(ctx).items():
             records = [each.get_help_record(ctx) for each in options]
             with formatter.section(heading):
@@ -60,5 +60,5 @@ def options(*each: Callable[[AnyCommand], AnyCommand]) -> Callable[[AnyCommand],
 
 
 def option(*names: str, heading: str = OPTIONS, **settings: Any) -> Callable[[AnyCommand], AnyCommand]:
-    """`click.option` with a heading."""
+    """Declare an option as `click.option` does, with a heading."""
     return click.option(*names, cls=Option, heading=heading, **settings)

@@ -211,7 +211,7 @@ def _certificates(path: str, octets: bytes) -> list[KeyLine]:
 
 
 def _lines(path: str) -> list[bytes]:
-    """Of a file with passwords, without empty lines at the end."""
+    """Return the lines of a file with passwords, without empty lines at the end."""
     return _read(path, secret=True).rstrip(b"\r\n").replace(b"\r\n", b"\n").split(b"\n")
 
 

@@ -18,7 +18,7 @@ read them from `captures/` of the repository, which contains each file only once
 
 
 class Demo(NamedTuple):
-    """In the commands, FILE stands for the name of the capture."""
+    """A demo capture and commands for it, in which FILE stands for the name of the capture."""
 
     capture: str
     """Below `captures/`."""
@@ -30,7 +30,7 @@ class Demo(NamedTuple):
         return FOLDER / self.capture
 
     def commands_on(self, file: str) -> list[str]:
-        """Without the program name."""
+        """Return the commands for a capture file, without the program name."""
         return [command.replace("FILE", shlex.quote(file)) for command in self.commands]
 
 

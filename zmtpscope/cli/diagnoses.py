@@ -39,7 +39,8 @@ class Diagnoses:
         return time.monotonic() >= self._due
 
     def news(self, ongoing: Ongoing = ENDED) -> list[str]:
-        """Since the last update. `ongoing` is the analyser's while packets still arrive."""
+        """Format diagnoses that are new since the last update. `ongoing` is the analyser's while packets still
+        arrive."""
         began = time.monotonic()
         found = [one_line(diagnosis, self._clock, self._paint) for diagnosis in self._watch.news(ongoing)]
         now = time.monotonic()

@@ -136,7 +136,7 @@ def _parts(given: dict[str, Any], chosen: Chosen, run: Run) -> tuple[Choosing | 
 
 
 def _write(drawn: Diagram, given: dict[str, Any], run: Run) -> None:
-    """To standard output or a file, which appears only when complete."""
+    """Write the diagram to standard output, or to a file that appears only when it is complete."""
     from zmtpscope.export.files import write_file
 
     lines = _lines(drawn, given, run)

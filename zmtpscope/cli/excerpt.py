@@ -54,7 +54,7 @@ class Excerpt:
         return self.wanted.feed
 
     def write(self, captures: Captures, options: Options) -> None:
-        """Raises `CaptureError` and `OSError`."""
+        """Write the excerpt. Raises `CaptureError` and `OSError`."""
         from zmtpscope.capture import open_captures
         from zmtpscope.dissect import Analyser
         from zmtpscope.excerpt.copying import copy_packets, shortcomings

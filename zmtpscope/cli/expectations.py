@@ -42,13 +42,13 @@ class Expectation(NamedTuple):
         return value
 
     def is_met(self, value: str | None) -> bool:
-        """For an implementation, which is described in words, a part suffices."""
+        """Whether a value meets the expectation. An implementation is described in words; part of them suffices."""
         if self.name == "implementation":
             return value is not None and self.expected.lower() in value.lower()
         return value == self.expected
 
     def describe(self, value: str | None) -> str:
-        """Describe an unmet expectation."""
+        """Describe the unmet expectation and the actual value."""
         known = "is not known" if value is None else f'is "{value}"'
         return f'{self.name} {known}, and "{self.expected}" was expected'
 

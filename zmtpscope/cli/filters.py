@@ -50,7 +50,7 @@ FILTER = option(
 
 
 def given_choice(given: dict[str, Any], conns: Iterable[int]) -> Chosen:
-    """By `--conn`, `--peer`, `--topic` and `-Y`, which must all match."""
+    """Choose records that match all of `--conn`, `--peer`, `--topic` and `-Y`."""
     from zmtpscope.conversations.choosing import Chosen
     from zmtpscope.filter import Filter
     from zmtpscope.records import from_text
@@ -77,7 +77,7 @@ class Filtered:
         """Matching records so far, by type."""
 
     def __call__(self, batch: Batch) -> Batch:
-        """Matching records and rows."""
+        """Return the part of a batch that matches the filter."""
         from zmtpscope.filter.selection import Selection
 
         found = Selection(self.filter, batch, self.options, self.first_time()).as_batch()
@@ -87,7 +87,7 @@ class Filtered:
         return found
 
     def summary(self) -> str:
-        """`12 messages, 1 finding`."""
+        """Count the matching records in words: `12 messages, 1 finding`."""
         words = [counted(count, NOUNS.get(name, name)) for name, count in self.records.most_common() if count]
         return ", ".join(words) or "nothing"
 

@@ -76,20 +76,20 @@ def _own_capture(settings: CaptureSettings, copy: PacketCopy | None) -> Followed
 
 
 def report_start(followed: FollowedCapture) -> None:
-    """Before the first packet."""
+    """Print lines about the capture before its first packet."""
     for line in followed.opening_lines():
         notify(f"zmtpscope: {line}")
 
 
 def report_end(followed: FollowedCapture) -> int:
-    """After the last packet. Returns the exit code, 0 if the capture did not fail."""
+    """Print lines about the capture after its last packet. Returns the exit code, 0 if the capture did not fail."""
     for line in followed.closing_lines():
         notify(f"zmtpscope: {line}")
     return 0 if followed.failure is None else 1
 
 
 def state_of(followed: FollowedCapture, analyser: Analyser) -> State:
-    """For the status line."""
+    """Collect what the status line shows."""
     messages, connections = analyser.messages_so_far()
     packets, lag = followed.captures.statistics.packets, seconds_behind(followed.captures, analyser.latest)
     return State(packets, messages, connections, followed.dropped, lag)
@@ -163,7 +163,7 @@ def _settings(given: dict[str, Any]) -> CaptureSettings:
 
 
 def _programs(text: str, snap_length: int) -> Mapping[int, Program]:
-    """Of the filter, by link type."""
+    """Compile the capture filter for each link type."""
     from zmtpscope.live.capture.filters import CaptureFilterError, programs
 
     try:

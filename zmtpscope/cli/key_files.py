@@ -18,7 +18,7 @@ STANDARD_INPUT = "-"
 
 
 def given_keys(given: dict[str, Any]) -> Keys | None:
-    """From `--keys` or the environment variable; without either, nothing is loaded."""
+    """Load keys from `--keys` or the environment variable; return None without either."""
     names: Sequence[str] = given["key_files"]
     source = ""
     if click.get_current_context().get_parameter_source("key_files") is ParameterSource.ENVIRONMENT:

@@ -47,10 +47,8 @@ def keys_of(typed: str) -> list[str]:
 
 
 class Keyboard:
-    """Of the terminal, also if standard input is redirected. Without a terminal there are no keys.
-
-    Within the `with` block keys arrive immediately and are not echoed.
-    """
+    """The keyboard of the terminal, also if standard input is redirected. Without a terminal there are no keys.
+    Within the `with` block keys arrive immediately and are not echoed."""
 
     def __init__(self) -> None:
         self._fd: int | None = None
@@ -79,7 +77,7 @@ class Keyboard:
 
     @property
     def is_there(self) -> bool:
-        """The terminal has a keyboard."""
+        """Whether the terminal has a keyboard."""
         return self._fd is not None
 
     def read(self, seconds: float) -> list[str]:

@@ -20,5 +20,5 @@ def notify(text: str) -> None:
 
 
 def is_seen() -> bool:
-    """Standard error is a terminal."""
+    """Whether standard error is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()

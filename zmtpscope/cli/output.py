@@ -118,7 +118,7 @@ def check_output(given: dict[str, Any]) -> None:
 
 
 def _report_only_frames_match(given: dict[str, Any]) -> None:
-    """Frame records were not requested."""
+    """Tell the user that the filter matches only frame records, which were not requested."""
     asked = []
     if given["filter"] is not None:
         from zmtpscope.filter.filter import types_of
@@ -139,7 +139,7 @@ class Writer(NamedTuple):
 
 
 def wants_records(given: dict[str, Any]) -> bool:
-    """For output, a filter, derived records, or a copy of their packets."""
+    """Whether records are needed: for output, a filter, derived records, or a copy of their packets."""
     others = given["filter"] is not None or given["derived"] or given.get("packets_to") is not None
     return not given["quiet"] or others
 
@@ -169,7 +169,7 @@ def record_writer(
 
 
 def wants_derived(given: dict[str, Any]) -> bool:
-    """By option, or by a filter that matches no others."""
+    """Whether derived records are needed: an option requests them, or the filter matches only them."""
     if given["derived"] or given["filter"] is None:
         return bool(given["derived"])
     from zmtpscope.filter.filter import types_of

@@ -29,7 +29,7 @@ def parse_count(context: click.Context, parameter: click.Parameter, value: str |
 
 
 def checked(parse: Callable[[S], T], value: S) -> T:
-    """`ValueError` becomes a usage error."""
+    """Parse a parameter; a `ValueError` becomes a usage error."""
     try:
         return parse(value)
     except ValueError as error:
@@ -37,7 +37,7 @@ def checked(parse: Callable[[S], T], value: S) -> T:
 
 
 def read_option(name: str, *, heading: str) -> Callable[[AnyCommand], AnyCommand]:
-    """Of `READ_OPTIONS`, for a field of `ReadOptions`."""
+    """Declare an option of `READ_OPTIONS`, which sets a field of `ReadOptions`."""
     flag, parse, metavar, help, default, many = READ_OPTIONS[name]
 
     def parsed(context: click.Context, parameter: click.Parameter, value: Any) -> Any:

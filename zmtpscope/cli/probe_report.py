@@ -126,7 +126,7 @@ def notes(found: Found, *, joins: bool) -> Iterator[str]:
 
 
 def to_json(endpoint: str, found: Found) -> dict[str, Any]:
-    """For `--json` (docs/probe.md); times in milliseconds."""
+    """Convert a probe's result for `--json` (docs/probe.md); times are milliseconds."""
     ping = found.ping
     return {
         "schema": SCHEMA,

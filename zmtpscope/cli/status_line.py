@@ -61,7 +61,7 @@ class StatusLine:
         self._is_drawn = True
 
     def clear(self) -> None:
-        """Before other output."""
+        """Remove the line from the terminal before other output."""
         if self._is_drawn:
             self._is_drawn = False
             self._write("")

@@ -25,7 +25,7 @@ def parse_type(context: click.Context, parameter: click.Parameter, value: str | 
 
 
 def complete_field(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Fields that start with `incomplete`."""
+    """Complete the names of fields that start with `incomplete`."""
     from zmtpscope.filter.fields import FIELDS  # slow to build
 
     return [name for name in FIELDS if name.startswith(incomplete)]
@@ -70,7 +70,7 @@ TEMPLATE_OPTIONS = (TYPE, FIELD, SEPARATORS, FORMAT)
 
 
 def parsed_template(given: dict[str, Any]) -> Template | None:
-    """Raises `click.UsageError`."""
+    """Parse the template that the options describe, if any. Raises `click.UsageError`."""
     if given["output_type"] is None:
         for parameter, option in (("shown_fields", "-e"), ("separators", "-E")):
             if given[parameter]:

@@ -18,12 +18,12 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
 
 
 def shows_unicode() -> bool:
-    """Standard output takes all characters."""
+    """Whether standard output can encode all characters."""
     return "utf" in (sys.stdout.encoding or "").lower()
 
 
 def write_json(lines: Iterable[bytes]) -> None:
-    """In ASCII if standard output is a terminal."""
+    """Write lines of JSON, in ASCII if standard output is a terminal."""
     from zmtpscope.export.json_lines import escaped
 
     for line in lines:
@@ -32,10 +32,8 @@ def write_json(lines: Iterable[bytes]) -> None:
 
 
 def wants_colour(choice: str, stream: TextIO | None = None) -> bool:
-    """By `--color` (auto, always or never). `stream` None: stdout.
-
-    auto: never with NO_COLOR, always with FORCE_COLOR, otherwise on terminals that are not dumb.
-    """
+    """Whether `--color` (auto, always or never) enables colours on `stream` (None: stdout). auto: never with
+    NO_COLOR, always with FORCE_COLOR, otherwise on terminals that are not dumb."""
     if choice != "auto":
         return choice == "always"
     if os.environ.get("NO_COLOR"):

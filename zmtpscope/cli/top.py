@@ -44,7 +44,7 @@ SORTS = ("rate", "octets", "messages", "total", "busiest", "subscribers", "conne
 
 
 def parse_interval(context: click.Context, parameter: click.Parameter, value: float) -> int | None:
-    """Seconds as nanoseconds; 0: None."""
+    """Parse seconds and return nanoseconds, or None for 0."""
     if value and not MIN_INTERVAL <= value <= LONGEST_INTERVAL:
         raise click.BadParameter(
             f"{value:g} is not an interval; use {MIN_INTERVAL:g} to {LONGEST_INTERVAL:g} seconds, or 0 for the "
@@ -120,7 +120,7 @@ def top(**given: Any) -> int:
 
 
 class TopRequest(NamedTuple):
-    """At most `most` rows of `view`."""
+    """A request for at most `most` rows of `view`."""
 
     view: View
     filter: Filter | None
@@ -139,7 +139,7 @@ def _request_of(given: dict[str, Any]) -> TopRequest:
 
 
 def _name(path: str) -> str:
-    """For the title of the screen."""
+    """Shorten a capture's path for the title of the screen."""
     return "standard input" if path == "-" else path.rpartition("/")[2]
 
 
@@ -181,7 +181,7 @@ def _count(
 
 
 def _lost(analyser: Analyser, followed: FollowedCapture | None) -> str:
-    """For the title: dropped and waiting packets."""
+    """Describe dropped and waiting packets for the title."""
     if followed is None:
         return ""
     words = f"  {followed.dropped} packets dropped" if followed.dropped else ""

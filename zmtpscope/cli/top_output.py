@@ -72,12 +72,12 @@ class Numbers:
 
     @property
     def seconds(self) -> float:
-        """From the first packet to the last."""
+        """Return the time from the first packet to the last."""
         first, last = self._statistics.first_time, self._statistics.last_time
         return 0.0 if first is None or last is None else (last - first) / SECOND
 
     def now(self, kind: str) -> list[Row]:
-        """While packets arrive."""
+        """Return the rows to show while packets arrive."""
         from zmtpscope.export.top.rows import interval_rows
 
         if self.is_live and self.rates.interval_ns is not None:
@@ -85,7 +85,7 @@ class Numbers:
         return self.in_all(kind)
 
     def in_all(self, kind: str) -> list[Row]:
-        """At the end."""
+        """Return the rows to show at the end."""
         from zmtpscope.export.top.rows import total_rows
 
         interval = self.seconds if self.rates.interval_ns is None else self.rates.interval_ns / SECOND
@@ -181,7 +181,7 @@ def has_screen() -> bool:
 
 
 def print_table(view: View, rows: Sequence[Row]) -> None:
-    """As wide as the terminal or, without one, as wide as needed."""
+    """Print a table as wide as the terminal or, without one, as wide as needed."""
     from rich.console import Console
 
     from zmtpscope.export.top.table import table_of

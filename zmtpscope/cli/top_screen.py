@@ -70,7 +70,7 @@ class TopScreen:
         return self._keyboard.is_there
 
     def change(self) -> None:
-        """The numbers have changed."""
+        """Note that the numbers have changed."""
         self._is_old = True
 
     def wait(self, seconds: float) -> bool:

@@ -73,7 +73,7 @@ def tui(**given: Any) -> int:
 
 
 def _title(given: dict[str, Any]) -> str:
-    """For the captures shown."""
+    """Return a title that names the captures shown."""
     if given["interfaces"]:
         return f"capture on {', '.join(given['interfaces'])}"
     paths = named_captures(given)

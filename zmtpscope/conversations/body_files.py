@@ -60,7 +60,7 @@ class BodyFiles(ABC):
 
     @abstractmethod
     def discard(self) -> None:
-        """Remove uncommitted output."""
+        """Remove output that was not committed."""
 
 
 class JoinedBodies(BodyFiles):

@@ -32,7 +32,7 @@ class Chosen:
     filters: Sequence[Filter] = ()
 
     def selects(self, conn: int | None) -> bool:
-        """As far as its number matters."""
+        """Whether the connection's number is among the chosen ones."""
         return not self.conns or conn in self.conns
 
     @property
@@ -54,7 +54,7 @@ class Choosing:
     """Open connections with a selected record, with its ordinal."""
 
     def batch(self, batch: Batch) -> Batch:
-        """Select records."""
+        """Select the chosen records of a batch."""
         chosen = self.chosen
         if chosen.conns:
             runs = [run for run in batch.by_sender() if chosen.selects(run.stream.conn)]

@@ -15,7 +15,7 @@ LONGEST_NAME = 256
 
 
 class Names:
-    """In all batches passed to `feed`, as in records."""
+    """Names of topics, connections and peers in all batches passed to `feed`, spelled as in records."""
 
     def __init__(self) -> None:
         self.identities: set[str] = set()
@@ -23,7 +23,7 @@ class Names:
 
     @property
     def topics(self) -> set[str]:
-        """Of published messages."""
+        """Return the topics of published messages."""
         return set(map(to_text, self._topics))
 
     def feed(self, batch: Batch) -> None:

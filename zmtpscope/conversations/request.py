@@ -35,12 +35,12 @@ class _Message(NamedTuple):
 
     @property
     def place(self) -> tuple[int | None, int | None]:
-        """Connection and side."""
+        """Return the connection number and the side."""
         return self.alone.stream.conn, self.alone.stream.side
 
     @property
     def packets(self) -> tuple[int, int]:
-        """First and last packet."""
+        """Return the numbers of the first and last packet."""
         packets = self.alone.packets[0], self.alone.packet_ends[0]
         first, last = (int(packet) & PACKET_MASK for packet in packets)
         return first, last
@@ -115,7 +115,7 @@ class RequestHops:
 
 
 def _messages(batch: Batch, options: Options) -> Iterator[_Message]:
-    """With known frames, in order."""
+    """Yield messages whose frames are known, in order."""
     columns = MessageColumns.of(batch, options)
     for row, values in enumerate(columns.records() if len(columns) else ()):
         if values["bodies"] is not None and None not in values["bodies"]:

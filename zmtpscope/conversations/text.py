@@ -98,7 +98,7 @@ class ConversationText:
             yield from _numbered(number, lines, kept)
 
     def _text(self, body: bytes) -> Iterable[str]:
-        """As text; or as hex, if it is not printable and the format is not "text"."""
+        """Write a body as text, or as hex if it is not printable and the format is not "text"."""
         try:
             text = body.decode()
         except UnicodeDecodeError:

@@ -101,7 +101,7 @@ class Contents:
         return blake2b(b"%d %s" % (self.octets, self.tail), digest_size=16).digest()
 
     def add_problem(self, text: str, number: int | None = None) -> None:
-        """Of line `number`, or of the whole file."""
+        """Record a problem on line `number`, or in the whole file."""
         if len(self.problems) == MAX_PROBLEM_LINES:
             self.untold_problems += 1
         else:
@@ -189,7 +189,8 @@ class Contents:
         return enough
 
     def _add_line_of_certificate(self, line: bytes, fields: list[bytes], number: int) -> None:
-        """In ZPL (ZeroMQ RFC 4), an unindented name starts a section, indented lines are its properties."""
+        """Read a line of a certificate in ZPL (ZeroMQ RFC 4): an unindented name starts a section, indented lines
+        are its properties."""
         if not line[:1].isspace():
             if looks_like_a_key_line(line):
                 self.add_problem(UNKNOWN_LABEL, number)

@@ -93,7 +93,7 @@ class KeyFile:
         return problems
 
     def is_readable_by_others(self) -> bool:
-        """By the group or other users."""
+        """Whether the group or other users can read the file."""
         if os.name != "posix" or self.path is None:
             return False
         mode = self._status.st_mode
@@ -179,12 +179,12 @@ class HandedLines(KeyFile):
         self._has_news = False
 
     def add(self, line: KeyLine) -> None:
-        """Used after the next `Keys.refresh`."""
+        """Add a line, which is used after the next `Keys.refresh`."""
         if self.contents.lines < MAX_LINES:
             self._has_news |= self.contents.add(build_key_line(line))
 
     def refresh(self) -> bool:
-        """Whether new keys were added."""
+        """Take over added lines; return whether there were new keys."""
         news, self._has_news = self._has_news, False
         return news
 

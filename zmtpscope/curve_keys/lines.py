@@ -76,7 +76,7 @@ def property_of(line: bytes) -> tuple[bytes, bytes] | None:
 
 
 def looks_like_a_key_line(line: bytes) -> bool:
-    """In upper or lower case."""
+    """Whether a line begins as a key line does, in upper or lower case."""
     return line[:6].upper() == b"CURVE_"
 
 

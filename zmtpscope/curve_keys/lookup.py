@@ -173,7 +173,7 @@ class Keys:
         return list(pairs)
 
     def lines(self) -> Iterator[tuple[Path | None, KeyLine]]:
-        """With the path of their file."""
+        """Yield all key lines, each with the path of its file."""
         for file in self._files:
             contents = file.contents
             said = chain(contents.server_lines(), *map(file.lines_of, list(contents.connections)))

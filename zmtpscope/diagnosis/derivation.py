@@ -120,11 +120,11 @@ class Derivation:
 
     @property
     def end_ordinal(self) -> int:
-        """After all input: decides records about several connections."""
+        """Return an ordinal after all input: it decides records about several connections."""
         return self._ordinal + 1
 
     def knowledge(self) -> Knowledge:
-        """Of all connections so far."""
+        """Return the knowledge about all connections so far."""
         connections = [*self.ended.values(), *(each.observed for each in self.open.values())]
         connections.sort(key=began)
         left_out = self.left_out + self.room.left_out

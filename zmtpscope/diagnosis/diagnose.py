@@ -49,7 +49,7 @@ PLACES = {rule: place for place, rule in enumerate(RULES)}
 
 
 def _worst_first(diagnosis: Diagnosis) -> tuple[int, int, int]:
-    """By severity, then order of rules, then time."""
+    """Return a sort key: severity, then order of rules, then time."""
     return SEVERITIES.index(diagnosis.severity), PLACES[diagnosis.rule], diagnosis.began_ns
 
 

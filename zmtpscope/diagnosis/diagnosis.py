@@ -33,7 +33,7 @@ class Evidence(NamedTuple):
 
     @classmethod
     def opening(cls, connection: ObservedConnection) -> Evidence:
-        """The start of a connection."""
+        """Point to the start of a connection."""
         return cls(connection.start, "the connection begins", connection.ref)
 
 
@@ -53,7 +53,7 @@ class MissedMessages(NamedTuple):
 class OnConnection(Protocol):
     @property
     def connection(self) -> ObservedConnection:
-        """The connection."""
+        """Return the connection."""
 
 
 @dataclass(frozen=True, slots=True)

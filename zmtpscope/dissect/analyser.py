@@ -91,7 +91,7 @@ class Analyser:
 
     @property
     def next_ordinal(self) -> int:
-        """Of the first segment of the next block."""
+        """Return the ordinal of the first segment of the next block."""
         return self.flows.reassembler.next_ordinal
 
     def run(self, captures: Captures) -> Iterator[Batch]:

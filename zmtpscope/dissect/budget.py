@@ -16,7 +16,7 @@ ALL_MEMBERSHIPS = 64 << 20
 
 @dataclass(slots=True, eq=False)
 class OctetBudget:
-    """Octets held now."""
+    """The number of octets held now."""
 
     held: int = 0
     """By the streams of all sides, topics and subscriptions included."""

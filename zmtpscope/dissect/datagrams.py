@@ -235,7 +235,7 @@ class Datagrams:
         return self.options.details or self.options.index
 
     def _tree(self, reader: Reader, octets: bytes) -> FieldNode | None:
-        """If wanted."""
+        """Make the tree of a datagram's fields, if trees are wanted."""
         if not self._has_trees:
             return None
         tree = reader.tree(0, octets, "udp.datagram")
@@ -286,7 +286,7 @@ def payload_of(made: Dissected) -> dict[str, Any]:
 
 
 def first_octets(data: bytes, datagrams: DatagramColumns) -> NDArray[np.int16]:
-    """`NO_OCTET` for an empty datagram."""
+    """Return the first octet of each datagram, `NO_OCTET` for an empty one."""
     octets = np.frombuffer(data or b"\0", np.uint8)
     heads = octets[np.minimum(datagrams.starts, len(octets) - 1)].astype(np.int16)
     heads[datagrams.starts == datagrams.stops] = NO_OCTET

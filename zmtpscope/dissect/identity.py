@@ -51,7 +51,7 @@ def ends_of(key: bytes) -> tuple[tuple[str, int], tuple[str, int]]:
 
 @lru_cache(maxsize=4096)
 def address(octets: bytes) -> str:
-    """IPv4 or IPv6."""
+    """Write an IPv4 or IPv6 address as text."""
     if len(octets) == IPV4_SIZE:  # as ip_address does, whose import takes longer than a tiny capture
         return ".".join(map(str, octets))
     from ipaddress import IPv6Address

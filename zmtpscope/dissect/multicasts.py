@@ -76,7 +76,7 @@ class Multicasts:
         return len(memberships)
 
     def send(self, writer: RecordWriter, key: bytes, arrival: Arrival) -> None:
-        """Count a ZeroMQ datagram."""
+        """Count a ZeroMQ datagram if it was sent to a group."""
         size = (len(key) - 4) // 2
         group = key[size : 2 * size]
         if group[0] not in FIRST_OCTETS[size]:

@@ -19,7 +19,7 @@ LINE_WEIGHT = 100
 
 
 class Comments:
-    """By packet reference (`segments.FILE_SHIFT`)."""
+    """Comments of packets, by packet reference (`segments.FILE_SHIFT`)."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -30,7 +30,7 @@ class Comments:
         self._left_out: dict[int, int] = {}
 
     def add(self, reference: int, item: Record | MessageTable | FrameTable, index: int, words: RowWords | None) -> None:
-        """For a row of a table, `index` is its row and `words` formats it."""
+        """Add a line about an item. For a row of a table, `index` is its row and `words` formats it."""
         lines = self._lines.get(reference)
         if self.is_full:
             return
@@ -46,7 +46,7 @@ class Comments:
             lines.append(line)
 
     def of(self, reference: int) -> str:
-        """Or ""."""
+        """Return the comment of a packet, or ""."""
         lines = self._lines.get(reference, [])
         more = self._left_out.get(reference)
         return "\n".join([*lines, f"and {counted(more, 'more record')}"] if more else lines)

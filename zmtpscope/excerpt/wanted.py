@@ -100,7 +100,7 @@ class WantedPackets:
 
     @property
     def packets(self) -> Int64:
-        """Sorted references of single packets."""
+        """Return sorted references of single packets."""
         return np.unique(np.frombuffer(self._packets, np.int64)) if self._packets else np.empty(0, np.int64)
 
     # -- records -----------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class WantedPackets:
             self.lifetimes[key].append(Lifetime(values["start_ns"], values["end_ns"]))
 
     def _add_run(self, run: MessageTable | FrameTable, rows: Int64) -> None:
-        """Most rows have one packet."""
+        """Add the packets of a run of rows. Most rows have one packet."""
         if len(self._packets) > self._most:
             self._packets = array("q", self.packets.tobytes())
             self._most = max(MIN_PACKETS, 2 * len(self._packets))

@@ -24,18 +24,18 @@ ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": p
 
 
 def arrow_type(type_: str) -> pa.DataType:
-    """Of a logical type; json is text."""
+    """Return the Arrow type of a logical type; json is text."""
     return translate(type_, ARROW, pa.list_, lambda members: pa.struct(list(members.items())))
 
 
 def arrow_schema(record: str, columns: Sequence[str]) -> pa.Schema:
-    """As readers see it."""
+    """Return the schema that readers see."""
     types = {field.name: field.type for field in RECORDS[record].fields}
     return pa.schema([(name, arrow_type(types[name])) for name in columns])
 
 
 def held_schema(record: str, columns: Sequence[str]) -> pa.Schema:
-    """Of `arrow_batch`, with dictionaries for words."""
+    """Return the schema of `arrow_batch`, with dictionaries for words."""
     fields = arrow_schema(record, columns)
     words = WORDS.get(record, frozenset())
     return pa.schema([field.with_type(WORD) if field.name in words else field for field in fields])

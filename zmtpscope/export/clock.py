@@ -75,12 +75,12 @@ def span(first: int, last: int) -> str:
 
 
 def timestamp(time: int) -> str:
-    """RFC 3339 with nanoseconds."""
+    """Write a time as in RFC 3339, with nanoseconds."""
     seconds, nanoseconds = divmod(time, SECOND)
     return f"{rfc_3339(seconds).decode()}.{nanoseconds:09}Z"
 
 
 @lru_cache(maxsize=64)
 def rfc_3339(seconds: int) -> bytes:
-    """Without a zone."""
+    """Write seconds as in RFC 3339, without a zone."""
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S").encode()

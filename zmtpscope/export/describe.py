@@ -328,7 +328,7 @@ def describe_subscription(values: Values) -> str:
 
 
 def describe_heartbeat(values: Values) -> str:
-    """`HEARTBEAT answered after 0.3 ms`."""
+    """Write a heartbeat: `HEARTBEAT answered after 0.3 ms`."""
     rtt = "" if values["rtt_ns"] is None else f" after {_duration(values['rtt_ns'])}"
     return f"HEARTBEAT {values['outcome']}{rtt}"
 
@@ -356,7 +356,7 @@ def describe_delivery(values: Values) -> str:
 
 
 def describe_diagnosis(values: Values) -> str:
-    """Severity, rule and cause."""
+    """Write severity, rule and cause of a diagnosis."""
     return f"{values['severity']} {values['rule']} {safe_text(values['text'][:LONGEST_SENTENCE])}"
 
 

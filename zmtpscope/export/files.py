@@ -61,7 +61,7 @@ class OutputFile:
         return len(octets)
 
     def flush(self) -> None:
-        """Nothing is visible before `commit`."""
+        """Write buffered octets. The file is not visible before `commit`."""
 
     def close(self) -> None:
         """Writers must not decide when the file is complete."""
@@ -76,12 +76,12 @@ class OutputFile:
             self._file, self.closed = None, True
 
     def commit(self) -> None:
-        """Replaces an existing file."""
+        """Make the file visible; it replaces an existing file."""
         with self._naming_target():
             os.replace(self._path, self.target)
 
     def discard(self) -> None:
-        """Unless it was committed."""
+        """Remove the file unless it was committed."""
         file, self._file, self.closed = self._file, None, True
         if file is not None:
             with suppress(OSError):  # buffered data that failed before fails again

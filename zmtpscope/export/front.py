@@ -37,21 +37,21 @@ class Front:
         return self.clock.origin if self.paint is plain else None
 
     def of(self, packet: str, time: int) -> str:
-        """Of a record, without colour."""
+        """Return the front of a record's line, without colour."""
         self.widen(packet)
         return f"{packet:>{self.width}} {self.clock(time)}  "
 
     def of_row(self, reference: int, time: int, files: Files) -> str:
-        """Of a row, without colour."""
+        """Return the front of a row's line, without colour."""
         row = reference, time, len(files), self.width
         if row != self._row or self.clock.moves:
             self._row, self._text = row, self.of(self.packet(reference, files), time)
         return self._text
 
     def packet(self, reference: int, files: Files) -> str:
-        """With the file if there are several."""
+        """Write a packet number, with the file if there are several."""
         return packet_name(files[reference >> FILE_SHIFT], reference & PACKET_MASK, files)
 
     def widen(self, packet: str) -> None:
-        """For this packet number and all later lines."""
+        """Widen the column for this packet number and all later lines."""
         self.width = max(self.width, len(packet))

@@ -85,7 +85,7 @@ def _texts(batch: Batch, options: Options) -> Iterator[tuple[int, bytes]]:
 
 
 def line_of(values: dict[str, Any]) -> bytes:
-    """Of a row, from all its fields."""
+    """Write a row as JSON, from all its fields."""
     line = orjson.dumps(values, default=as_base64, option=orjson.OPT_APPEND_NEWLINE)
     seconds, nanoseconds = divmod(values["ts_ns"], SECOND)
     behind = line.index(b',"file":')  # preceded only by numbers and names
@@ -93,7 +93,7 @@ def line_of(values: dict[str, Any]) -> bytes:
 
 
 def line_of_record(record: Record, options: Options) -> bytes:
-    """Of a record that is no row."""
+    """Write a record that is no row as JSON."""
     front, ends = of_stream(record.stream)
     return line_of_parts(
         _begin(record.type),
@@ -123,7 +123,7 @@ def _file(name: str | None) -> bytes:
 
 
 def escaped(line: bytes) -> bytes:
-    """In ASCII, with JSON escapes for all characters above 7E, for terminals."""
+    """Escape all characters above 7E in a JSON line, for terminals."""
     return line if line.isascii() and b"\x7f" not in line else _NOT_ASCII.sub(_escape, line.decode()).encode()
 
 

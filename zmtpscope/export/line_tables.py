@@ -99,7 +99,7 @@ def cells_of(column: Column | list[Any], cell_of: Callable[[Any], str]) -> list[
 
 
 def with_time(columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Put `time` after `ts_ns`."""
+    """Insert the column `time` after `ts_ns`."""
     if "ts_ns" not in columns:
         return columns
     behind = columns.index("ts_ns") + 1
@@ -107,13 +107,13 @@ def with_time(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def no_formula(text: str) -> str:
-    """No spreadsheet takes the result for a formula."""
+    """Change a text that a spreadsheet would take for a formula."""
     first = text.lstrip()[:1]
     return APOSTROPHE + text if first == APOSTROPHE or first in FORMULA else text
 
 
 def text_cell(text: str) -> str:
-    """No program takes the result for a formula or splits it."""
+    """Change a text that a program would take for a formula or split."""
     text = no_formula(safe_text(text))
     return _quoted(text) if not text or "," in text or '"' in text else text
 

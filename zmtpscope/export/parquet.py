@@ -31,7 +31,7 @@ class ParquetTable:
         self.rows = 0
 
     def add(self, batch: Batch) -> None:
-        """Write full row groups."""
+        """Add a batch and write full row groups."""
         self._writer.add(arrow_batch(batch, self._record, self._schema, self._options))
         self.rows = self._writer.rows
 
@@ -65,7 +65,7 @@ class ParquetRows:
         self._writer.add_key_value_metadata({"ARROW:schema": b64encode(schema.serialize()).decode()})
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Write full row groups."""
+        """Add rows and write full row groups."""
         self.rows += rows.num_rows
         self._wait(rows)
         while self._waiting_rows >= GROUP_ROWS:

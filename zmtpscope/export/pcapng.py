@@ -69,8 +69,8 @@ def packet_block(interface: int, time: int, packet: bytes, original: int, commen
 
 @dataclass(frozen=True)
 class InterfaceStatistics:
-    """Between two times (ns). `received` packets passed the filter, of which `dropped` were not written and
-    `delivered` are in the file."""
+    """Statistics of an interface between two times (ns). `received` packets passed the filter, of which `dropped`
+    were not written and `delivered` are in the file."""
 
     start: int
     end: int
@@ -114,7 +114,7 @@ def _block(kind: int, body: bytes) -> bytes:
 
 
 def _options(*options: tuple[int, bytes]) -> bytes:
-    """Without empty ones, and with the end of options."""
+    """Encode options without the empty ones, and with the end of options."""
     parts = [
         _option(code, len(value)) + value + bytes(-len(value) % 4)
         for code, value in ((code, _cut(whole)) for code, whole in options)

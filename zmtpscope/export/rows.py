@@ -77,7 +77,7 @@ class RowWords:
 
     @cached_property
     def sender_of(self) -> list[int]:
-        """By row."""
+        """Return the index of each row's sender."""
         senders: list[int] = self.columns.sender_of.tolist()
         return senders
 
@@ -85,11 +85,11 @@ class RowWords:
         return self.columns.senders[self.sender_of[row]]
 
     def packet_and_time(self, row: int) -> tuple[int, int]:
-        """Packet reference and time."""
+        """Return packet reference and time of a row."""
         return int(self.columns.packets[row]), int(self.columns.times[row])
 
     def octets(self, index: int) -> int:
-        """Of the bodies of a row."""
+        """Count the body octets of a row."""
         lists = self._lists
         return sum(lists.sizes[lists.first[index] : lists.last[index] + 1])
 
@@ -145,7 +145,7 @@ class RowWords:
         return self._bodies(self._lists.content[index], self._lists.last[index], used)
 
     def _room(self, used: int) -> int:
-        """Characters left in the line."""
+        """Return the number of characters left in the line."""
         return room(self.width, used)
 
     def _special(self, index: int, worth: str) -> str:
@@ -190,7 +190,7 @@ class RowWords:
 
 
 def noun(sender: Sender) -> str:
-    """For messages of a sender."""
+    """Return the noun for messages of a sender."""
     return "decrypted message" if sender.regime.opened else "message"
 
 
@@ -200,7 +200,7 @@ def doubt(sender: Sender) -> str:
 
 
 def room(width: int | None, used: int) -> int:
-    """Characters left after `used` ones."""
+    """Return the number of characters left after `used` ones."""
     return PREVIEW if width is None else max(MIN_PREVIEW, width - used - 2)
 
 
@@ -210,7 +210,7 @@ def limit_of_bodies(options: Options, room: int) -> int:
 
 
 def inside(made: Dissected, room: int) -> str:
-    """Payload summary, truncated."""
+    """Write the payload summary, truncated to fit."""
     summary = made.summary[: room + 1]  # the rest would be cut off
     return f"  {cut(f'{made.protocol} {safe_text(summary)}', room)}"
 

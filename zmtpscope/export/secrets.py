@@ -36,7 +36,7 @@ def secret_spans(tree: FieldNode) -> list[range]:
 
 
 def _is_hello(name: Value) -> bool:
-    """In any spelling; for octets, whether command data start with it."""
+    """Whether a command name, or command data as octets, is HELLO in any spelling."""
     if isinstance(name, bytes):
         return name[:4].lower() == b"ello"  # the H was taken for the length of the name
     if not isinstance(name, str):

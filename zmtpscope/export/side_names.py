@@ -16,11 +16,11 @@ ZRE_IDENTITY = 17
 """Octets: 01 and its UUID."""
 
 OPENER = 0
-"""Its port is different each time and therefore meaningless."""
+"""The opener's port is different each time and therefore meaningless."""
 
 
 class SideNames:
-    """`full` with all known details, `short` for few columns, `typed` with address and socket type."""
+    """Names of a side: `full` with all known details, `short` for few columns, `typed` with address and socket type."""
 
     def __init__(self, address: str, port: int | None, side: int) -> None:
         """`address` includes the port."""
@@ -59,7 +59,7 @@ def named(identity: str, limit: int = LONGEST_IDENTITY) -> str:
 
 
 def name_and_type(socket_type: str | None, identity: str | None) -> list[str]:
-    """In short form, without unknown ones."""
+    """Return type and identity in short form, without unknown ones."""
     words = [named(identity)] if identity else []
     return [*words, safe_text(socket_type)[:LONGEST_TYPE]] if socket_type else words
 

@@ -55,18 +55,18 @@ class SidesColumn:
         return copied
 
     def is_new(self, stream: Stream) -> bool:
-        """No line has shown the addresses yet."""
+        """Whether no line has shown the addresses of this connection yet."""
         return stream.conn is not None and stream.conn not in self._sides
 
     def learn(self, stream: Stream, socket_type: str | None, identity: str | None) -> None:
-        """Datagrams are ignored."""
+        """Note type and identity of a stream's sender. Datagrams are ignored."""
         if stream.conn is None or stream.side is None or not (socket_type or identity):
             return
         if self._sides_of(stream)[stream.side].learn(socket_type, identity):
             self._forget_columns(stream.conn)
 
     def names(self, stream: Stream) -> Column:
-        """With addresses in the first line of a connection."""
+        """Name both sides, with addresses in the first line of a connection."""
         if stream.conn is None:
             return self._addresses(stream, "udp")
         if not self._wide and self.is_new(stream):
@@ -90,7 +90,7 @@ class SidesColumn:
         return column
 
     def nobody(self, what: str) -> Column:
-        """For a record without a connection."""
+        """Fill the column for a record without a connection."""
         return self._column(what, "", "", None, grows=False)
 
     def _addresses(self, stream: Stream, number: str) -> Column:
@@ -121,7 +121,7 @@ class SidesColumn:
         return number + painted + receiver, len(number) + len(sender) + len(receiver)
 
     def _in_order(self, stream: Stream) -> tuple[SideNames, SideNames]:
-        """Sender and receiver."""
+        """Return sender and receiver."""
         one, other = self._sides_of(stream)
         return (other, one) if stream.side == 1 else (one, other)
 

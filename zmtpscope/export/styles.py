@@ -31,5 +31,5 @@ STYLES = {
 
 
 def plain(style: str, text: str) -> str:
-    """Without colour."""
+    """Return the text without colour."""
     return text

@@ -41,7 +41,7 @@ def table_maker(format: str) -> MakeTable:
 
 
 class Written(NamedTuple):
-    """With its rows and octets."""
+    """A written table with its rows and octets."""
 
     path: Path
     rows: int
@@ -70,7 +70,7 @@ class Tables:
         check_replaceable(self.directory, map(self.path, self._selection), force=self._force)
 
     def path(self, record: str) -> Path:
-        """`messages.parquet`."""
+        """Return the path of a table, such as `messages.parquet`."""
         return self.directory / f"{PLURALS[record]}.{self._format}"
 
     def __enter__(self) -> Tables:
@@ -116,7 +116,7 @@ class Tables:
 
 
 def by_type(batch: Batch) -> Iterator[tuple[str, Batch]]:
-    """One batch per type."""
+    """Split a batch into one batch per record type."""
     if batch.messages:
         yield "message", Batch(batch.files, messages=batch.messages)
     if batch.frames:

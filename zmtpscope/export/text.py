@@ -78,7 +78,7 @@ class Look(NamedTuple):
 
 
 class TextLines:
-    """The lines of a run."""
+    """Writes the lines of a run."""
 
     def __init__(self, look: Look, options: Options) -> None:
         self.look = look
@@ -129,7 +129,7 @@ class TextLines:
                 self._pass_rows(item, low, high, batch.files)
 
     def copy(self) -> TextLines:
-        """In the same state."""
+        """Return a copy in the same state."""
         front = self.front.copy()
         copied = TextLines(self.look._replace(clock=front.clock), self.options)
         copied.sides, copied.front = self.sides.copy(), front
@@ -217,7 +217,7 @@ class TextLines:
         return False
 
     def _rows(self, words: RowWords, rows: Sequence[int]) -> list[str]:
-        """Of consecutive rows."""
+        """Write the lines of consecutive rows."""
         names = self._names(words, rows)
         if self.look.width is None:
             return lines_of(words, rows, names, self.front)
@@ -247,7 +247,7 @@ class TextLines:
         return names
 
     def _fitting(self, words: RowWords, row: int, name: Column, width: int) -> str:
-        """Of a row in a terminal of `width` columns."""
+        """Write the line of a row in a terminal of `width` columns."""
         who, columns = name
         front = self.front.of_row(*words.packet_and_time(row), words.columns.files)
         prefix, used = self.look.paint("dim", front) + who, len(front) + columns

@@ -99,7 +99,7 @@ class TimeOrder(Generic[T]):
         return self._stretches(items, rows)
 
     def _watermarks(self, columns: _Columns) -> Int64:
-        """Of new records, and of the next record."""
+        """Return the watermarks of new records and of the next record."""
         before, sums = len(self._recent[0]), self._recent[2]
         past = sums[-1] if before else 0
         times = np.concatenate((self._recent[0], columns.times))
@@ -155,7 +155,7 @@ def _columns_of(batch: Batch) -> tuple[_Columns, list[Item]]:
 
 
 def _begins(ordinals: Int64) -> Int64:
-    """For each place and the end, the first place decided by the same segment."""
+    """Return for each place and the end the first place decided by the same segment."""
     places = np.arange(len(ordinals) + 1)
     places[1:-1] *= ordinals[1:] != ordinals[:-1]
     return np.maximum.accumulate(places)

@@ -61,7 +61,7 @@ def _shown_fields(record: Record, options: Options) -> dict[str, Any]:
 
 
 def as_base64(value: object) -> str:
-    """For JSON. Raises `TypeError` for other values than octets."""
+    """Encode octets for JSON. Raises `TypeError` for other values."""
     if isinstance(value, bytes):
         return b2a_base64(value, newline=False).decode()
     raise TypeError(f"no JSON for {type(value).__name__}")

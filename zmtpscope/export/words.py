@@ -20,7 +20,7 @@ SEVERITIES_IN_WORDS = {"error": "error", "warn": "warning", "note": "note", "cha
 
 
 def severities_in_words(counts: Mapping[str, int]) -> str:
-    """For example, `1 error, 2 warnings`."""
+    """Write counts of severities: `1 error, 2 warnings`."""
     return ", ".join(counted(count, SEVERITIES_IN_WORDS[severity]) for severity, count in counts.items())
 
 
@@ -32,7 +32,7 @@ def packet_name(file: str | None, packet: int | None, files: Sequence[str | None
 
 
 def size(octets: float) -> str:
-    """`12.3 kB`, `1 octet`."""
+    """Write a size: `12.3 kB`, `1 octet`."""
     for scale, unit in SIZES:
         if octets >= scale:
             return scaled(octets / scale, unit)

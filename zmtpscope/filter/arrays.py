@@ -61,7 +61,7 @@ def _lists_fit(column: Lists, predicate: Predicate, rows: Int64) -> Fits | None:
 
 
 def _numbers_fit(values: NDArray[Any], predicate: Predicate) -> Bool | None:
-    """Which numbers fit, or None."""
+    """Return which numbers fit a predicate, or None if that is not decided by arrays."""
     if isinstance(predicate, OneOf):
         found = [_numbers_fit(values, each) for each in predicate.predicates]
         known = [each for each in found if each is not None]

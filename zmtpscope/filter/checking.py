@@ -56,7 +56,7 @@ class Checker:
         self.text = text
 
     def condition(self, written: Expression) -> Condition:
-        """Raises `FilterError`."""
+        """Check a condition and return its executable form. Raises `FilterError`."""
         if isinstance(written, Not):
             return Inverted(self.condition(written.of))
         if isinstance(written, Both):
@@ -111,7 +111,7 @@ class Checker:
         return field.type is operand.type or operand.type not in _SEARCHED
 
     def operand(self, written: Written) -> Operand:
-        """Raises `FilterError`."""
+        """Check an operand and return its executable form. Raises `FilterError`."""
         if isinstance(written, Call):
             inner = self.operand(written.operand)
             if inner.type not in _SEARCHED:
@@ -211,7 +211,7 @@ class Checker:
 
 
 def _words(operand: Operand) -> tuple[str, ...]:
-    """All possible values, if known."""
+    """Return all possible values, if they are known."""
     return operand.field.words if isinstance(operand, FieldOperand) and not operand.steps else ()
 
 

@@ -21,7 +21,7 @@ class Condition(Protocol):
 
     @property
     def reads(self) -> frozenset[str]:
-        """Record fields."""
+        """Return the record fields that the condition reads."""
 
     def holds(self, record: Values) -> bool:
         """Whether the record fulfils the condition."""
@@ -39,10 +39,10 @@ class Operand(Protocol):
 
     @property
     def reads(self) -> frozenset[str]:
-        """Record fields."""
+        """Return the record fields that the operand reads."""
 
     def values(self, record: Values) -> Iterable[Any]:
-        """Without nulls."""
+        """Yield the values of a record, without nulls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class FieldOperand:
         return frozenset(self.field.reads)
 
     def values(self, record: Values) -> Iterable[Any]:
-        """After all steps."""
+        """Yield the values of a record after all steps."""
         found = self.field.values(record)
         if self.type is Type.MEMBERS:
             return _members(found, self.steps)
@@ -191,7 +191,7 @@ class Inverted:
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """All are true."""
+    """True if all conditions are true."""
 
     parts: tuple[Condition, ...]
 
@@ -205,7 +205,7 @@ class Every:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """Any is true."""
+    """True if any condition is true."""
 
     parts: tuple[Condition, ...]
 

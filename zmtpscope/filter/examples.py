@@ -259,5 +259,5 @@ EXAMPLES = {
 
 
 def example_of(name: str, record: str | None) -> str:
-    """For records of a type (None: any)."""
+    """Return an example for records of a type (None: any)."""
     return EXAMPLES.get(f"{record}.{name}") or EXAMPLES[name]

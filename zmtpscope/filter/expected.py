@@ -49,7 +49,7 @@ class Expected(NamedTuple):
 
 
 def expected(text: str, place: int) -> Expected:
-    """At a position of `text`."""
+    """Return what a filter may contain at a position of `text`."""
     before = text[:place]
     start = _open_quote(before)
     if start is not None:
@@ -72,7 +72,7 @@ def _open_quote(text: str) -> int | None:
 
 
 def _after(text: str) -> Expected:
-    """After complete words."""
+    """Return what may follow complete words."""
     nothing = Expected(What.NOTHING, len(text), len(text), "")
     try:
         found = tokens(text)
@@ -108,7 +108,7 @@ class _Reader:
         return what
 
     def joiners(self, what: What) -> tuple[str, ...]:
-        """If a test ends here."""
+        """Return the words that may follow if a test ends here."""
         if what is not What.JOINER and (what is not What.OPERATOR or self.is_quantified):
             return ()
         closing = (")",) if self.depth or self.is_bracketed else ()

@@ -104,7 +104,7 @@ class FilterField:
     """The aliased field."""
 
     def values(self, record: Values) -> Iterable[Any]:
-        """Without nulls."""
+        """Yield the values of a record, without nulls."""
         if record["record"] not in self.records:
             return ()
         found = self.derive(record) if self.derive is not None else self._values_read(record)
@@ -138,7 +138,7 @@ _HOLDERS = {
 
 
 def _of_records() -> Iterable[FilterField]:
-    """Of `zmtpscope.records`, with members of structs as fields."""
+    """Yield the fields of `zmtpscope.records`, with members of structs as fields."""
     holders: dict[str, list[str]] = {}
     for type_ in RECORDS.values():
         for field in type_.fields:

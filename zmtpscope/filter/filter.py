@@ -10,7 +10,7 @@ from zmtpscope.records import RECORDS
 
 
 class Filter:
-    """See docs/filters.md. Raises `FilterError`."""
+    """A filter expression (docs/filters.md). Raises `FilterError`."""
 
     def __init__(self, text: str) -> None:
         self.text = text

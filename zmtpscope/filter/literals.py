@@ -94,7 +94,7 @@ def _text(field: FilterField, token: Token) -> str:
 
 
 def octets_of(token: Token) -> bytes:
-    """Of a quoted text, or of a word."""
+    """Return the octets of a quoted text or of a word."""
     return token.value if token.kind is Kind.STRING else token.text.encode("utf-8", "surrogateescape")
 
 
@@ -117,7 +117,7 @@ def _address(field: FilterField, token: Token) -> Network:
 
 @lru_cache(maxsize=65_536)
 def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """As in records, or None."""
+    """Parse an address as written in records, or return None."""
     try:
         return ipaddress.ip_address(text)
     except ValueError:

@@ -42,7 +42,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Both limits are included."""
+    """The value is between two limits, which are both included."""
 
     low: Any
     high: Any
@@ -63,7 +63,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class InNetwork:
-    """Or outside it if inverted."""
+    """The address is in a network, or outside it if `inverted`."""
 
     network: Network
     is_inverted: bool = False
@@ -85,7 +85,7 @@ class Contains:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Anywhere; see `patterns.py`."""
+    """The text matches a pattern anywhere; see `patterns.py`."""
 
     in_text: Any
     in_octets: Any

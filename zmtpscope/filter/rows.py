@@ -21,18 +21,18 @@ from zmtpscope.filter.fields import CAPTURE_START, FilterField
 
 
 class FieldColumns(Protocol):
-    """By field name."""
+    """Columns of rows by field name."""
 
     @property
     def derive(self) -> Mapping[str, Any]:
-        """By field name."""
+        """Functions that compute columns, by field name."""
 
     @property
     def times(self) -> Int64:
-        """`ts_ns` as an array."""
+        """Return `ts_ns` as an array."""
 
     def __len__(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
 
     def __getitem__(self, name: str) -> Column:
         """Return the column of a field."""
@@ -47,11 +47,11 @@ class Rows:
         """Fields with the same value in all rows."""
 
     def that_fulfil(self, condition: Condition) -> Bool:
-        """As a mask."""
+        """Return a mask of the rows that fulfil a condition."""
         return self._holds(condition, np.arange(len(self.columns)))
 
     def _holds(self, condition: Condition, rows: Int64) -> Bool:
-        """As a mask."""
+        """Return a mask of the `rows` that fulfil a condition."""
         if isinstance(condition, Inverted):
             return ~self._holds(condition.of, rows)
         if isinstance(condition, Every | Either):
@@ -111,7 +111,7 @@ class Rows:
         return all_ & some if condition.is_all else any_
 
     def column(self, field: FilterField, name: str) -> Column | None:
-        """With all values of a field; None if the field is computed."""
+        """Return a column with all values of a field; None if the field is computed."""
         if field.name == "size" and name == "sizes":
             sizes = self.columns["sizes"]
             assert isinstance(sizes, Lists)

@@ -93,7 +93,7 @@ Operand = Path | Value | Call
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Both limits are included."""
+    """A range of values; both limits are included."""
 
     low: Value
     high: Value
@@ -120,7 +120,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """ "and" or "or"."""
+    """Two expressions joined by "and" or "or"."""
 
     word: str
     parts: tuple[Expression, ...]
@@ -306,8 +306,8 @@ class _Parser:
 
 
 def _slice_of(text: str) -> Slice | None:
-    """As in Wireshark: `4:2` is two from 4 on, `4-5` is 4 and 5, `4:` is from 4 on, `:4` is the first four, `4` is
-    one."""
+    """Parse a slice as in Wireshark: `4:2` is two from 4 on, `4-5` is 4 and 5, `4:` is from 4 on, `:4` is the first
+    four, `4` is one."""
     match = re.fullmatch(r"(-?\d{1,9})?(?:([:-])(\d{1,9})?)?", text)
     if match is None or not text or text == ":":
         return None

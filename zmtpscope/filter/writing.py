@@ -68,7 +68,7 @@ def literal(field: FilterField, value: Any) -> str | None:
 
 
 def _word(field: FilterField, text: str) -> str:
-    """In quotes only if needed."""
+    """Write a text, in quotes only if needed."""
     is_word = _PLAIN.fullmatch(text) and ".." not in text and text not in _WORDS
     names_field = text.partition("[")[0] in FIELDS or text.startswith(f"{PAYLOAD}.")
     return text if is_word and (not names_field or text in field.words) else quoted(from_text(text))
@@ -83,7 +83,7 @@ MAX_COMPARED = 1024
 
 
 def quoted_text(text: str) -> str:
-    """With escapes for unprintable characters."""
+    """Quote a text, with escapes for unprintable characters."""
     return quoted(from_text(text))
 
 
@@ -93,7 +93,7 @@ def equals(field: str, text: str) -> str:
 
 
 def begins_with(field: str, text: str) -> str:
-    """If the text is long, only its first octets."""
+    """Write a test for texts that begin with `text`, or with its first octets if it is long."""
     octets = from_text(text)[:MAX_COMPARED]
     return f"{field}[0:{len(octets)}] == {quoted(octets)}" if octets else field
 
@@ -104,7 +104,7 @@ def every(*filters: str) -> str:
 
 
 def one_of(field: str, numbers: Iterable[int]) -> str:
-    """At least one number. Consecutive numbers become a range."""
+    """Write a test for one of `numbers`, which are not empty. Consecutive numbers become a range."""
     ranges: list[list[int]] = []
     for number in sorted(set(numbers)):
         if ranges and ranges[-1][1] == number - 1:

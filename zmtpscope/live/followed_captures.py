@@ -35,24 +35,24 @@ class FollowedCapture(Protocol):
 
     @property
     def dropped(self) -> int:
-        """Packets known to be lost."""
+        """Count the packets known to be lost."""
 
     @property
     def written_files(self) -> Sequence[CaptureFile]:
-        """Of our own capture. The oldest may have been removed."""
+        """Return the files of a capture of our own. The oldest may have been removed."""
 
     @property
     def failure(self) -> str | None:
-        """Why the capture ended early."""
+        """Return why the capture ended early."""
 
     def opening_lines(self) -> list[str]:
-        """Before the first packet."""
+        """Return lines to print before the first packet."""
 
     def news(self) -> list[str]:
-        """Since the last call, for example that an interface went down."""
+        """Return lines about events since the last call, for example that an interface went down."""
 
     def closing_lines(self) -> list[str]:
-        """After the last packet: counts, losses, the `failure`."""
+        """Return lines to print after the last packet: counts, losses, the `failure`."""
 
     def close(self) -> None:
         """Release all resources."""
@@ -88,7 +88,7 @@ class OwnCapture:
 
     @property
     def written_files(self) -> Sequence[CaptureFile]:
-        """Of a private capture, the oldest have been removed."""
+        """Return the files. Of a private capture, the oldest have been removed."""
         return tuple(self._status.files)
 
     @property
@@ -145,7 +145,7 @@ class ForeignCapture:
 
     @property
     def dropped(self) -> int:
-        """Reported by its writer."""
+        """Count the lost packets that the writer of the capture reports."""
         return sum(self.captures.statistics.dropped().values())
 
     def opening_lines(self) -> list[str]:

@@ -63,7 +63,7 @@ class TreeBuilder:
         self._level.append(FieldNode(name, start, length, shown(value)))
 
     def add(self, nodes: list[FieldNode]) -> None:
-        """Add nodes of another parser."""
+        """Add nodes that another parser made."""
         self._level += nodes
 
     def begin(self, name: str, start: int) -> Group:

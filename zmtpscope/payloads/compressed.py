@@ -33,7 +33,7 @@ class Compressed(Framewise[bool]):
     judges = True
 
     def form(self) -> Format:
-        """Raises `StaysPacked`."""
+        """Return the compression format of the frame. Raises `StaysPacked`."""
         raise NotImplementedError
 
     def header(self, reader: Reader) -> None:

@@ -33,7 +33,7 @@ class Dissector(NamedTuple):
     """Each frame is complete (`Framewise`), so any frame may claim a message."""
 
     def load(self) -> type[Payload]:
-        """Exceptions of the module propagate."""
+        """Import the dissector's class. Exceptions of the module propagate."""
         if not isinstance(self.source, str):
             return self.source
         module, _, name = self.source.partition(":")
@@ -46,7 +46,7 @@ class Dissector(NamedTuple):
         return begins is None or head in (set(begins) if isinstance(begins, bytes) else {each[0] for each in begins})
 
     def may_be_from(self, socket_type: str | None) -> bool:
-        """None: unknown socket type."""
+        """Whether the dissector takes messages of a socket type; None: unknown type."""
         return self.socket_types is None or socket_type in self.socket_types
 
     @property

@@ -26,7 +26,7 @@ class EntryPoint(NamedTuple):
     package: str
 
     def load(self) -> Any:
-        """Exceptions of the module propagate."""
+        """Import the object. Exceptions of the module propagate."""
         module, _, attributes = self.value.partition(":")
         found = import_module(module.strip())
         for attribute in filter(None, attributes.strip().split(".")):

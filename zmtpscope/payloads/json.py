@@ -157,6 +157,6 @@ def dissected(octets: bytes) -> Dissected:
 
 @compiled.where_possible
 def summary_and_fields(octets: bytes) -> tuple[str, str | None]:
-    """As `dissected`, with the fields as JSON text."""
+    """Dissect as `dissected` does, with the fields as JSON text."""
     made = dissected(octets)
     return made.summary, None if made.fields is None else orjson.dumps(made.fields).decode()

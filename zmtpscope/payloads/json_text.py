@@ -158,7 +158,7 @@ class JsonText:
 
 
 def _string(token: bytes) -> str:
-    """Lone surrogates are kept."""
+    """Decode a JSON string. Lone surrogates are kept."""
     try:
         text = token.decode()
     except UnicodeDecodeError:

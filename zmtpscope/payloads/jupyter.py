@@ -203,7 +203,7 @@ def _read_buffers(reader: Reader) -> None:
 
 
 def _json(octets: bytes) -> Json:
-    """Raises `Malformed`."""
+    """Parse the JSON of a frame. Raises `Malformed`."""
     import orjson
 
     try:

@@ -73,7 +73,7 @@ def _named(name: str) -> Callable[[dict[str, Json]], str]:
 
 
 def _quoting(name: str) -> Callable[[dict[str, Json]], str]:
-    """The same in quotation marks."""
+    """Summarise by the field of that name, in quotation marks."""
     return lambda content: _quoted(content.get(name))
 
 

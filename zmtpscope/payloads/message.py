@@ -41,7 +41,7 @@ class Message(NamedTuple):
 
     @property
     def bodies(self) -> Sequence[bytes]:
-        """From the first content frame on."""
+        """Return the bodies from the first content frame on."""
         return self.frames[self.content :]
 
 

@@ -174,7 +174,7 @@ def _ordinary(value: Json) -> _Loaded | None:
 
 
 def as_time(data: bytes) -> str | None:
-    """As RFC 3339 text; None if invalid or outside the years 1 to 9999."""
+    """Write a time stamp as in RFC 3339; None if invalid or outside the years 1 to 9999."""
     if len(data) not in _TIMESTAMPS:
         return None
     number = int.from_bytes(data)

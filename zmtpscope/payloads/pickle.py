@@ -132,7 +132,7 @@ def _fields(walk: Walk) -> Json:
 
 
 def _nodes(reader: Reader, walk: Walk) -> list[FieldNode]:
-    """One leaf per opcode."""
+    """Make one leaf of the tree per opcode."""
     return [
         FieldNode(
             f"pickle.{step.name.lower()}", reader.offset + step.start, step.stop - step.start, shown(plain(step.value))

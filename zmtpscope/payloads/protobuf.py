@@ -185,7 +185,7 @@ class _Fields:
         return self.schema.enums.get(declared.type_name, {}).get(value, value) if declared.type == ENUM else value
 
     def _packed(self, name: str, declared: FieldType, each: WireField) -> None:
-        """Many numbers in one field."""
+        """Add the numbers of a packed field."""
         reader = self.reader
         with reader.group(name):
             reader.octets("tag", each.begin - each.start, hidden=True)

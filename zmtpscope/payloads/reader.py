@@ -85,7 +85,7 @@ class Reader(FrameCursor):
 
     @property
     def nodes(self) -> dict[int, list[FieldNode]]:
-        """By frame; empty if no trees are built."""
+        """Return the nodes of each frame; empty if no trees are built."""
         return {} if self._tree is None else self._tree.nodes
 
     def tree(self, frame: int, octets: bytes, name: str) -> FieldNode:

@@ -27,7 +27,7 @@ def _points() -> list[EntryPoint]:
 
 
 class Asked(NamedTuple):
-    """For messages for which the user named no dissector."""
+    """The dissectors for messages for which the user named none."""
 
     dissectors: tuple[Dissector, ...]
     """Without the text dissector."""

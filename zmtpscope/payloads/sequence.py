@@ -143,7 +143,7 @@ class Reading(NamedTuple):
 
     @property
     def skipped(self) -> int:
-        """Values missing before this number."""
+        """Count the values missing before this number."""
         ahead = self.step.ahead
         return ahead - 1 if self.believed and ahead is not None and ahead > 1 else 0
 

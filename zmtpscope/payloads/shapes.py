@@ -44,7 +44,7 @@ class Candidates:
         """Only the JSON dissector may claim JSON messages of this shape."""
 
     def of(self, first: bytes) -> Dissectors:
-        """By the first content frame."""
+        """Return the candidates whose prefix the first content frame has."""
         if not self.prefixes:
             return self.dissectors
         return tuple(each for each in self.dissectors if first.startswith(each.prefixes or b""))
@@ -86,7 +86,7 @@ class Shapes:
         """By computed shape: only the JSON dissector may claim JSON messages."""
 
     def __reduce__(self) -> tuple[object, tuple[Dissectors]]:
-        """As a reference to the shared table."""
+        """Pickle as a reference to the shared table."""
         return shapes_of, (self.dissectors,)
 
     def first_of(self, socket_type: str | None) -> int:

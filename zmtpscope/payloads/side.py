@@ -75,7 +75,7 @@ class SidePayloads:
 
     @property
     def left_alone(self) -> bool:
-        """Only the text dissector is still tried."""
+        """Whether only the text dissector is still tried."""
         return not self.forced and self.unclaimed > MAX_UNCLAIMED
 
     @property
@@ -292,7 +292,7 @@ class SidePayloads:
         return self.made[dissector.name]
 
     def _inner(self, reader: Reader) -> Opened:
-        """Read an unpacked payload."""
+        """Read a payload that was decompressed."""
         message = Message(reader.frames, 0, None)
         asked = [each for each in self.registry.dissectors.values() if each.automatic]
         best: tuple[Claim, Payload] | None = None
@@ -333,7 +333,7 @@ def claim_of(payload: Payload, message: Message, about: About) -> Claim:
 
 
 def is_claimed_at_once(payload: Payload, octets: bytes) -> bool:
-    """The same by octets alone."""
+    """Whether the dissector claims a payload by its octets alone."""
     try:
         return bool(payload.claims_at_once(octets))
     except (Exception, SystemExit, Interrupted):
@@ -400,7 +400,7 @@ def is_ours(module: str) -> bool:
 
 
 def _name_of(payload: Payload) -> str:
-    """As a plain str; it may be an enum member, for example."""
+    """Return the dissector's name as a plain str; it may be an enum member, for example."""
     return str.__str__(payload.name)
 
 

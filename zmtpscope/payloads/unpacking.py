@@ -16,7 +16,7 @@ MAX_STREAMS = 1000
 
 
 class Unpacker(Protocol):
-    """As in zlib: call `decompress` with pieces until `eof`. `unused_data` follows the stream."""
+    """A decompressor as in zlib: call `decompress` with pieces until `eof`. `unused_data` follows the stream."""
 
     @property
     def eof(self) -> bool: ...

@@ -59,7 +59,7 @@ def to_key(key: Json) -> str:
 
 
 def shown(value: Json) -> Value:
-    """As the tree shows it."""
+    """Return a value as the tree shows it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:

@@ -18,7 +18,7 @@ from zmtpscope.spark.merging import Merger, TakenBlock
 
 
 class Analysed(NamedTuple):
-    """Of the analyser for a block, or for the end of the capture (block None)."""
+    """What the analyser returned for a block, or for the end of the capture (block None)."""
 
     batch: Batch
     block: TakenBlock | None
@@ -55,7 +55,7 @@ class PartitionAnalysis:
             yield batch
 
     def batches_and_facts(self) -> Iterator[tuple[Batch, list[Chunk]]]:
-        """With the facts for the last stage as chunks."""
+        """Yield batches, each with its facts for the last stage as chunks."""
         facts = FactChunks()
         for batch, block in self._analyse():
             if self._derivation is not None:
@@ -68,12 +68,12 @@ class PartitionAnalysis:
 
     @property
     def _latest(self) -> int:
-        """Of all packets of the run."""
+        """Return the latest time of all packets of the run."""
         return max((end.taken for end in self._ends), default=0)
 
     @property
     def _reports(self) -> list[FileReports]:
-        """Of all files, in order."""
+        """Return the reports of all files, in order."""
         return [pickle.loads(end.octets) for end in sorted(self._ends, key=attrgetter("packet"))]
 
     def _analyse(self) -> Iterator[Analysed]:

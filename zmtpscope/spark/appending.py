@@ -21,7 +21,7 @@ STAGING, NOTES = "_ingest-", "_ingested"
 
 
 class Ingested(NamedTuple):
-    """With its size and modification time (ns) when it was read."""
+    """A file that was ingested, with its size and modification time (ns) when it was read."""
 
     path: str
     size: int

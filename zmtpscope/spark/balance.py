@@ -47,7 +47,7 @@ def large_flows(
 
 
 def file_tasks(sizes: Sequence[int], least: int) -> list[range]:
-    """At least `least`, if there is enough data."""
+    """Divide files among tasks: at least `least` tasks, if there is enough data."""
     costs = [size + COST_OF_FILE for size in sizes]
     share = min(LARGE_TASK, sum(costs) // least)
     tasks, begin, octets = [], 0, 0

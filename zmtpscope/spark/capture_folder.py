@@ -68,7 +68,7 @@ class MicroBatch:
 
 
 class CaptureFolder:
-    """Of a folder, or a pattern such as `/captures/eth0-*.pcapng`."""
+    """The captures of a folder, or of a pattern such as `/captures/eth0-*.pcapng`."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -67,7 +67,7 @@ class Chunk(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """Of one file, in order, over `data`. `taken` is the sort time of each."""
+    """Segments of one file, in order, with their octets in `data`. `taken` is the sort time of each."""
 
     rows: SegmentRows
     taken: Column
@@ -75,7 +75,7 @@ class Segments(NamedTuple):
 
 
 class Packets(NamedTuple):
-    """Of one file, in order. `taken` is the sort time of each."""
+    """Packets of one file, in order. `taken` is the sort time of each."""
 
     packets: PacketBlock
     taken: Column
@@ -88,7 +88,7 @@ PACKET_FORMS = ("<u4", "<u4", "<i8", "<i8", "<i8", "<i8")
 
 
 def batch_of(chunks: Sequence[Chunk]) -> pa.RecordBatch:
-    """For Spark."""
+    """Convert chunks to a batch for Spark."""
     arrays = [pa.array([chunk[place] for chunk in chunks], field.type) for place, field in enumerate(SCHEMA)]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
@@ -100,7 +100,7 @@ def chunks_of(batch: pa.RecordBatch) -> Iterable[Chunk]:
 
 
 def segments_chunk(partition: int, rows: SegmentRows, taken: Column, octets: bytes) -> Chunk:
-    """`octets` are the concatenated payloads."""
+    """Make a chunk of segments; `octets` are the concatenated payloads."""
     found, flows = np.unique(rows.flows, return_inverse=True)
     keys = [rows.keys[flow] for flow in found.tolist()]
     lengths = rows.stops - rows.starts
@@ -111,7 +111,7 @@ def segments_chunk(partition: int, rows: SegmentRows, taken: Column, octets: byt
 
 
 def segments_of(chunk: Chunk) -> Segments:
-    """The inverse of `segments_chunk`."""
+    """Return the segments of a chunk (the inverse of `segments_chunk`)."""
     columns = _columns(SEGMENT_FORMS, chunk)
     flows, flags, sequences, acknowledgments, lengths, cut, hops, packets, times, taken = columns
     keys, position = [], 0
@@ -126,7 +126,7 @@ def segments_of(chunk: Chunk) -> Segments:
 
 
 def packets_chunk(partition: int, packets: PacketBlock, taken: Column) -> Chunk:
-    """As captured."""
+    """Make a chunk of packets as captured."""
     spans = zip(packets.starts.tolist(), packets.stops.tolist(), strict=True)
     octets = b"".join([packets.data[start:stop] for start, stop in spans])
     columns = (packets.links, packets.stops - packets.starts, packets.missing)
@@ -135,7 +135,7 @@ def packets_chunk(partition: int, packets: PacketBlock, taken: Column) -> Chunk:
 
 
 def packets_of(chunk: Chunk) -> Packets:
-    """The inverse of `packets_chunk`."""
+    """Return the packets of a chunk (the inverse of `packets_chunk`)."""
     links, lengths, missing, references, times, taken = _columns(PACKET_FORMS, chunk)
     stops = lengths.cumsum()
     offsets = np.full(len(stops), NOWHERE)
@@ -143,7 +143,7 @@ def packets_of(chunk: Chunk) -> Packets:
 
 
 def rows_chunk(partition: int, rows: pa.RecordBatch) -> Chunk:
-    """For this partition of the last stage."""
+    """Make a chunk of rows for this partition of the last stage."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_batch(rows)
@@ -151,7 +151,7 @@ def rows_chunk(partition: int, rows: pa.RecordBatch) -> Chunk:
 
 
 def rows_of(chunk: Chunk) -> Iterable[pa.RecordBatch]:
-    """The inverse of `rows_chunk`."""
+    """Return the rows of a chunk (the inverse of `rows_chunk`)."""
     with pa.ipc.open_stream(chunk.octets) as stream:
         yield from stream
 

@@ -38,7 +38,7 @@ AT_THE_END = Place(LATEST, LATEST, True)
 
 
 def place_of(fact: Fact, block: TakenBlock) -> Place:
-    """Of a fact that the analyser reported for `block`."""
+    """Return where a fact was decided that the analyser reported for `block`."""
     if isinstance(fact, ZreBeacon):
         packet = fact.arrival.packet
         datagram = int((block.segments.datagrams.packets == packet).argmax())

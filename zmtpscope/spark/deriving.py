@@ -18,7 +18,7 @@ CONNECTIONS_IN_A_CHUNK = 1000
 
 
 def observed_chunks(derivation: Derivation) -> Iterator[Chunk]:
-    """Of one partition."""
+    """Yield what the derivation of one partition observed, as chunks."""
     known = derivation.knowledge()
     findings, forgotten, left_out = known.findings, known.forgotten, known.left_out
     for begin in range(0, max(1, len(known.connections)), CONNECTIONS_IN_A_CHUNK):

@@ -55,7 +55,7 @@ def of_hosts(hosts: Collection[bytes]) -> Endpoints:
 
 
 def flow_conditions(ports: Collection[int], hosts: Collection[bytes]) -> tuple[Endpoints, ...]:
-    """Of the options `port` and `host`; without values any flow matches."""
+    """Return the conditions that the options `port` and `host` set; without values any flow matches."""
     return (*([of_ports(ports)] if ports else []), *([of_hosts(hosts)] if hosts else []))
 
 
@@ -97,7 +97,7 @@ def reverse(key: bytes) -> bytes:
 
 
 def partitions_of(keys: Sequence[bytes], partitions: int) -> NDArray[np.int64]:
-    """Of each TCP flow, 0 to `partitions` - 1."""
+    """Return the partition of each TCP flow, 0 to `partitions` - 1."""
     numbers = np.empty(len(keys), np.int64)
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
     for length in LENGTHS:

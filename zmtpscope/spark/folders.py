@@ -58,12 +58,12 @@ class FolderColumn(NamedTuple):
     values: Mapping[str, Value]
 
     def field(self, name: str) -> StructField:
-        """For a schema."""
+        """Return the column as a field for a schema."""
         return StructField(name, self.type, metadata={"comment": f"From the folder {name}=... of the capture"})
 
 
 def folder_columns(roots: Mapping[str, str]) -> dict[str, FolderColumn]:
-    """By name, for files below roots that end with a slash."""
+    """Return the columns by name, for files below roots that end with a slash."""
     texts: dict[str, dict[str, str | None]] = {}
     for file, root in roots.items():
         for folder in os.path.dirname(file.removeprefix(root)).split("/"):

@@ -240,7 +240,7 @@ def _facts(batches: Iterable[pa.RecordBatch], written: list[Part]) -> Iterator[C
 
 
 def written_chunk(part: Part) -> Chunk:
-    """For the last stage."""
+    """Describe a written part to the last stage."""
     return Chunk(0, -1, 0, Kind.WRITTEN, part.rows, b"", b"", pickle.dumps(part))
 
 
@@ -254,7 +254,7 @@ class Part(NamedTuple):
 
 
 class Parts:
-    """The tables of one partition."""
+    """Writes the tables of one partition."""
 
     def __init__(self, filesystem: FileSystem, folder: str, name: str, options: Options, filter: Filter | None) -> None:
         self._filesystem = filesystem
@@ -265,7 +265,7 @@ class Parts:
         self._files: dict[str, tuple[pa.NativeFile, ParquetRows]] = {}
 
     def open(self, records: Iterable[str]) -> None:
-        """Unless they are open."""
+        """Open the tables unless they are open."""
         for record in records:
             if record not in self._files:
                 sink = self._filesystem.open_output_stream(f"{self._folder}/{_folder(record)}/{self._name}")
@@ -286,7 +286,7 @@ class Parts:
 
 
 def _without_numbers(batch: Batch, record: str, options: Options) -> pa.RecordBatch:
-    """Without connection numbers, which differ between workers."""
+    """Remove connection numbers, which differ between workers."""
     whole = held_schema(record, column_names(record))
     made = [name for name in whole.names if name not in NUMBERS_OF_CONNECTIONS]
     rows = arrow_batch(batch, record, held_schema(record, made), options)
@@ -313,7 +313,7 @@ def _remove_all_but(names: set[str], filesystem: FileSystem, folder: str) -> Non
 
 
 def _remove_tables(filesystem: FileSystem, root: str) -> None:
-    """With the notes of their captures."""
+    """Remove the tables and the notes about their captures."""
     for info in filesystem.get_file_info([f"{root}/{name}" for name in (NOTES, *map(_folder, TABLES))]):
         if info.type != FileType.NotFound:
             (filesystem.delete_dir if info.type == FileType.Directory else filesystem.delete_file)(info.path)

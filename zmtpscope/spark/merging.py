@@ -25,7 +25,7 @@ Limit = tuple[int, int]
 
 
 class TakenBlock(NamedTuple):
-    """With the sort times of its segments and datagrams."""
+    """A block with the sort times of its segments and datagrams."""
 
     segments: SegmentBlock
     taken: Column
@@ -110,7 +110,7 @@ def _split_segments(parts: list[Segments], limit: Limit | None) -> tuple[list[Se
 
 
 def _count_before(taken: Column, references: Column, limit: Limit | None) -> int:
-    """Of one file."""
+    """Count items of one file before a limit."""
     if limit is None:
         return len(taken)
     low, high = int(taken.searchsorted(limit[0])), int(taken.searchsorted(limit[0], "right"))

@@ -40,7 +40,7 @@ class Unread(NamedTuple):
 
 
 class PartitionState:
-    """After its last micro-batch."""
+    """The state of a partition after its last micro-batch."""
 
     def __init__(self, analyser: Analyser) -> None:
         self.analyser = analyser
@@ -80,7 +80,7 @@ class PartitionState:
         statistics.fold_files()
 
     def dump(self) -> bytes:
-        """The analyser first. Raises `StateError`."""
+        """Serialise the state, the analyser first. Raises `StateError`."""
         analyser = state.dump(self.analyser)
         rest = pickle.dumps((self.segmenter, self.files, self.unread), pickle.HIGHEST_PROTOCOL)
         digest = blake2b(rest, digest_size=DIGEST_SIZE).digest()

@@ -56,7 +56,7 @@ class Candidate(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """As in other Spark sources."""
+    """How captures are found, as in other Spark sources."""
 
     recursive: bool = False
     """Search all subdirectories, or only the ones that are columns."""
@@ -66,7 +66,7 @@ class Lookup(NamedTuple):
     """Below this directory folders are columns. None: the given directory, unless `recursive`."""
 
     def wanted(self, path: str, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """With matching names. Raises `CaptureError` if no file in `path` matches."""
+        """Return the candidates whose names match. Raises `CaptureError` if no file in `path` matches."""
         found = [each for each in candidates if fnmatchcase(os.path.basename(each.path), self.names)]
         if candidates and not found:
             raise CaptureError(path, f"none of the {len(candidates)} file names matches {self.names}")
@@ -172,7 +172,7 @@ def _add_directory(directory: str, lookup: Lookup, found: FoundCaptures) -> None
 
 
 def _files_in(directory: str, lookup: Lookup) -> list[Candidate]:
-    """In a directory and its searched subdirectories, by name."""
+    """Return the files in a directory and its searched subdirectories, by name."""
 
     def refuse(error: OSError) -> None:
         raise CaptureError(error.filename, f"cannot be listed: {error.strerror}")
@@ -203,16 +203,14 @@ def _add_captures(candidates: Iterable[Candidate], lookup: Lookup, found: FoundC
 
 
 def scheme_of(path: str) -> str | None:
-    """In lower case; None for a file system path, including an existing one with a colon."""
+    """Return the URI scheme in lower case; None for a file system path, including an existing one with a colon."""
     scheme = re.match("([A-Za-z][A-Za-z0-9+.-]+):", path)
     return None if scheme is None or os.path.exists(path) else scheme[1].lower()
 
 
 def local_path(path: str, *, instead: str = "") -> str:
-    """Of a path or `file:` URI (RFC 8089): `file:/a%20b`, `file:///a%20b`.
-
-    Raises `CaptureError` for another URI. For a store its hint is `instead`.
-    """
+    """Return the path that a path or `file:` URI names (RFC 8089): `file:/a%20b`, `file:///a%20b`. Raises
+    `CaptureError` for another URI. For a store its hint is `instead`."""
     scheme = scheme_of(path)
     if scheme is None:
         return path

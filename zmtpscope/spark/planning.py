@@ -32,7 +32,7 @@ def check(options: Mapping[str, str]) -> StructType:
 
 
 def plan(options: Mapping[str, str], schema: StructType) -> CaptureReader:
-    """Of the current captures. Raises one sentence as `check` does."""
+    """Plan the reading of the current captures. Raises one sentence as `check` does."""
     with one_sentence():
         settings, found = _found(options)
         settings.check_schema(schema)

@@ -47,7 +47,7 @@ def read(spark: SparkSession, paths: Paths, record: str = "messages", **options:
 
 @dataclass(frozen=True)
 class ScanStage:
-    """Input rows are partition numbers."""
+    """A stage of a scan, whose input rows are partition numbers."""
 
     scan: Scan
 
@@ -65,7 +65,7 @@ def skipped(paths: Paths, **options: Any) -> dict[str, str]:
 
 
 def find_captures(paths: Paths, lookup: Lookup = ANY_NAME) -> FoundCaptures:
-    """Of paths and URIs, each once. Raises `CaptureError`."""
+    """Find the captures of paths and URIs, each once. Raises `CaptureError`."""
     found = FoundCaptures()
     for path in map(str, [paths] if isinstance(paths, str | Path) else paths):
         found.update(find_stored(path, lookup) if is_uri(path) else find_paths([path], lookup))

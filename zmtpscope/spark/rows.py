@@ -50,7 +50,7 @@ class RowBatches:
         self._rows = self._octets = 0
 
     def add(self, batch: Batch) -> Iterator[pa.RecordBatch]:
-        """Yields a full batch."""
+        """Add rows; yield batches that are full."""
         part = selected(batch.of_type(self._record), self._filter, self._options)
         if self._waiting is None:
             self._waiting = part
@@ -103,7 +103,7 @@ def selected(batch: Batch, filter: Filter | None, options: Options) -> Batch:
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """In pieces of at most `MAX_ROWS` and `LARGEST_BATCH`, or of one row."""
+    """Split a batch into pieces of at most `MAX_ROWS` and `LARGEST_BATCH`, or of one row."""
     if batch.num_rows == 1 or (batch.num_rows <= MAX_ROWS and batch.nbytes <= LARGEST_BATCH):
         yield batch
         return
@@ -135,7 +135,7 @@ def arrow_schema(record: str, columns: Sequence[str], others: Mapping[str, DataT
 
 
 def arrow_type(type_: str) -> pa.DataType:
-    """For Spark, of a logical type of `zmtpscope.records`."""
+    """Return Spark's Arrow type for a logical type of `zmtpscope.records`."""
     return translate(
         type_,
         ARROW,

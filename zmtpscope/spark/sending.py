@@ -35,7 +35,7 @@ def on_workers(stage: Stage) -> Stage:
 
 
 def _load(octets: bytes) -> Any:
-    """On a worker, which may only have the standard library."""
+    """Unpickle on a worker, which may only have the standard library."""
     import os
     import pickle
     import sys

@@ -123,7 +123,7 @@ class ReadSettings:
         return settings
 
     def column_names(self) -> list[str]:
-        """In order, folder columns last."""
+        """Return the column names in order, folder columns last."""
         if self.columns is None:
             return [*table_columns(self.record), *self.folders]
         table_columns(self.record, [name for name in self.columns if name not in self.folders])
@@ -133,7 +133,7 @@ class ReadSettings:
         return [*self.columns]
 
     def schema(self, columns: Iterable[str] | None = None) -> StructType:
-        """Of the requested table, or of these columns."""
+        """Return the schema of the requested table, or of these columns."""
         names = self.column_names() if columns is None else [*columns]
         return StructType(
             [
@@ -150,7 +150,7 @@ class ReadSettings:
                 raise SettingsError(f"option keys: {path}: no such file, or no permission to read it")
 
     def parsed_filter(self) -> Filter | None:
-        """For workers."""
+        """Parse the filter, on a worker."""
         from zmtpscope.filter import Filter
 
         return None if self.filter is None else Filter(self.filter)
@@ -161,7 +161,7 @@ class ReadSettings:
 
     @property
     def compares(self) -> bool:
-        """The record type compares connections."""
+        """Whether the requested records compare connections."""
         return self.record in COMPARING
 
     @property
@@ -172,7 +172,7 @@ class ReadSettings:
 
     @property
     def span(self) -> TimeSpan:
-        """Of packets."""
+        """Return the time span of packets."""
         if self.since is None and self.until is None:
             return ALWAYS
         return TimeSpan(self.since or ALWAYS.since, self.until or ALWAYS.until)
@@ -185,7 +185,8 @@ class ReadSettings:
             raise SettingsError(f"schema: {error}") from None
 
     def dissect_options(self, columns: Iterable[str]) -> Options:
-        """For rows of `record` with these columns. Reads the key files; raises `SettingsError` if that fails."""
+        """Return options for rows of `record` with these columns. Reads the key files; raises `SettingsError` if
+        that fails."""
         wanted = {*columns, *_reads(self.filter)}
         keeps_bodies = bool(wanted & {"bodies", "bodies_kept", "body"})
         return self._options(
@@ -195,7 +196,7 @@ class ReadSettings:
         )
 
     def export_options(self) -> Options:
-        """For all records except frames."""
+        """Return export options for all records except frames."""
         return self._options(keeps_bodies=True, looks_inside=True, frames=False)
 
     def _options(self, *, keeps_bodies: bool, looks_inside: bool, frames: bool) -> Options:
@@ -228,7 +229,7 @@ def _filter(value: Any) -> str:
 
 
 def _reads(filter: str | None) -> frozenset[str]:
-    """Fields that a filter reads."""
+    """Return the fields that a filter reads."""
     if filter is None:
         return frozenset()
     from zmtpscope.filter import Filter
@@ -276,7 +277,7 @@ def _hosts(value: Any) -> frozenset[bytes]:
 
 
 def _time(value: Any) -> int:
-    """As nanoseconds since the epoch."""
+    """Return a time as nanoseconds since the epoch."""
     text = str(value).strip()
     if re.fullmatch("[0-9]{1,19}", text):
         return int(text)

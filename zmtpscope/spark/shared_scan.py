@@ -37,7 +37,7 @@ class SharedScan:
 
     @staticmethod
     def of(files: Mapping[str, int], settings: ReadSettings, columns: Sequence[str]) -> SharedScan:
-        """For files with these sizes and rows with these columns."""
+        """Plan a scan of files with these sizes, for rows with these columns."""
         octets = sum(files.values())
         partitions = 1 if settings.needs_one_reader else settings.partitions or min(useful_scans(octets), MAX_SCANS)
         endpoints = flow_conditions(settings.ports, settings.hosts)
@@ -45,7 +45,7 @@ class SharedScan:
         return SharedScan([*files], settings, [*columns], partitions, large)
 
     def rows(self, partition: int) -> Iterator[pa.RecordBatch]:
-        """Of one partition. Raises `CaptureError`."""
+        """Yield the rows of one partition. Raises `CaptureError`."""
         from zmtpscope.spark.scan import scan
 
         endpoints = flow_conditions(self.settings.ports, self.settings.hosts)
@@ -64,17 +64,17 @@ class FileScan:
 
     @staticmethod
     def of(files: Mapping[str, int], settings: ReadSettings, columns: Sequence[str]) -> FileScan:
-        """For files with these sizes and rows with these columns."""
+        """Plan a scan of files with these sizes, for rows with these columns."""
         tasks = file_tasks([*files.values()], settings.partitions or os.cpu_count() or 1)
         return FileScan([*files], settings, [*columns], tasks)
 
     @property
     def partitions(self) -> int:
-        """That read the files."""
+        """Return the number of partitions that read the files."""
         return len(self.tasks)
 
     def rows(self, partition: int) -> Iterator[pa.RecordBatch]:
-        """Of one partition. Raises `CaptureError`."""
+        """Yield the rows of one partition. Raises `CaptureError`."""
         from zmtpscope.spark.scan import scan_apart
         from zmtpscope.spark.storage import check_on_worker
 
@@ -86,7 +86,7 @@ Scan = SharedScan | FileScan
 
 
 def plan_scan(captures: FoundCaptures, settings: ReadSettings, columns: Sequence[str]) -> Scan:
-    """For rows with these columns."""
+    """Plan a scan for rows with these columns."""
     return (FileScan if settings.per_file else SharedScan).of(captures.files, settings, columns)
 
 

@@ -44,7 +44,7 @@ BESIDE_THE_COMPARISON = 8
 
 
 def shuffled(spark: SparkSession, run: Run, columns: list[str]) -> DataFrame:
-    """With these columns."""
+    """Return the rows of a run that shuffles packets, with these columns."""
     made = run.settings.schema(columns)
     analysis, chunks = AnalyserStage(run), run.chunks(spark)
     if not run.settings.compares:
@@ -67,7 +67,7 @@ class Run:
 
     @staticmethod
     def of(spark: SparkSession, files: Mapping[str, int], settings: ReadSettings) -> Run:
-        """Over captures with these sizes."""
+        """Plan a run over captures with these sizes."""
         sizes = [*files.values()]
         tasks = max(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), 1)
         octets = sum(sizes)
@@ -76,11 +76,11 @@ class Run:
         return Run([*files], file_tasks(sizes, tasks), partitions, settings)
 
     def numbers(self, spark: SparkSession) -> DataFrame:
-        """Of tasks that read files, one per partition."""
+        """Return the numbers of the tasks that read files, one per partition."""
         return spark.range(len(self.tasks), numPartitions=len(self.tasks))
 
     def chunks(self, spark: SparkSession) -> DataFrame:
-        """Of all files, by partition and in order."""
+        """Return the chunks of all files, by partition and in order."""
         chunks = self.numbers(spark).mapInArrow(on_workers(SplitStage(self).read), DDL)
         return chunks.repartitionById(self.partitions, "partition").sortWithinPartitions(*ORDER)
 
@@ -104,7 +104,7 @@ class SplitStage:
                     yield from _batches(chain.from_iterable(map(self.chunks, self.run.tasks[task])))
 
     def chunks(self, index: int) -> Iterator[Chunk]:
-        """Of one file. Raises `CaptureError` if it is damaged and that fails the job."""
+        """Yield the chunks of one file. Raises `CaptureError` if it is damaged and that fails the job."""
         run, reports = self.run, FileReports()
         file = open_again(run.files[index], run.settings.span, reports)
         if file is not None:

@@ -31,7 +31,7 @@ REMEMBERED_DATAGRAMS = 4096
 
 
 def chunk_size(files: int) -> int:
-    """In octets, for a run over this number of files."""
+    """Return the size of chunks in octets, for a run over this number of files."""
     return max(SMALLEST_CHUNK, min(LARGEST_CHUNK, CHUNKS_OF_ALL_FILES // max(1, files)))
 
 
@@ -127,7 +127,7 @@ class FragmentPartitions:
         """Of each incomplete datagram; None: all partitions have a part of it."""
 
     def partition(self, fragment: Fragment) -> int | None:
-        """None: all."""
+        """Return the partition of an IP fragment; None: all."""
         key, begins = fragment.key, fragment.begins
         if key in self._incomplete.waiting:
             number = self._known.pop(key, None)

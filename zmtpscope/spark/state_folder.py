@@ -26,7 +26,7 @@ UNFINISHED = re.compile(r"\.(\d+)\b.*\.part")
 
 
 class StateFolder:
-    """In a folder below `location` named by `query`."""
+    """The state of a query, in a folder below `location` named by `query`."""
 
     def __init__(self, location: str, query: str) -> None:
         self.path = os.path.join(location, query)
@@ -61,7 +61,7 @@ class StateFolder:
         return MicroBatch(**values)
 
     def write_state(self, number: int, partition: int, state: bytes) -> None:
-        """After a micro-batch."""
+        """Write a partition's state after a micro-batch."""
         self._write(f"{number}-{partition}.state", state)
 
     def state(self, number: int, partition: int) -> tuple[int, bytes | None]:

@@ -26,7 +26,7 @@ AHEAD = 1 << 20
 
 
 def is_uri(path: str) -> bool:
-    """Not a path or a `file:` URI."""
+    """Whether a path is a URI other than a `file:` URI."""
     return scheme_of(path) not in (None, "file")
 
 
@@ -88,7 +88,7 @@ def _named(filesystem: FileSystem, path: str, pattern: str | None, lookup: Looku
 
 
 def _in_folder(filesystem: FileSystem, path: str, lookup: Lookup) -> Iterator[FileInfo]:
-    """In a folder, and in its searched subfolders."""
+    """Yield the files in a folder and in its searched subfolders."""
     for info in filesystem.get_file_info(FileSelector(path)):
         if info.is_file:
             yield info
@@ -151,10 +151,10 @@ class StoredCapture(CaptureFile):
         return ready(StreamSource(self.path, stream, size or 0))
 
     def close(self) -> None:
-        """Without reading."""
+        """Close the file; a file that is not open is not read."""
         self._close()
 
 
 def _first_line(error: Exception) -> str:
-    """Without diagnostics after the first line."""
+    """Return the first line of an error, without the diagnostics after it."""
     return str(error).splitlines()[0]

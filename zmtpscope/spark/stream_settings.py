@@ -34,12 +34,12 @@ class StreamSettings:
 
     @property
     def partitions(self) -> int:
-        """That read the folder."""
+        """Return the number of partitions that read the folder."""
         return 1 if self.read.needs_one_reader else self.read.partitions or 1
 
     @staticmethod
     def parse(options: Mapping[str, Any]) -> StreamSettings:
-        """Raises `SettingsError`."""
+        """Parse the options of a stream. Raises `SettingsError`."""
         given = {name.lower(): str(value) for name, value in options.items()}
         read = ReadSettings.parse(options, also=STREAM_OPTIONS)
         if read.lookup != ANY_NAME:

@@ -35,7 +35,7 @@ class Keeps(Protocol):
         """Keep the result of a dissector."""
 
     def rest(self, octets: bytes) -> tuple[int, int]:
-        """Equal octets are kept once."""
+        """Keep other octets; equal ones are kept once."""
 
 
 class Chunk:
@@ -51,7 +51,7 @@ class Chunk:
 
     @property
     def nbytes(self) -> int:
-        """Of the columns."""
+        """Return the octets of memory that the columns use."""
         return self.streams.nbytes + self.kinds.nbytes + sum(table.nbytes for table in self.tables.values())
 
     def rows_of(self, kind: int) -> Int64:
@@ -73,7 +73,7 @@ class Chunk:
         return found
 
     def batch(self, rows: Int64, files: list[str | None], source: Source) -> Batch:
-        """Of sorted rows."""
+        """Return sorted rows as a batch."""
         batch = Batch(files)
         streams: dict[int, Stream] = {}
 

@@ -52,12 +52,12 @@ class StoredColumns(FieldColumns):
 
     @property
     def codes(self) -> Int64:
-        """Stream code of each record."""
+        """Return the stream code of each record."""
         raise NotImplementedError
 
     @cached_property
     def missing(self) -> frozenset[str]:
-        """Unavailable record fields."""
+        """Return the record fields that are unavailable."""
         return frozenset(field.name for field in RECORDS[self.type].fields) - self.derive.keys()
 
     def of_stream(self, name: str) -> Column:
@@ -133,26 +133,26 @@ class StoredRows(StoredColumns):
         return self.table.frames["sizes"].all()
 
     def of_first_frames(self, name: str) -> Int64:
-        """`offsets`, `sizes` or `flags`."""
+        """Return the column `offsets`, `sizes` or `flags` of the first frame of each message."""
         column = self.table.frames[name]
         values = column.all() if len(column) == len(self) else column.take(self.first)
         return values + self.table.runs["first_offsets"].take(self.run_of) if name == "offsets" else values
 
     @cached_property
     def special(self) -> Int64:
-        """`SPECIAL` bits; 0 for data."""
+        """Return the `SPECIAL` bits of each message; 0 for data."""
         special: Int64 = self.of_first_frames("flags") & SPECIAL
         return special
 
     @cached_property
     def are_open(self) -> bool:
-        """All messages are unencrypted."""
+        """Whether all messages are unencrypted."""
         flags = self.table.frames["flags"]
         return not flags.base & ENCRYPTED if flags.more is None else ENCRYPTED not in self.special
 
     @cached_property
     def is_open(self) -> Bool:
-        """Unencrypted."""
+        """Return which messages are unencrypted."""
         return np.ones(len(self), np.bool_) if self.are_open else self.special != ENCRYPTED
 
     @property
@@ -183,7 +183,7 @@ class StoredRows(StoredColumns):
         return values[shared.codes.take(self.run_of)]
 
     def topic(self) -> Words:
-        """As words, if there are few distinct topics."""
+        """Return the topics, as words if there are few distinct ones."""
         topics = self.table.topics
         assert topics is not None
         assert topics.texts is not None
@@ -262,11 +262,11 @@ class StoredRecords(StoredColumns):
         return list(map(self.values, first.tolist())), which
 
     def values(self, place: int) -> dict[str, Any]:
-        """As outputs show it."""
+        """Return a record's values as outputs show them."""
         return record_values(self.table.record(place, self.chunk.streams.__getitem__, self.read), self.options)
 
     def number(self, name: str) -> Column:
-        """Numbers or truth values."""
+        """Return a field of numbers or truth values."""
         column = self.table.numbers[name]
         known = None if column.known.more is None and column.known.base else column.known.all() != 0
         if name not in TRUTHS[self.type]:
@@ -275,7 +275,7 @@ class StoredRecords(StoredColumns):
         return Words([False, True, None], truths if known is None else np.where(known, truths, 2))  # type: ignore[list-item]
 
     def words(self, name: str) -> Words:
-        """Another field."""
+        """Return a field of another type."""
         different, which = self.rest
         return Words([values[name] for values in different], which)
 

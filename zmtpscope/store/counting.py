@@ -62,7 +62,7 @@ class CountedMessages:
 
     @cached_property
     def times(self) -> Int64:
-        """Of the last octets (ns since the epoch)."""
+        """Return the times of the messages' last octets (ns since the epoch)."""
         return self._row("times") + self._row("time_delays")
 
     @cached_property
@@ -71,12 +71,12 @@ class CountedMessages:
 
     @cached_property
     def frames(self) -> Int64:
-        """By message."""
+        """Count the frames of each message."""
         return self._row("counts")
 
     @cached_property
     def _first(self) -> Int64:
-        """First frame of each message."""
+        """Return the first frame of each message."""
         edges = self._table.first_frames()
         return self._places if edges is None else edges[self._places]
 

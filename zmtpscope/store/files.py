@@ -24,8 +24,8 @@ class Identity(NamedTuple):
 
 
 class CaptureFiles:
-    """By their numbers in packet references. Files are read and never mapped: one that shrinks causes an error and
-    not a signal."""
+    """The capture files by their numbers in packet references. Files are read and never mapped: one that shrinks
+    causes an error and not a signal."""
 
     def __init__(self) -> None:
         self.names: Sequence[str | None] = []

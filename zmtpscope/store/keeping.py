@@ -31,7 +31,8 @@ class Keeping:
         self._of_senders: dict[int, int] = {}
 
     def octets(self, sender: Sender) -> int:
-        """Unless they are in the capture files; return their place. Senders can share octets."""
+        """Keep a sender's octets, unless they are in the capture files, and return their place. Senders can share
+        octets."""
         if self.is_indexed and not sender.source and not sender.has_stars:
             return IN_FILES
         place = self._of_senders.get(id(sender.data))
@@ -40,12 +41,12 @@ class Keeping:
         return place
 
     def made(self, made: Dissected) -> tuple[int, int]:
-        """Return place and size."""
+        """Keep the result of a dissector; return place and size."""
         octets = marshal.dumps((made.protocol, made.summary, made.fields, list(made.secrets)), 2)
         return self._add(octets), len(octets)
 
     def rest(self, octets: bytes) -> tuple[int, int]:
-        """Unless equal ones are kept already; return place and size."""
+        """Keep other octets unless equal ones are kept already; return place and size."""
         place = self.kept_once.get(octets)
         if place is None:
             if len(self.kept_once) >= MAX_KEPT_ONCE:
@@ -102,9 +103,9 @@ class Kept:
         return Dissected(protocol, summary, fields, secrets=secrets)
 
     def pieces(self, stream: Stream, start: int, stop: int) -> Pieces | None:
-        """The packets of octets."""
+        """Return the packets of octets."""
         return self.index.pieces(stream, start, stop, self.count) if self.wants_pieces else None
 
     def rest(self, place: int, size: int) -> bytes:
-        """Kept by `Keeping.rest`."""
+        """Return octets kept by `Keeping.rest`."""
         return self.spool.read(place, size)

@@ -28,7 +28,7 @@ class Packed:
 
     @classmethod
     def of(cls, values: NDArray[Any]) -> Packed:
-        """Integers or booleans."""
+        """Pack integers or booleans."""
         if not len(values):
             return cls(0, 0, None)
         if values.dtype == np.bool_:
@@ -61,7 +61,7 @@ class Packed:
         return self._unpacked(None, count)
 
     def at(self, places: Int64) -> Packed:
-        """Packed."""
+        """Return the values at these places, packed."""
         return Packed(self.base, len(places), None if self.more is None else self.more[places])
 
     def _unpacked(self, more: NDArray[Any] | None, count: int) -> Int64:

@@ -84,7 +84,7 @@ class PackedRecords:
 
     @property
     def times(self) -> Int64:
-        """`ts_ns`."""
+        """Return `ts_ns` of each record."""
         return self.numbers["ts_ns"].values.all()
 
     @property
@@ -166,7 +166,7 @@ def _pack_units(units: Sequence[Unit | None], keep: Callable[[bytes], tuple[int,
 
 
 def _as_tuple(node: FieldNode) -> tuple[Any, ...]:
-    """For `marshal`."""
+    """Convert a node to tuples for `marshal`."""
     return node.name, node.start, node.length, node.value, [_as_tuple(child) for child in node.children]
 
 

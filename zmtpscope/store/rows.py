@@ -47,18 +47,18 @@ class Source(Protocol):
         """Kept from `place` on (or `IN_FILES`); None if not wanted or gone."""
 
     def made(self, place: int, size: int) -> Dissected | None:
-        """None if not wanted."""
+        """Return a dissector's result; None if not wanted."""
 
     def pieces(self, stream: Stream, start: int, stop: int) -> Pieces | None:
-        """None if not wanted."""
+        """Return the packets of octets; None if not wanted."""
 
     def rest(self, place: int, size: int) -> bytes:
-        """Octets that are no bodies."""
+        """Return octets that are no bodies."""
 
 
 @dataclass(slots=True)
 class Payloads:
-    """In order of the rows that have one: place, size and protocol."""
+    """Place, size and protocol of each payload, in order of the rows that have one."""
 
     places: Packed
     sizes: Packed
@@ -88,7 +88,7 @@ class PackedRows:
 
     @property
     def times(self) -> Int64:
-        """`ts_ns`."""
+        """Return `ts_ns` of each row."""
         return self.rows["times"].all()
 
     @property
@@ -281,7 +281,7 @@ class Unpacked:
 
 
 def messages(packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Source) -> MessageTable:
-    """`places` ascend."""
+    """Return the messages at `places`, which ascend."""
     rows = Unpacked(packed, places)
     assert packed.topics is not None
     assert packed.payloads is not None
@@ -335,7 +335,7 @@ def messages(packed: PackedRows, places: Int64, stream_of: Callable[[int], Strea
 def frame_runs(
     packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Source
 ) -> list[FrameTable]:
-    """`places` ascend."""
+    """Return the frames at `places`, which ascend."""
     rows = Unpacked(packed, places)
     columns: dict[str, Any] = {name: rows.row(name) for name in ("orders", "packets", "times")}
     columns["messages"] = rows.offsets - rows.row("messages")

@@ -37,7 +37,7 @@ MakeBatch = Callable[[Int64], Batch]
 
 
 class SortKeys:
-    """Of `count` records by `operand`; of several values the first one counts."""
+    """Sort keys of `count` records by `operand`; of several values the first one counts."""
 
     def __init__(self, operand: Operand, count: int, options: Options, start: int | None) -> None:
         self.operand = operand

@@ -90,7 +90,7 @@ class Store:
 
     @property
     def nbytes(self) -> int:
-        """Of all columns and the index."""
+        """Return the octets of memory that all columns and the index use."""
         return self.index.nbytes + sum(chunk.nbytes for chunk in self._chunks[0])
 
     # -- records in --------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ class Store:
         return np.concatenate(found)
 
     def messages(self, rows: Int64 | range) -> Iterator[CountedMessages]:
-        """Among sorted records, by chunk."""
+        """Yield the messages among sorted records, by chunk."""
         for chunk, begin, some in self._by_chunk(np.asarray(rows, np.int64)):
             found = messages_of(chunk, some, begin, self.batch)
             if found is not None:
@@ -192,13 +192,13 @@ class Store:
         return record_values(batch.records[0], self.options) if columns is None else columns.values(0)
 
     def line(self, number: int) -> str | None:
-        """As `read` prints it after all earlier records, or None if it is not printed. The first access to a late
-        record must pass over all earlier ones once."""
+        """Return a record's line as `read` prints it after all earlier records, or None if it is not printed. The
+        first access to a late record must pass over all earlier ones once."""
         number = number if number >= 0 else self._count + number
         return self.lines(number, number + 1)[0]
 
     def lines(self, low: int, high: int) -> list[str | None]:
-        """High is excluded."""
+        """Return the lines of records from `low` to before `high`."""
         if self._lines is None:
             clock = Clock("r", lambda: self.row(0)["ts_ns"] if self.first_time is None else self.first_time)
             self._lines = Lines(Look(clock, chat=True), self.options, self._batch_of)
@@ -287,8 +287,8 @@ class Store:
         return found[-1] if values["offset"] < unit["offset"] + unit["length"] else None
 
     def packets(self, values: Mapping[str, Any], number: int, most: int) -> list[ShownPacket]:
-        """At most `most` packets that first carried the octets of a record, without packets that are not in a file.
-        `values` are its fields. Raises `OctetsError`."""
+        """Return at most `most` packets that first carried the octets of a record, without packets that are not in a
+        file. `values` are its fields. Raises `OctetsError`."""
         if values.get("offset") is None or values["conn"] is None:
             return []
         stream = Stream(*[values[name] for name in Stream._fields])
@@ -346,7 +346,7 @@ class Store:
         return self._selected(Every(tuple(parts)))
 
     def values_seen(self, field: FilterField) -> list[Any]:
-        """Most frequent first; see `seen.py`."""
+        """Return the values of a field, most frequent first; see `seen.py`."""
         return values_seen(field, self._chunks[0], self.files, self.options, self.spool.read)
 
     def _selected(self, condition: Condition, rows: Int64 | None = None) -> Int64:
@@ -428,7 +428,7 @@ def of_side(values: Mapping[str, Any]) -> list[Condition]:
 
 
 def offset_within(low: int, high: int) -> Condition:
-    """From `low` to `high`, both included."""
+    """Make a condition for offsets from `low` to `high`, both included."""
     return Compared(FieldOperand(FIELDS["offset"]), Within(low, high), is_all=False)
 
 

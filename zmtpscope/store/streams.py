@@ -72,7 +72,7 @@ class Streams:
         return Stream(**values)
 
     def column(self, name: str) -> list[Any]:
-        """Of all streams."""
+        """Return a column with a value of each stream."""
         if name in self.numbers:
             return self.numbers[name].tolist(slice(None))
         if name in self.words:
@@ -86,7 +86,7 @@ class Streams:
 
 
 def _signed(conn_id: str) -> int:
-    """As a signed 64-bit integer."""
+    """Reinterpret a connection id as a signed 64-bit integer."""
     return int.from_bytes(bytes.fromhex(conn_id), signed=True)
 
 
@@ -99,6 +99,6 @@ def joined_streams(parts: Sequence[Streams]) -> Streams:
 
 
 def joined_codes(columns: Sequence[Packed], counts: Sequence[int]) -> Packed:
-    """For concatenated tables of `counts` entries."""
+    """Join the code columns of concatenated tables of `counts` entries."""
     begins: Int64 = np.cumsum([0, *counts[:-1]])
     return joined(columns, begins.tolist())

@@ -47,7 +47,7 @@ class Topics:
         return cls([None, *texts], Packed.of(of_rows))
 
     def sizes(self, places: Int64 | slice) -> Int64:
-        """`NO_TOPIC` without a topic."""
+        """Return the topic sizes, or `NO_TOPIC`."""
         codes = self.codes.take(places)
         return codes if self.texts is None else self._sizes()[codes]
 

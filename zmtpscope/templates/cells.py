@@ -63,7 +63,7 @@ class Cells:
         return [self.of_record(rows.known | dict(zip(names, each, strict=True))) for each in values]
 
     def _column(self, rows: Rows) -> Column | None:
-        """With the values, if they are in a single column."""
+        """Return the column with the values, if they are in a single column."""
         operand = self.operand
         if not isinstance(operand, FieldOperand) or operand.steps or operand.field.accept is not None:
             return None

@@ -38,7 +38,7 @@ class TemplateLines:
         }
 
     def lines(self, batch: Batch) -> Iterator[str]:
-        """Several lines at a time."""
+        """Yield the lines of a batch, several at a time."""
         start, order = self.first_time(), batch.arranged()
         between, at = order.between, 0
         frames: Iterator[dict[str, Any]] = iter(())
@@ -68,7 +68,7 @@ class TemplateLines:
 
     @property
     def _width(self) -> int:
-        """Pieces of a line."""
+        """Count the pieces of a line."""
         return len(self.template.texts) + len(self.template.operands)
 
     def _chunks(self, order: Arrangement) -> Iterator[tuple[int, int]]:
@@ -86,7 +86,7 @@ class TemplateLines:
         return "".join(chain.from_iterable(zip(self.template.texts, [*shown, ""], strict=True)))
 
     def _pieces(self, columns: MessageColumns, start: int | None) -> list[str]:
-        """As a flat list."""
+        """Return the pieces of several lines as a flat list."""
         pieces = [""] * (self._width * len(columns))
         for place, text in enumerate(self.template.texts):
             if text:

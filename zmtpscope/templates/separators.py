@@ -50,7 +50,7 @@ class Separators(NamedTuple):
         return not self.quote and self.separator not in "-0123456789"
 
     def quoted(self, text: str) -> str:
-        """With quotes and escapes."""
+        """Quote and escape a text."""
         if self.quote == FOR_SPREADSHEETS and not NUMBER.fullmatch(text):
             text = no_formula(text)
         if self.quote:

@@ -42,7 +42,7 @@ class Template:
 
 
 def of_fields(names: Iterable[str], separators: Separators) -> Template:
-    """Of `-e NAME -e NAME`. Raises `FilterError`."""
+    """Make the template of `-e NAME -e NAME`. Raises `FilterError`."""
     operands = tuple(map(operand_of, names := list(names)))
     texts = ("", *[separators.separator] * (len(operands) - 1), "\n")
     header = separators.separator.join(names) + "\n" if separators.header else None

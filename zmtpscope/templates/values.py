@@ -39,23 +39,23 @@ def shown_by(operand: Operand, clock: Clock) -> Shown:
 
 
 def truth(value: bool) -> str:
-    """As in filters."""
+    """Write a truth value as in filters."""
     return "true" if value else "false"
 
 
 def octets(value: bytes) -> str:
-    """As text, escaped if necessary."""
+    """Write octets as text, escaped if necessary."""
     return safe_text(to_text(value))
 
 
 def seconds(time: int) -> str:
-    """With nine decimals."""
+    """Write seconds with nine decimals."""
     sign, time = ("-", -time) if time < 0 else ("", time)
     return f"{sign}{time // SECOND}.{time % SECOND:09}"
 
 
 def date(time: int) -> str:
-    """RFC 3339, with nine decimals."""
+    """Write a date as in RFC 3339, with nine decimals."""
     return timestamp(time)
 
 

@@ -25,7 +25,7 @@ MECHANISM_START = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
 class Class(IntEnum):
-    """From SIGNATURE on, higher is more advanced."""
+    """How far the first octets are a start of ZMTP. From SIGNATURE on, higher is more advanced."""
 
     NONE = 0
     WAIT = 1

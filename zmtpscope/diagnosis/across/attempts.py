@@ -47,7 +47,7 @@ class Tried(NamedTuple):
 
     @property
     def waited_ns(self) -> int:
-        """From the first attempt to the first connection."""
+        """Return the time from the first attempt to the first connection."""
         return self.back_ns - self.first_ns
 
 

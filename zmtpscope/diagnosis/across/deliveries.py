@@ -223,7 +223,7 @@ def _earlier(subscribers: Iterable[Subscriber]) -> dict[Subscriber, list[Subscri
 
 
 class _Left(NamedTuple):
-    """When an earlier connection lost a topic (ns), and whether it may be another program's."""
+    """When an earlier connection lost a topic (ns), and whether that connection may be another program's."""
 
     ns: int
     may_be_other: bool

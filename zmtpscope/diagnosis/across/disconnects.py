@@ -67,13 +67,13 @@ class Disconnect(NamedTuple):
 
 
 def ended(disconnect: Disconnect) -> int:
-    """In ns, as a sort key."""
+    """Return when the disconnect ended (ns), as a sort key."""
     return disconnect.ending.moment.ns
 
 
 @once
 def disconnects(knowledge: Knowledge) -> Sequence[Disconnect]:
-    """Grouped by client."""
+    """Return all disconnects, grouped by client."""
     attempts = _attempts(knowledge)
     staying = _staying(knowledge)
     return [

@@ -58,7 +58,7 @@ def ending_of(connection: ObservedConnection) -> Ending | None:
 
 
 def end_of(connection: ObservedConnection, otherwise: int) -> int:
-    """In ns; `otherwise` if the connection is open, or its end was not captured."""
+    """Return when the connection ended (ns), or `otherwise` if it is open or its end was not captured."""
     ending = ending_of(connection)
     return otherwise if ending is None else ending.moment.ns
 
@@ -93,7 +93,7 @@ def is_agreed(connection: ObservedConnection) -> bool:
 
 
 def lifetime(connection: ObservedConnection, ending: Ending) -> int:
-    """From the first packet to the end (ns)."""
+    """Return the time from the connection's first packet to its end (ns)."""
     return ending.moment.ns - connection.start.ns
 
 

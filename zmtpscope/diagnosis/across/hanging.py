@@ -53,7 +53,7 @@ class Hanging(NamedTuple):
 
     @property
     def oldest(self) -> Asked:
-        """Its oldest unanswered request."""
+        """Return the client's oldest unanswered request."""
         return Asked(self.connection, self.requests.waiting[0])
 
     @property
@@ -63,12 +63,12 @@ class Hanging(NamedTuple):
 
     @property
     def asker(self) -> str:
-        """Name of the client."""
+        """Name the client."""
         return name_of(self.connection, self.requests.asker)
 
     @property
     def asked(self) -> str:
-        """Name of the server."""
+        """Name the server."""
         return name_of(self.connection, 1 - self.requests.asker)
 
     @property
@@ -78,7 +78,7 @@ class Hanging(NamedTuple):
 
     @property
     def was_left(self) -> bool:
-        """The server ended the connection."""
+        """Whether the server ended the connection."""
         return self.ending is not None and self.ending.side != self.requests.asker
 
     @property
@@ -98,7 +98,7 @@ class Hanging(NamedTuple):
 
     @property
     def was_cut(self) -> bool:
-        """A middlebox ended the connection."""
+        """Whether a middlebox ended the connection."""
         return self.ending is not None and self.ending.cause == "middlebox"
 
     @property
@@ -243,8 +243,8 @@ class GivenUp(NamedTuple):
 
     @property
     def patience(self) -> str:
-        """For example `each after about 300 ms`, `each after about 300 ms, but the last after 120 ms`, `after 310 ms
-        to 2.1 s`."""
+        """Describe how long the client waits: `each after about 300 ms`, `each after about 300 ms, but the last
+        after 120 ms`, `after 310 ms to 2.1 s`."""
         waits = [each.waited for each in self.requests]
         if self.usual is None:
             return f"after {duration(min(waits))} to {duration(max(waits))}"

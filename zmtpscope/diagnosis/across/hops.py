@@ -35,7 +35,7 @@ class Asked(NamedTuple):
 
     @property
     def asker(self) -> int:
-        """The side of the client."""
+        """Return the client's side."""
         assert self.connection.requests is not None
         return self.connection.requests.asker
 
@@ -139,7 +139,7 @@ def last_answered(asked: Asked, knowledge: Knowledge) -> int:
 
 
 def first_request(connection: ObservedConnection) -> Asked | None:
-    """None if unknown."""
+    """Find the first request of a connection; None if it is unknown."""
     requests = connection.requests
     return None if requests is None or requests.first is None else Asked(connection, requests.first)
 
@@ -149,7 +149,7 @@ def first_request(connection: ObservedConnection) -> Asked | None:
 
 @once
 def _by_content(knowledge: Knowledge) -> dict[tuple[str, int], list[Asked]]:
-    """By client address and content, oldest first."""
+    """Group requests by client address and content, oldest first."""
     remembered = (asked for connection in knowledge.connections for asked in _remembered(connection))
     with_content = sorted((asked for asked in remembered if asked.request.content), key=_time)
     return grouped(((asked.asker_ip, asked.request.content), asked) for asked in with_content)

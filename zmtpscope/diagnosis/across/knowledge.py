@@ -101,12 +101,12 @@ class Knowledge:
 
     @cached_property
     def by_endpoint(self) -> dict[Endpoint, list[ObservedConnection]]:
-        """In order of start."""
+        """Group connections by endpoint, in order of start."""
         return grouped((each.endpoint, each) for each in self.connections)
 
     @cached_property
     def by_ends(self) -> dict[Ends, list[ObservedConnection]]:
-        """By client address and endpoint, in order of start."""
+        """Group connections by client address and endpoint, in order of start."""
         return grouped((each.ends, each) for each in self.connections)
 
     @cached_property
@@ -116,7 +116,7 @@ class Knowledge:
 
     @cached_property
     def by_client(self) -> dict[tuple[Ends, str | None], list[ObservedConnection]]:
-        """By client (address, and identity or None) and endpoint, in order of start."""
+        """Group connections by client (address, and identity or None) and endpoint, in order of start."""
         return grouped(((each.ends, each.client.identity), each) for each in self.connections)
 
 

@@ -124,7 +124,7 @@ def _in_words(front: bytes, lacks: bytes, behind: bytes) -> str:
 
 
 def _named(octets: bytes) -> str:
-    """For example, `a blank and a line feed` or `4 octets (00 00 00 06)`."""
+    """Name octets that two topics do not share: `a blank and a line feed` or `4 octets (00 00 00 06)`."""
     singles = SINGLE.findall(octets)
     names = [NAMES.get(each) or f"a {chr(each[0])}" for each in singles if each in NAMES or each.isascii()]
     is_printable = all(each in NAMES or each.decode("latin-1").isprintable() for each in singles)

@@ -35,7 +35,7 @@ class Outage(NamedTuple):
 
     @property
     def hosts(self) -> tuple[str, str]:
-        """Of sender and receiver."""
+        """Return the addresses of sender and receiver."""
         return self.connection.sides[self.sender].ip, self.connection.sides[1 - self.sender].ip
 
     @property

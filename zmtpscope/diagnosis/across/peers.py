@@ -67,13 +67,13 @@ class Peer:
 
     @property
     def failed(self) -> int:
-        """Failed handshakes and attempts."""
+        """Count failed handshakes and attempts."""
         failed = [each for each in self.connections if each.values is not None and not is_agreed(each)]
         return len(failed) + sum(each.times for each in self.attempts)
 
     @property
     def state(self) -> str:
-        """At the end of the capture."""
+        """Describe the peer's state at the end of the capture."""
         agreed = [each for each in self.connections if is_agreed(each)]
         if any(ending_of(each) is None and each.is_open for each in agreed):
             return "connected"

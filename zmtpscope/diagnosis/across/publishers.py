@@ -55,7 +55,7 @@ class Subscriber:
 
     @property
     def end(self) -> tuple[ObservedConnection, int]:
-        """For `names_of`."""
+        """Return the subscriber's end of a connection, as `names_of` takes it."""
         return self.connection, self.side
 
     @property
@@ -69,7 +69,7 @@ class Subscriber:
         return self.socket_type == "DISH"
 
     def asked_for(self, topic: bytes) -> str:
-        """For example, `subscribed to "prices"` or `joined the group "prices"`."""
+        """Describe a subscription: `subscribed to "prices"` or `joined the group "prices"`."""
         return f"{'joined the group' if self.is_of_groups else 'subscribed to'} {topic_name(topic)}"
 
     @property
@@ -87,12 +87,12 @@ class Subscriber:
 
     @property
     def stalls(self) -> list[ObservedStall]:
-        """When the publisher could not send to it."""
+        """Return the periods in which the publisher could not send to this subscriber."""
         return self.connection.sides[1 - self.side].stalls
 
     @cached_property
     def stalled_ns(self) -> int:
-        """End of the last stall."""
+        """Return the end of the last stall (ns)."""
         return max((stall.end_ns for stall in self.stalls), default=0)
 
     @cached_property
@@ -248,7 +248,7 @@ class Publisher:
 
 @once
 def publishers(knowledge: Knowledge) -> tuple[Publisher, ...]:
-    """In order of appearance."""
+    """Return all publishers in order of appearance."""
     bound: dict[Endpoint, list[Subscriber]] = {}
     found: list[list[Subscriber]] = []
     for connection in knowledge.connections:

@@ -30,7 +30,8 @@ class NotMadeAgain(NamedTuple):
 
 
 def not_made_again(knowledge: Knowledge) -> Iterator[NotMadeAgain]:
-    """By publisher and client, in order of time."""
+    """Find subscriptions that a client did not repeat after it reconnected, by publisher and client, in order of
+    time."""
     for publisher in publishers(knowledge):
         for own in _apart(publisher):
             for before, after in pairwise(own):

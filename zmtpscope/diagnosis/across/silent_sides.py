@@ -100,20 +100,20 @@ class Silence(NamedTuple):
 
     @property
     def rhythm(self) -> ObservedRhythm:
-        """Of the silent side."""
+        """Return the rhythm of the messages that the silent side sent before."""
         rhythm = self.connection.sides[self.side].rhythm
         assert rhythm is not None
         return rhythm
 
     @property
     def is_of_listener(self) -> bool:
-        """The listening side is silent."""
+        """Whether the silent side is the listening one."""
         return self.side == self.connection.listener
 
 
 @once
 def silences(knowledge: Knowledge) -> Sequence[Silence]:
-    """By connection."""
+    """Return all silences, grouped by connection."""
     return [
         silence
         for connection in knowledge.connections
@@ -268,7 +268,7 @@ def _going_on(own: ObservedRhythm, others: Sequence[ObservedRhythm]) -> int:
 
 
 def _others(count: int, name: str) -> str:
-    """For example, `3 other clients`, or `64 or more other clients`."""
+    """Count further peers: `3 other clients`, or `64 or more other clients`."""
     return counted(count, f"other {name}") if count < MAX_COMPARED else f"{count} or more other {name}s"
 
 
@@ -335,7 +335,7 @@ def _last_of_servers(knowledge: Knowledge) -> dict[Endpoint, int]:
 
 @once
 def _rhythms(knowledge: Knowledge) -> dict[tuple[Endpoint, str | None], list[ObservedRhythm]]:
-    """By endpoint and socket type."""
+    """Group the sides' rhythms by endpoint and socket type."""
     return _by_last(
         ((each.endpoint, each.client.socket_type), each.client.rhythm)
         for each in knowledge.connections
@@ -363,7 +363,7 @@ def _rhythms_of_senders(knowledge: Knowledge) -> dict[Fed, list[ObservedRhythm]]
 
 
 def _by_last(pairs: Iterable[tuple[Key, ObservedRhythm]]) -> dict[Key, list[ObservedRhythm]]:
-    """In the order of their last messages."""
+    """Group rhythms by key, in the order of their last messages."""
     return grouped(sorted(pairs, key=lambda pair: pair[1].last.ns))
 
 
@@ -378,7 +378,7 @@ class OneWay(NamedTuple):
 
     @property
     def hosts(self) -> tuple[str, str]:
-        """Of sender and receiver."""
+        """Return the addresses of sender and receiver."""
         return self.connection.sides[self.sender].ip, self.connection.sides[1 - self.sender].ip
 
 

@@ -185,7 +185,7 @@ class Answer(NamedTuple):
 
 
 def peer_names(knowledge: Knowledge) -> list[str]:
-    """Identities and addresses of subscribers."""
+    """Return identities and addresses of subscribers."""
     return list(dict.fromkeys(each.name for publisher in publishers(knowledge) for each in publisher.subscribers))
 
 

@@ -18,12 +18,12 @@ LARGEST_DEVIATION = 0.25
 
 
 def address(endpoint: Endpoint) -> str:
-    """For example, `10.0.0.1:5555` or `[::1]:5555`."""
+    """Write an endpoint: `10.0.0.1:5555` or `[::1]:5555`."""
     return host_port(*endpoint)
 
 
 def client_name(connection: ObservedConnection, *, with_port: bool = False) -> str:
-    """For example, `DEALER "worker-1" 10.0.0.2`."""
+    """Name a client: `DEALER "worker-1" 10.0.0.2`."""
     side = connection.client
     node = zre_node(side.identity)
     identity = f"ZRE {node}" if node else f'"{shown(side.identity)}"' if side.identity else None
@@ -32,7 +32,7 @@ def client_name(connection: ObservedConnection, *, with_port: bool = False) -> s
 
 
 def server_name(connection: ObservedConnection) -> str:
-    """For example, `PUB 10.0.0.1:5556`."""
+    """Name a server: `PUB 10.0.0.1:5556`."""
     side = connection.server
     return " ".join(word for word in (side.socket_type, address(connection.endpoint)) if word)
 
@@ -54,7 +54,7 @@ def names_of(*ends: End) -> list[str]:
 
 
 def duration(ns: float) -> str:
-    """For example, `37 ms`, `2.3 s` or `1.5 min`."""
+    """Write a duration: `37 ms`, `2.3 s` or `1.5 min`."""
     if ns >= 120 * SECOND:
         return f"{ns / SECOND / 60:.3g} min"
     return f"{ns / SECOND:.3g} s" if ns >= SECOND else f"{ns / MILLISECOND:.3g} ms"
@@ -76,10 +76,8 @@ def cadence(times: Sequence[int]) -> int | None:
 
 
 def how_often(times: Sequence[int], count: int | None = None, last_ns: int = 0) -> str:
-    """For example, `once` or `3 times in 90 s, every 30.1 s`.
-
-    If there were more events than `times`, `count` is their number and `last_ns` the time of the last one.
-    """
+    """Write how often events occurred: `once` or `3 times in 90 s, every 30.1 s`. If there were more events than
+    `times`, `count` is their number and `last_ns` the time of the last one."""
     count = len(times) if count is None else count
     if count == 1 or not times:
         return "once" if count == 1 else f"{count} times"
@@ -96,7 +94,7 @@ def repeated(times: Sequence[int], count: int | None = None, last_ns: int = 0) -
 
 
 def same_on(others: int, noun: str = "other connection") -> str:
-    """For example, `; the same on 2 other connections`; "" without others."""
+    """Count further connections with the same cause: `; the same on 2 other connections`, or "" without any."""
     return f"; the same on {counted(others, noun)}" if others else ""
 
 
@@ -133,14 +131,14 @@ def shown(text: str) -> str:
 
 
 def topic_name(topic: bytes | None) -> str:
-    """For example, `"prices"` or `"" (everything)`."""
+    """Write a topic in quotes: `"prices"` or `"" (everything)`."""
     if not topic:
         return '"" (everything)' if topic is not None else "an unknown topic"
     return f'"{shown(to_text(topic))}"'
 
 
 def of_topics(topics: Sequence[bytes]) -> str:
-    """For example, `"prices", "news" and 3 topics more`."""
+    """List topics: `"prices", "news" and 3 topics more`."""
     names = [topic_name(topic) for topic in topics[:MAX_TOPICS_NAMED]]
     more = len(topics) - len(names)
     if more:

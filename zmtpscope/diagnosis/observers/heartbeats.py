@@ -49,7 +49,7 @@ class Heartbeat(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class HeartbeatTable(DerivedTable):
-    """In the order of decision."""
+    """The table of heartbeats, in the order in which they are decided."""
 
     heartbeats: Sequence[Heartbeat]
 

@@ -35,7 +35,7 @@ class OpenRequests:
         return len(self.rows)
 
     def latest(self) -> int:
-        """When the newest open request was captured, or 0."""
+        """Return when the newest open request was captured, or 0."""
         return self.rows[next(reversed(self.rows))].captured if self.rows else 0
 
     def oldest(self, count: int) -> list[MessageRow]:

@@ -195,7 +195,7 @@ class ObservedSide:
             self.replies[name].add(error, moment)
 
     def heard(self, ns: int) -> None:
-        """Note data of this side."""
+        """Note that this side sent data at `ns`."""
         if self.last_ns is None or ns > self.last_ns:
             self.last_ns = ns
 
@@ -213,7 +213,7 @@ class Ends(NamedTuple):
 
     @property
     def name(self) -> str:
-        """For example, `10.0.0.2 at 10.0.0.1:5555`."""
+        """Name client and endpoint: `10.0.0.2 at 10.0.0.1:5555`."""
         return f"{self.client} at {host_port(*self.endpoint)}"
 
 
@@ -245,7 +245,7 @@ class ObservedConnection:
 
     @classmethod
     def of(cls, stream: Stream, moment: Moment) -> ObservedConnection:
-        """Only the first record is known."""
+        """Make a connection of which only the first record is known."""
         if stream.side:
             stream = stream.turned()
         sides = ObservedSide(stream.src_ip, stream.src_port), ObservedSide(stream.dst_ip, stream.dst_port)
@@ -273,7 +273,7 @@ class ObservedConnection:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Of the server."""
+        """Return the server's endpoint."""
         return self.server.ip, self.server.port
 
     @property
@@ -282,12 +282,12 @@ class ObservedConnection:
 
     @property
     def is_open(self) -> bool:
-        """At the end of the capture."""
+        """Whether the connection is open at the end of the capture."""
         return self.values is None or self.values["close"] == "open"
 
     @property
     def is_doubtful(self) -> bool:
-        """Only 1.0 frames, which other protocols can resemble, suggest ZMTP."""
+        """Whether only 1.0 frames, which other protocols can resemble, suggest ZMTP."""
         return self.values is not None and self.values["version"] == "1.0" and self.values["confidence"] != "proven"
 
     @property
@@ -341,7 +341,7 @@ class ObservedConnection:
 
 
 def began(connection: ObservedConnection) -> int:
-    """In ns, as a sort key."""
+    """Return when the connection began (ns), as a sort key."""
     return connection.start.ns
 
 
@@ -362,13 +362,13 @@ def found_once(find: Callable[[ObservedConnection], Answer]) -> Callable[[Observ
 
 
 def ref_of(values: dict[str, Any]) -> str:
-    """conn_id/side/source/offset/record; missing values are empty."""
+    """Identify a record as conn_id/side/source/offset/record; missing values are empty."""
     places = (values.get(name) for name in ("conn_id", "side", "source", "offset", "record"))
     return "/".join("" if place is None else str(place) for place in places)
 
 
 def observe_record(connection: ObservedConnection, record: Record) -> None:
-    """Update a connection."""
+    """Update a connection with one of its records."""
     connection.answers.clear()
     connection.last_ns = max(connection.last_ns, record.ts_ns)
     if record.type in SPOKEN:

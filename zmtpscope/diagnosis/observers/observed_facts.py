@@ -132,7 +132,7 @@ class ObservedSubscriptions:
     forgotten: int = 0
 
     def all(self) -> list[ObservedSubscription]:
-        """In order of their start."""
+        """Return all subscriptions in order of their start."""
         return sorted([*self.ended, *self.open.values()], key=lambda each: each.moment.ns)
 
 
@@ -152,7 +152,7 @@ class ObservedPing:
 
 @dataclass(slots=True, eq=False)
 class ObservedHeartbeats:
-    """The PINGs of a side."""
+    """The PINGs of one side."""
 
     counts: Counter[str] = field(default_factory=Counter)
     """By outcome."""
@@ -209,7 +209,7 @@ class ObservedReplies:
     last_ns: int = 0
 
     def add(self, error: str | None, moment: Moment) -> None:
-        """`error` None: the call succeeded."""
+        """Count a reply; `error` None: the call succeeded."""
         self.count += 1
         if error is not None:
             self.errors += 1
@@ -248,7 +248,7 @@ MIN_OPENINGS = 4
 
 @dataclass(slots=True, eq=False)
 class ObservedRhythm:
-    """When a side sent its messages. The first at `first_ns`; `longest_ns` is the longest pause."""
+    """When a side sent its messages: the first at `first_ns`; `longest_ns` is the longest pause."""
 
     first_ns: int
     last: Moment
@@ -269,7 +269,7 @@ class ObservedRhythm:
 
     @property
     def lasted_ns(self) -> int:
-        """From the first message to the last."""
+        """Return the time from the first message to the last."""
         return self.last.ns - self.first_ns
 
     def opens(self, other: ObservedRhythm) -> bool:
@@ -277,7 +277,7 @@ class ObservedRhythm:
         return self.openings >= max(MIN_OPENINGS, self.turns / 4, 4 * other.openings)
 
     def since(self, time: int) -> int:
-        """Remembered messages after a time."""
+        """Count the remembered messages after a time."""
         return sum(each > time for each in self.recent)
 
     def has_message(self, start: int, stop: int) -> bool:
@@ -323,7 +323,7 @@ class ObservedSizes:
 
     @property
     def largest(self) -> int:
-        """Of all messages."""
+        """Return the size of the largest message."""
         return max(self.of_last, self.before)
 
 

@@ -33,7 +33,7 @@ class Rows(NamedTuple):
 
 
 def first_order(run: MessageTable) -> int:
-    """As a sort key for runs of one side."""
+    """Return a sort key for runs of one side: the order of their first messages."""
     return int(run.orders[0])
 
 
@@ -49,10 +49,10 @@ class Observer:
         """Memory limit of all connections, for facts that may become many."""
 
     def record(self, record: Record) -> None:
-        """A greeting, command or gap."""
+        """Process a greeting, command or gap."""
 
     def rows(self, rows: Rows) -> None:
-        """The messages of a batch."""
+        """Process the messages of a batch."""
 
     def derive(self) -> list[DerivedTable]:
         """Return the records decided since the last call."""

@@ -155,7 +155,7 @@ class RequestObserver(Observer):
 
     @property
     def is_sure(self) -> bool:
-        """Nothing is missing so far."""
+        """Whether no octets are missing so far."""
         return not self.lost and all(side.greeting is not None for side in self.observed.sides)
 
     def _match(self, role: Role, events: list[MessageRow]) -> None:
@@ -180,7 +180,7 @@ class RequestObserver(Observer):
         self._emit(outcome, given_up, [each.order for each in anew], [each.captured for each in anew])
 
     def _emit_answered(self, role: Role, paired: Paired) -> None:
-        """Only a REQ accepts no reply but the one to its last request."""
+        """Report answered requests. Only a REQ rejects replies to requests other than its last one."""
         requests, replies, late = paired
         if self.observed.sides[role.asker].socket_type != "REQ" or not any(late):
             self._emit_pairs(ANSWERED, requests, replies)

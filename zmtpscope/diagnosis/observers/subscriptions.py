@@ -78,7 +78,7 @@ class Subscriptions:
             self._changes.append(Change(*place, from_text(name)[:LONGEST_TOPIC], is_new, form, Moment.of(values)))
 
     def feed_rows(self, rows: Rows) -> None:
-        """Messages that subscribe or cancel."""
+        """Process messages that subscribe or cancel."""
         for run in rows.sides[self.side]:
             kinds = run.flags[run.first] & MARKED
             for row in np.flatnonzero(kinds).tolist():
@@ -104,7 +104,7 @@ class Subscriptions:
 
     @property
     def has_begun(self) -> bool:
-        """There has been a subscription."""
+        """Whether there has been a subscription."""
         return self._known is not None
 
     def matching(self, topic: bytes) -> list[ObservedSubscription]:
@@ -186,13 +186,13 @@ def _cost(topic: bytes) -> int:
 
 
 def delay_of(connection: ObservedConnection, subscription: ObservedSubscription) -> int | None:
-    """From the handshake to a subscription (ns); None if the handshake was not captured."""
+    """Return the time from the handshake to a subscription (ns); None if the handshake was not captured."""
     ready = [side.ready.ns for side in connection.sides if side.ready is not None]
     return max(0, subscription.moment.ns - max(ready)) if len(ready) == 2 else None
 
 
 def ref_of_subscription(connection: ObservedConnection, side: int, subscription: ObservedSubscription) -> str:
-    """Of the record that subscribed."""
+    """Identify the record that subscribed."""
     record = "message" if subscription.form == "message" else "command"
     return f"{connection.conn_id}/{side}/{subscription.source}/{subscription.offset}/{record}"
 
@@ -206,7 +206,7 @@ class SubscriptionTable(DerivedTable):
     ended: list[tuple[ObservedSubscription, int]]
 
     def records(self) -> Iterable[Record]:
-        """In the order of their ends."""
+        """Yield the subscriptions in the order of their ends."""
         stream = self.observed.stream_of(self.side)
         for subscription, ordinal in self.ended:
             yield derived(

@@ -47,7 +47,8 @@ SIZE_HINT = (
 
 
 def _not_acknowledged(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """At most two for each pair of hosts and direction: outages that last, and past ones."""
+    """Diagnose outages: at most two diagnoses for each pair of hosts and direction, one for outages that last and
+    one for past ones."""
     found = grouped(((each.hosts, each.is_over, each.fails_by_size), each) for each in outages(knowledge))
     behind = behind_brokers(knowledge)
     for same in found.values():

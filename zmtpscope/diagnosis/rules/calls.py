@@ -77,7 +77,7 @@ class Work:
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each called program."""
+    """Diagnose unanswered calls, once for each called program."""
     waiting = [
         each
         for connection in knowledge.connections
@@ -170,12 +170,12 @@ class Failed(NamedTuple):
 
     @property
     def calls(self) -> int:
-        """With a reply."""
+        """Count calls with a reply."""
         return sum(each.count for _, _, each in self.replies)
 
     @property
     def errors(self) -> int:
-        """Replies with an error."""
+        """Count replies with an error."""
         return sum(each.errors for _, _, each in self.replies)
 
     @property

@@ -17,7 +17,7 @@ MAX_NAMED = 3
 
 
 def _one_sided(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for all connections."""
+    """Diagnose all connections of which one direction was captured, together."""
     met = [
         each
         for each in knowledge.connections
@@ -72,7 +72,7 @@ def _losses(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _clock(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for the run."""
+    """Diagnose a clock that went back, once for the run."""
     for finding in knowledge.findings:
         if finding.id == CLOCK:
             yield Diagnosis.of(

@@ -210,7 +210,7 @@ class Failure(NamedTuple):
 
     @property
     def connection(self) -> ObservedConnection:
-        """The connection that ended."""
+        """Return the connection that ended."""
         return self.departure.connection
 
     @property

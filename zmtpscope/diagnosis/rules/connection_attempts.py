@@ -25,7 +25,7 @@ MIN_OUTAGE = 10 * SECOND
 
 
 class Words(NamedTuple):
-    """For an endpoint that clients did not reach."""
+    """The words of a diagnosis about an endpoint that clients did not reach."""
 
     text: str
     hint: str
@@ -60,7 +60,7 @@ def _where(tried: list[Tried]) -> str:
 
 
 def _attempts(tried: list[Tried]) -> str:
-    """For example, `10.0.0.2 tried 14 times in 2.7 s to reach 10.0.0.1:5599, and 1 other client`."""
+    """Describe attempts: `10.0.0.2 tried 14 times in 2.7 s to reach 10.0.0.1:5599, and 1 other client`."""
     if len(tried) > 1:
         clients = dict.fromkeys(each.client for of_endpoint in tried for each in of_endpoint.findings)
         return f"{' and '.join(filter(None, clients))} tried {sum(each.attempts for each in tried)} times"
@@ -131,7 +131,7 @@ def in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnosi
 
 
 def _left(rule: str, words: Words, tried: list[Tried], knowledge: Knowledge) -> Diagnosis:
-    """For endpoints of one host that clients lost at the same time."""
+    """Diagnose the loss of several endpoints of one host at the same time."""
     is_ordered = any(was_told_to_exit(before) for each in tried for before in each.before)
     severity = "note" if is_ordered else min((_severity(knowledge, each) for each in tried), key=SEVERITIES.index)
     text = f"{words.text.format(where=_where(tried))} any more: {_attempts(tried)}"

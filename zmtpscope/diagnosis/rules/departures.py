@@ -299,7 +299,7 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
 
 
 def _replaced(departures: Sequence[Disconnect]) -> Diagnosis:
-    """For a client that had reconnected before its old connections were reset."""
+    """Diagnose a client that had reconnected before its old connections were reset."""
     connection, ending = departures[0].connection, departures[0].ending
     client = connection.client
     silent = ending.moment.ns - (client.last_ns or connection.start.ns)
@@ -324,7 +324,7 @@ MAX_OTHERS = 2
 
 
 def _others(departures: Sequence[Disconnect]) -> str:
-    """For example, `SUB 10.0.0.2` or `SUB 10.0.0.2, SUB 10.0.0.3 and 7 more`."""
+    """Name further clients: `SUB 10.0.0.2` or `SUB 10.0.0.2, SUB 10.0.0.3 and 7 more`."""
     names = list(dict.fromkeys(name_of(each.connection, 1 - each.ending.side) for each in departures))
     return listed(names, MAX_OTHERS)
 

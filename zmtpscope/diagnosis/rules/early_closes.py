@@ -179,7 +179,7 @@ class Rejected(NamedTuple):
 
     @property
     def by_listener(self) -> bool:
-        """The listener closes."""
+        """Whether the listener closed the connection."""
         return self.ending.side == self.connection.listener
 
     @property

@@ -100,7 +100,7 @@ def of_processes(left: Sequence[Sequence[Disconnect]]) -> Iterator[list[Sequence
 
 
 def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
-    """For one process that left several endpoints."""
+    """Diagnose the end of one process, which left several endpoints."""
     departures = sorted((each for of_endpoint in left for each in of_endpoint), key=ended)
     first, last = departures[0], departures[-1]
     host = first.connection.endpoint[0]
@@ -159,7 +159,7 @@ def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) ->
 
 
 def _name(departure: Disconnect) -> str:
-    """For example, `ROUTER :5555`."""
+    """Name what the process left: `ROUTER :5555`."""
     connection = departure.connection
     return " ".join(filter(None, (connection.server.socket_type, f":{connection.endpoint[1]}")))
 

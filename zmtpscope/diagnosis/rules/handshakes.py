@@ -213,7 +213,8 @@ def _hanging(
 
 
 def _patience(hung: list[Hung]) -> str:
-    """For example, `gives up after 30 s, 3 times in 91 s, every 30.1 s` or `has been waiting for 12 s`."""
+    """Describe how long the peer waits: `gives up after 30 s, 3 times in 91 s, every 30.1 s` or `has been waiting
+    for 12 s`."""
     over = [each.waited for each in hung if each.is_over]
     if not over:
         return f"has been waiting for {duration(max(each.waited for each in hung))}"

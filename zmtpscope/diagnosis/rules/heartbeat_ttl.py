@@ -87,7 +87,7 @@ def _intervals(knowledge: Knowledge) -> dict[Pinger, int]:
 
 
 def _until_first_ping(connection: ObservedConnection, asker: int) -> int | None:
-    """From the handshake to the only PING: libzmq sends the first one after an interval."""
+    """Return the time from the handshake to the only PING: libzmq sends the first PING after one interval."""
     side = connection.sides[asker]
     if side.heartbeats is None or side.heartbeats.last is None or side.ready is None:
         return None
@@ -100,7 +100,7 @@ def _pinger(connection: ObservedConnection, asker: int) -> Pinger:
 
 
 def by_pinger(broken: Iterable[BrokenPromise]) -> Iterable[Sequence[BrokenPromise]]:
-    """Group by peer."""
+    """Group broken promises by the peer that sent the PINGs."""
     return grouped(((_pinger(each.connection, each.asker), each.every_ns is None), each) for each in broken).values()
 
 

@@ -81,7 +81,7 @@ class TimeOut(NamedTuple):
 
     @property
     def is_of_server(self) -> bool:
-        """The server is silent."""
+        """Whether the silent side is the server."""
         return self.silent == self.connection.listener
 
 
@@ -123,7 +123,7 @@ def _silent_at_once(found: Mapping[tuple[Ends, bool], Sequence[TimeOut]]) -> Ite
 
 
 def _diagnosis(same: Sequence[Sequence[TimeOut]]) -> Diagnosis:
-    """For pairs of peers with time-outs at the same time. One peer is silent in all of them."""
+    """Diagnose pairs of peers with time-outs at the same time. One peer is silent in all of them."""
     each = [time_out for pair in same for time_out in pair]
     first, times = _worst(same[0]), [time_out.ns for time_out in same[0]]
     connection = first.connection
@@ -156,7 +156,7 @@ def _worst(each: Sequence[TimeOut]) -> TimeOut:
 
 
 def _silent_since(each: Sequence[TimeOut]) -> int:
-    """First unanswered PING (ns)."""
+    """Return when the first unanswered PING was sent (ns)."""
     return min(evidence.moment.ns for evidence in _worst(each).evidence)
 
 

@@ -44,12 +44,12 @@ class Asked(NamedTuple):
 
     @property
     def host(self) -> str:
-        """Address of the kernel."""
+        """Return the kernel's address."""
         return self.connections[0].endpoint[0]
 
     @property
     def client(self) -> str:
-        """Address of the client."""
+        """Return the client's address."""
         return self.connections[0].client.ip
 
 
@@ -118,7 +118,7 @@ def _heartbeats(asked: Asked, knowledge: Knowledge) -> int | None:
 
 @once
 def _between(knowledge: Knowledge) -> dict[tuple[str, str, str | None], list[ObservedConnection]]:
-    """By addresses of client and listener, and the client's socket type."""
+    """Group connections by addresses of client and listener, and by the client's socket type."""
     return grouped(((each.client.ip, each.server.ip, each.client.socket_type), each) for each in knowledge.connections)
 
 

@@ -111,7 +111,7 @@ def _late_diagnosis(
     early: Missed,
     returns: int,
 ) -> Diagnosis:
-    """For the worst delivery of `late`; `returns` counts its other returns to the topic."""
+    """Diagnose the worst delivery of `late`; `returns` counts its other returns to the topic."""
     subscriber, sibling, key = delivery.subscriber, early.sibling, delivery.key
     subscription = subscriber.matching(key)[0]
     who, earlier = names_of(subscriber.end, sibling.end)

@@ -34,18 +34,18 @@ class Link(NamedTuple):
 
     @property
     def hosts(self) -> tuple[str, str]:
-        """Of sender and receiver."""
+        """Return the addresses of sender and receiver."""
         sides = self.connection.sides
         return sides[self.sender].ip, sides[1 - self.sender].ip
 
     @property
     def rounds(self) -> dict[int, ObservedRound]:
-        """The repeated messages."""
+        """Return the messages that were sent repeatedly."""
         return self.connection.sides[self.sender].rounds
 
     @property
     def name(self) -> str:
-        """Of the sender."""
+        """Name the sender."""
         return name_of(self.connection, self.sender)
 
 
@@ -187,7 +187,7 @@ def _missing(incoming: Sequence[Timeline], latest_ns: int, subscriber: Subscribe
 
 
 def _stopped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Diagnosis | None:
-    """For a proxy that forwarded messages, and then no more to any subscriber."""
+    """Diagnose a proxy that forwarded messages, and then no more to any subscriber."""
     waiting = [each for each in behind if each.is_open and each.latest_ns]
     last = max((each.latest_ns for each in proxy.outgoing.subscribers), default=0)
     if not waiting or now - last < MIN_SILENCE or any(map(_is_held_back, (*waiting, *proxy.incoming))):

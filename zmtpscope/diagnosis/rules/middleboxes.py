@@ -27,7 +27,7 @@ class Reset(NamedTuple):
 
     @property
     def waiting(self) -> int:
-        """Requests without a reply."""
+        """Count requests without a reply."""
         return 0 if self.connection.requests is None else self.connection.requests.waiting_count
 
 

@@ -79,7 +79,7 @@ class Queue(NamedTuple):
 
 
 def _overloaded(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each server."""
+    """Diagnose overload, once for each server."""
     told: set[str] = set()
     for find in (_giving_up, _growing, _waiting_in_turn):
         for diagnosis in find(knowledge):

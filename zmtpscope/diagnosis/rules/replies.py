@@ -56,7 +56,7 @@ def _late_replies(knowledge: Knowledge) -> Iterator[tuple[Ends, Diagnosis]]:
 
 
 def _late_on(connection: ObservedConnection, requests: ObservedRequests) -> Diagnosis:
-    """For replies after a REQ had sent its next request on the same connection."""
+    """Diagnose replies that arrived after a REQ had sent its next request on the same connection."""
     late, takes_late = requests.late or requests.abandoned, requests.takes_late or requests.are_displaced
     assert late is not None
     asker, asked = name_of(connection, requests.asker), name_of(connection, 1 - requests.asker)
@@ -69,10 +69,8 @@ def _late_on(connection: ObservedConnection, requests: ObservedRequests) -> Diag
 
 
 def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:
-    """For a client that closed while waiting, and repeated the request on a new connection.
-
-    None if the repeated request, or its next hop, has no reply, or the client may have asked before it was connected.
-    """
+    """Diagnose a client that closed while it waited, and repeated the request on a new connection. None if the
+    repeated request, or its next hop, has no reply, or the client may have asked before it was connected."""
     if waiting.ending is None or waiting.waited < MIN_PATIENCE_NS:
         return None
     again = asked_again(waiting.oldest, waiting.oldest.ns, knowledge)

@@ -149,7 +149,7 @@ UNKNOWN_ID = (
 
 
 def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each endpoint."""
+    """Diagnose unanswered clients, once for each endpoint."""
     yield from _nobody_answered(knowledge)
     for endpoint, connections in knowledge.by_endpoint.items():
         asking = [each for each in connections if _asks(each)]

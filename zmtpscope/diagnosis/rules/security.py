@@ -93,7 +93,7 @@ def _is_network(connection: ObservedConnection) -> bool:
 
 
 def _passwords(knowledge: Knowledge) -> Diagnosis | None:
-    """One for all endpoints."""
+    """Diagnose passwords sent in the clear, once for all endpoints."""
     seen = [each for each in with_finding(knowledge.connections, PASSWORD) if _is_network(each.connection)]
     if not seen:
         return None

@@ -134,7 +134,7 @@ def _diagnosis(same: list[Silence]) -> Diagnosis:
 
 
 def _missing(left: ObservedConnection, same: list[Silence]) -> Diagnosis:
-    """For a worker that left, since when its broker sends nothing to clients."""
+    """Diagnose a worker that left, since when its broker has sent nothing to clients."""
     first = min(same, key=_gravity)
     connection, rhythm, number = first.connection, first.rhythm, 1 - left.listener
     worker, broker, client = name_of(left, number), name_of(connection, first.side), name_of(connection, 1 - first.side)
@@ -162,7 +162,7 @@ def _host_answers(silence: Silence) -> bool:
 
 
 def _gravity(silence: Silence) -> tuple[bool, int]:
-    """Warnings first, then by time."""
+    """Return a sort key: warnings first, then by time."""
     return silence.severity != "warn", silence.rhythm.last.ns
 
 

@@ -231,7 +231,7 @@ def _behind(delivery: Delivery, since: int, knowledge: Knowledge) -> Behind:
 
 
 def _dropped(connection: ObservedConnection, sender: int, own: Sequence[Delivery]) -> Diagnosis | None:
-    """For a subscriber that got less than its siblings although its window was open."""
+    """Diagnose a subscriber that got fewer messages than its siblings although its window was open."""
     missed = [(delivery.missed, delivery) for delivery in own if delivery.missed is not None]
     if not missed:
         return None

@@ -57,7 +57,7 @@ def _slower(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _slowing(connection: ObservedConnection) -> Slowing | None:
-    """Only REQ is evaluated: others may have requests that queue."""
+    """Find replies that become slower. Only REQ is evaluated: requests of other socket types may queue."""
     requests = connection.requests
     if requests is None or not requests.is_lock_step or requests.trend.count < MIN_REPLIES:
         return None

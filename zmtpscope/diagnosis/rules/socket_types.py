@@ -100,7 +100,7 @@ class Listening(NamedTuple):
 
 @once
 def _listening(knowledge: Knowledge) -> dict[Endpoint, list[Listening]]:
-    """By endpoint, in order of time."""
+    """Group listening sockets by endpoint, in order of time."""
     return {
         endpoint: [
             Listening(each.start.ns, socket_type) for each in connections if (socket_type := each.server.socket_type)

@@ -19,7 +19,7 @@ TO_ITSELF = "ZMTP-CONN-11"
 
 
 def _self_connected(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each endpoint."""
+    """Diagnose sockets connected to themselves, once for each endpoint."""
     for endpoint, connections in knowledge.by_endpoint.items():
         found = [(each, finding) for each in connections if (finding := each.finding(TO_ITSELF)) is not None]
         if not found:

@@ -142,10 +142,8 @@ def _at_reps(knowledge: Knowledge) -> dict[Endpoint, list[Hanging]]:
 
 
 def _no_reply(line: Sequence[Hanging], clients: Sequence[Hanging], knowledge: Knowledge) -> Diagnosis:
-    """For waiting requests at one endpoint, the main one first.
-
-    `clients` wait for the same replies at a broker.
-    """
+    """Diagnose waiting requests at one endpoint, of which the first is the main one. `clients` wait for the same
+    replies at a broker."""
     first = line[0]
     oldest = first.oldest.request
     usual = latencies(knowledge)[first.connection.endpoint]
@@ -210,7 +208,7 @@ def _more(line: Sequence[Hanging]) -> str:
 
 
 def _too_short(client: GivenUp) -> Diagnosis:
-    """For a client that gives up nearly all its requests."""
+    """Diagnose a client that gives up nearly all its requests."""
     same = client.requests
     first = same[0]
     is_certain = first.is_owed

@@ -22,14 +22,14 @@ LATER_NS = SECOND // 20
 
 
 class Share(NamedTuple):
-    """Messages that one PULL got."""
+    """The share of one PULL: how many messages it got."""
 
     connection: ObservedConnection
     messages: int
 
     @property
     def since(self) -> int:
-        """When it could first receive messages."""
+        """Return when this PULL could first receive messages."""
         ready = [side.ready.ns for side in self.connection.sides if side.ready is not None]
         return max(ready, default=self.connection.start.ns)
 

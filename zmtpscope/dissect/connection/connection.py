@@ -92,7 +92,7 @@ class ZmtpConnection:
         self.writer = self.rows.writer = writer
 
     def advance(self, block: BlockView) -> None:
-        """Read a block."""
+        """Read the connection's segments of a block."""
         if self.segment_log is not None:
             self._note_segments(self.segment_log, block)
         if self.session is not None:
@@ -137,7 +137,7 @@ class ZmtpConnection:
         return one, other
 
     def resume(self, states: tuple[PlainState, PlainState]) -> None:
-        """Continue after the fast path."""
+        """Take the connection back from the fast path."""
         for stream, state in zip(self.streams, states, strict=True):
             if state.position >= 0 and stream.reading is not None:
                 stream.reading.resume(state)

@@ -60,7 +60,7 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(view: ConnectionView) -> Outcome:
-    """The connection has ended."""
+    """Evaluate the handshake of a connection that has ended."""
     streams = view.streams
     readers = [stream.reader for stream in streams]
     roles = [reader.regime.role if reader is not None else None for reader in readers]

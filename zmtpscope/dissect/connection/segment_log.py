@@ -28,7 +28,7 @@ class SegmentLog:
                 self.waiting.append(self._segments(number, side, block))
 
     def pass_by(self, sides: tuple[TcpSide, TcpSide], block: BlockView) -> None:
-        """Only count the pieces and holes of a block."""
+        """Count the pieces and holes of a block without logging them."""
         self.waiting = []
         for number, side in enumerate(sides):
             octets = sum(block.stops[row] - block.starts[row] for row in side.pieces)

@@ -132,7 +132,7 @@ class TypeInference:
         return [run.take(before), after] if cut else [after]
 
     def release(self) -> None:
-        """Forget all messages."""
+        """Forget all messages and stop to watch them."""
         if self._watches_messages:
             self.budget.held -= HEAD_COST * sum(map(len, self._heads))
             self._heads, self._asked, self._watches_messages = (set(), set()), ({}, {}), False

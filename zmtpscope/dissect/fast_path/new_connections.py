@@ -70,7 +70,7 @@ class NewConnections:
         return len(self.is_over)
 
     def begin(self, slots: Int64, side_states: SideStates) -> None:
-        """Assign slots."""
+        """Assign slots to the new connections."""
         self.slots, self.places = slots, {slot: place for place, slot in enumerate(slots.tolist())}
         initial, acknowledged = self.directions.first_sequences[self.pairs], self.directions.acknowledgments[self.pairs]
         for number, (side, end) in enumerate(zip(self.opening.sides, self.opening.ends, strict=True)):

@@ -192,7 +192,7 @@ class Attempts:
                 others.add(tried)
 
     def finish(self, end: Arrival) -> list[Note]:
-        """Return notes, most attempts first."""
+        """Return the findings, most attempts first."""
         tried = [
             (outcome, each)
             for (outcome, _), stretches in self.tried.items()

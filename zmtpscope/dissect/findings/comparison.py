@@ -78,7 +78,7 @@ class Comparison:
 
     @cached_property
     def refusals(self) -> Refusals:
-        """Connections refused by proxies."""
+        """Return the connections that proxies refused."""
         from zmtpscope.dissect.findings.relayed import Refusals
 
         return Refusals()

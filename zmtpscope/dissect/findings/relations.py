@@ -241,7 +241,7 @@ class Relations:
     # -- sides that continue -------------------------------------------------------------------------------------------
 
     def _must_be_silent(self, number: int, id_: str, timed: TimedEvent, reason: str) -> None:
-        """From `timed` on, this side must be silent."""
+        """Note that from `timed` on this side must be silent."""
         side = self.sides[number]
         if side.must_be_silent is None:
             self.is_silence_due = True
@@ -277,7 +277,7 @@ class Relations:
         self.heartbeats.feed(timed, self.view.is_whole_until(timed.arrival.ordinal))
 
     def end(self, arrival: Arrival, whole: bool) -> None:
-        """`whole`: every octet was captured."""
+        """Process the end of the connection; `whole`: every octet was captured."""
         tcp = self.view.tcp
         first = tcp.closing if tcp.has_ended else None
         at = arrival if first is None else first[0]._replace(ordinal=arrival.ordinal)

@@ -38,7 +38,7 @@ class Asked:
 
     @property
     def is_fast(self) -> bool:
-        """As fast as ZeroMQ clients retry."""
+        """Whether requests follow each other as fast as ZeroMQ clients retry."""
         span = self.last.connection.start.time - self.first.connection.start.time
         return self.count >= MIN_ASKED and 0 <= span <= FASTEST * (self.count - 1)
 

@@ -13,7 +13,8 @@ from zmtpscope.zmtp.socket_types import LARGEST_IDENTITY
 
 
 class Reports:
-    """Only facts that missing octets cannot disprove."""
+    """The facts that one connection reports to the comparison of connections: only facts that missing octets cannot
+    disprove."""
 
     origin: Origin | None = None
     """Set with the first fact."""

@@ -204,7 +204,7 @@ class Requests:
     # -- replies without a request -------------------------------------------------------------------------------------
 
     def _match(self, asker: int, runs: list[MessageTable], asked: Sent, answered: Sent) -> list[Note]:
-        """REQREP-04."""
+        """Find replies without a request (REQREP-04)."""
         if not self.unasked and self._match_in_order(asked, answered):
             return []
         waiting = deque(self.open.tolist())

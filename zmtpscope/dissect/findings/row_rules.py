@@ -26,7 +26,7 @@ class RowRule(NamedTuple):
 
 
 def _plain(run: MessageTable) -> Int64:
-    """Complete messages of kind data."""
+    """Return the indices of complete messages of kind data."""
     return np.flatnonzero(((run.flags[run.first] & SPECIAL) == 0) & run.complete)
 
 
@@ -37,7 +37,7 @@ def _multipart(run: MessageTable) -> Int64:
 
 
 def _without_delimiter(run: MessageTable) -> Int64:
-    """No empty frame before the last one."""
+    """Return the indices of messages without an empty frame before the last frame."""
     plain = _plain(run)
     empty = np.concatenate(([0], np.cumsum((run.sizes == 0) & ((run.flags & MORE) != 0))))
     without: Int64 = plain[empty[run.last[plain]] == empty[run.first[plain]]]

@@ -20,15 +20,15 @@ class TimedEvent(NamedTuple):
 
     @property
     def source(self) -> int:
-        """That its offsets refer to."""
+        """Return the source that the event's offsets refer to."""
         return self.event.regime.source
 
     @property
     def record(self) -> str:
-        """The type of its record."""
+        """Return the type of the event's record."""
         return type(self.event).__name__.lower()
 
 
 def order(timed: TimedEvent) -> tuple[int, int, int]:
-    """In capture order."""
+    """Return a sort key for capture order."""
     return timed.arrival.ordinal, timed.side, timed.event.start

@@ -36,7 +36,7 @@ class ZapRequests:
         """Replies without a request."""
 
     def add(self, message: ZapMessage) -> None:
-        """Call `evaluate` after the block."""
+        """Add a message of the current block; `evaluate` follows after the block."""
         self._messages.append(message)
 
     def evaluate(self) -> None:

@@ -38,7 +38,7 @@ class BehindTopics:
 
     @cached_property
     def _begins(self) -> NDArray[np.bool_]:
-        """By octet: whether readable content may begin with it."""
+        """Return for each octet whether readable content may begin with it."""
         asked = [each for each in self.registry.asked().dissectors if each.dissects_at_once]
         return np.array([any(each.may_begin(octet) for each in asked) for octet in range(256)])
 

@@ -55,7 +55,7 @@ class Integers:
 
 @dataclass(slots=True, eq=False)
 class Booleans:
-    """`values[row]`."""
+    """A column of truth values."""
 
     values: Bool
 
@@ -99,7 +99,7 @@ class JoinedOctets:
         return begins
 
     def slice(self, start: int, size: int) -> bytes:
-        """Octets of one run only."""
+        """Return octets, which must all be in the same run."""
         place = bisect_right(self._begins, start) - 1
         start -= self._begins[place]
         return self.pieces[place][start : start + size]
@@ -143,7 +143,7 @@ class Octets:
 
 @dataclass(slots=True, eq=False)
 class Texts:
-    """Network octets as text (`to_text`)."""
+    """A column of texts that were octets in network traffic (`to_text`)."""
 
     octets: Octets
 

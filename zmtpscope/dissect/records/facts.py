@@ -27,7 +27,7 @@ class ConnectionIdentity(NamedTuple):
 
     @property
     def stream(self) -> Stream:
-        """Of side 0."""
+        """Return the stream of side 0."""
         return stream_of(self.key, self.start.time, self.incarnation, self.number)
 
 
@@ -115,12 +115,12 @@ class Origin(NamedTuple):
 
     @property
     def endpoint(self) -> Endpoint:
-        """Of the listener."""
+        """Return the listener's endpoint."""
         return self.stream.dst_ip, self.stream.dst_port
 
     @property
     def pair(self) -> tuple[str, Endpoint]:
-        """Client address and endpoint."""
+        """Return client address and endpoint."""
         return self.stream.src_ip, self.endpoint
 
 
@@ -148,7 +148,7 @@ class ConnectionFact(NamedTuple):
 
     @property
     def reference(self) -> str:
-        """Of the record of `unit`."""
+        """Return the reference of the record of `unit`."""
         unit = self.unit
         return reference(self.origin.stream, unit.side, unit.source, unit.start, unit.record)
 

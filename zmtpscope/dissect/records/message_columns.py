@@ -186,12 +186,12 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @classmethod
     def of(cls, batch: Batch, options: Options = DEFAULT) -> Self:
-        """In record order."""
+        """Return the columns of a batch's messages, in record order."""
         return cls(batch.messages, rows_in_order(batch.messages)[0], batch.files, options)
 
     @classmethod
     def of_arrangement(cls, order: Arrangement, files: Sequence[str | None], options: Options = DEFAULT) -> Self:
-        """In the known order `order`."""
+        """Return the columns of messages in the order `order`."""
         return cls(order.tables, order.places, files, options)
 
     # -- arrays from which fields are derived --------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def frame_senders(self) -> Int64:
-        """Index, by frame."""
+        """Return the index of each frame's sender."""
         senders: Int64 = self.senders_in_tables
         return senders if len(senders) == len(self.sizes) else senders.repeat(self.counts_in_tables)
 
@@ -228,19 +228,19 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def counts(self) -> Int64:
-        """Frames of each message."""
+        """Count the frames of each message."""
         counts: Int64 = self.counts_in_tables[self.places]
         return counts
 
     @cached_property
     def special(self) -> Int64:
-        """`SPECIAL` bits; 0 for data."""
+        """Return the `SPECIAL` bits of each message, 0 for data."""
         special: Int64 = self.of_first_frames("flags") & SPECIAL
         return special
 
     @cached_property
     def is_open(self) -> Bool:
-        """Unencrypted."""
+        """Return which messages are unencrypted."""
         is_open: Bool = self.special != ENCRYPTED
         return is_open
 
@@ -288,7 +288,7 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def body_octets(self) -> Int64:
-        """Captured body octets."""
+        """Count the captured body octets of each message."""
         if not len(self):
             return NOTHING
         there = np.maximum(self.of_each(lambda sender: sender.end)[self.frame_senders] - self.bodies, 0)
@@ -319,12 +319,12 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @property
     def kept(self) -> NDArray[np.int8]:
-        """`NOT_KEPT`, `HEAD_KEPT_ONLY` or `KEPT`."""
+        """Return `NOT_KEPT`, `HEAD_KEPT_ONLY` or `KEPT` for each message."""
         return self._shown[1]
 
     @cached_property
     def is_enveloped(self) -> Bool:
-        """By the socket types of both sides."""
+        """Return which messages have an envelope, by the socket types of both sides."""
         return self.of_senders(is_enveloped).astype(np.bool_)
 
     @cached_property
@@ -335,7 +335,7 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def topic_sizes(self) -> Int64:
-        """`NO_TOPIC` without a topic."""
+        """Return the size of each topic, or `NO_TOPIC`."""
         return self._optional("topics", NO_TOPIC, np.int64)
 
     def _optional(self, name: str, nothing: int, type_: type) -> NDArray[Any]:
@@ -350,7 +350,7 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def inside(self) -> NDArray[np.int8]:
-        """`NOTHING_INSIDE`, `TEXT_INSIDE`, `OTHER_INSIDE` or `JSON_INSIDE`."""
+        """Return `NOTHING_INSIDE`, `TEXT_INSIDE`, `OTHER_INSIDE` or `JSON_INSIDE` for each message."""
         inside = np.zeros(len(self), np.int8)
         for kind, name in ((TEXT_INSIDE, "texts"), (JSON_INSIDE, "json")):
             inside[self._optional(name, False, np.bool_)] = kind
@@ -400,7 +400,7 @@ class MessageColumns(RowColumns[MessageTable]):
         return Texts(Octets(self.octets, starts, sizes, self.places, known))
 
     def payload(self) -> Payloads:
-        """At most `LONGEST_JSON` octets of a frame, enough for any summary."""
+        """Return the payloads: at most `LONGEST_JSON` octets of a frame, enough for any summary."""
         texts = Octets(self.octets, self.starts, np.minimum(self.held, LONGEST_JSON), self.last)
         return Payloads(self.inside, texts, self.last - self.content + 1, self.made)
 
@@ -426,7 +426,7 @@ def first_of(first: Int64, counts: Int64, known: Bool) -> tuple[Int64, Int64]:
 
 
 def list_of_sizes(columns: Any) -> Lists:
-    """Null if encrypted."""
+    """Return the frame sizes of each message, null if it is encrypted."""
     frames, edges = first_of(columns.first, columns.counts, columns.is_open)
     return Lists(Integers(columns.sizes[frames]), edges, columns.is_open)
 

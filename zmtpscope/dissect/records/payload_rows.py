@@ -141,7 +141,7 @@ class PayloadRows:
 
     @property
     def _wanted(self) -> Wanted:
-        """Wanted by dissectors now."""
+        """Return what the dissectors currently need."""
         side, everything = self.side, self.asks_about_all
         return Wanted(
             claims=not (everything or side.left_alone),
@@ -215,7 +215,7 @@ class PayloadRows:
         return True
 
     def has_seen_all(self, sender: SideFacts) -> bool:
-        """No octets are missing before the next message."""
+        """Whether no octets are missing before the sender's next message."""
         return not self.unseen and self._whole_to(sender) == sys.maxsize
 
     def take_claims(

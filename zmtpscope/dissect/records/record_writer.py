@@ -107,7 +107,7 @@ class RecordWriter:
         self._keep_last(key, note)
 
     def _keep_last(self, key: tuple[int | None, str], note: Note) -> None:
-        """By position: the order of calls depends on where blocks end."""
+        """Keep the finding that is last by its position: the order of calls depends on where blocks end."""
         known = self._last.get(key)
         if known is None or _place(note) >= _place(known):
             self._last[key] = note
@@ -153,7 +153,7 @@ class RecordWriter:
             self._put_finding(last, AT_THE_END, self._counts[key] - MAX_WRITTEN)
 
     def gap(self, side: int, gap: Gap) -> None:
-        """Octets that the capture lost."""
+        """Write a gap: octets that the capture lost."""
         self.sink.summary.gaps += 1
         if not self.is_writing:
             return
@@ -206,7 +206,7 @@ class RecordWriter:
         self.sink.put(self._record("leftover", self.streams[side], at, at.ordinal, leftover.start, own))
 
     def datagram(self, first: Arrival, ordinal: int, offset: int, own: dict[str, Any], unit: Unit | None) -> None:
-        """`own` contains its own fields."""
+        """Write a datagram; `own` contains the fields that only this record type has."""
         own = empty_own("datagram") | {"source": 0, "offset": offset} | own
         self.sink.put(self._record("datagram", self.streams[0], first, ordinal, offset, own, unit))
 
@@ -266,7 +266,7 @@ def put_events(
 
 
 def count_event(summary: Summary, event: Greeting | Command, count: int = 1) -> None:
-    """Greetings are not counted."""
+    """Count a command in a connection's summary. Greetings are not counted."""
     if isinstance(event, Command):
         count_word(summary.commands, event.fields.get("name") or "", count)
 

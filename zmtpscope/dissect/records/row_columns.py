@@ -79,11 +79,11 @@ class RowColumns(FieldColumns, Generic[R]):
         return table.take(np.array([place]))
 
     def values(self, row: int) -> dict[str, Any]:
-        """Every field of one row."""
+        """Return every field of one row."""
         return {name: self[name][row] for name in self.derive}
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Every field of each row."""
+        """Every field of one row."""
         names = list(self.derive)
         for values in zip(*[self[name].tolist() for name in names], strict=True):
             yield dict(zip(names, values, strict=True))
@@ -102,7 +102,7 @@ class RowColumns(FieldColumns, Generic[R]):
 
     @cached_property
     def senders(self) -> list[Sender]:
-        """Of all tables."""
+        """Return the senders of all tables."""
         return [sender for table in self.tables for sender in table.senders]
 
     @cached_property
@@ -117,11 +117,11 @@ class RowColumns(FieldColumns, Generic[R]):
         return sender_of
 
     def of_each(self, value_of: Callable[[Sender], Any]) -> NDArray[Any]:
-        """One value per sender."""
+        """Compute one value per sender."""
         return np.array([value_of(sender) for sender in self.senders])
 
     def of_senders(self, value_of: Callable[[Sender], Any]) -> NDArray[Any]:
-        """The sender's value, by row."""
+        """One value per sender."""
         return self.of_each(value_of)[self.sender_of] if self.tables else NOTHING
 
     @cached_property
@@ -130,7 +130,7 @@ class RowColumns(FieldColumns, Generic[R]):
         return self.senders_in_tables
 
     def of_rows(self, name: str) -> NDArray[Any]:
-        """Return a row array of the tables, in the order of rows."""
+        """Index of the sender of each frame."""
         column: NDArray[Any] = self.joined(name)[self.places]
         return column
 
@@ -152,7 +152,7 @@ class RowColumns(FieldColumns, Generic[R]):
 
     @cached_property
     def octets(self) -> JoinedOctets:
-        """Kept of all senders."""
+        """Return the kept octets of all senders."""
         return JoinedOctets([sender.data for sender in self.senders])
 
     @cached_property
@@ -165,12 +165,12 @@ class RowColumns(FieldColumns, Generic[R]):
 
     @cached_property
     def first(self) -> Int64:
-        """First frame of each row."""
+        """Return the first frame of each row."""
         return self.places
 
     @cached_property
     def last(self) -> Int64:
-        """Last frame of each row."""
+        """Return the last frame of each row."""
         return self.first
 
     @cached_property
@@ -241,7 +241,7 @@ def file_name(name: str | None) -> str | None:
 
 
 def file(columns: Any) -> Words:
-    """Few different names occur, next to each other."""
+    """Octets that are not UTF-8 become escapes."""
     index = columns.packets >> FILE_SHIFT
     low, high = (int(index.min()), int(index.max())) if len(index) else (0, 0)
     return Words([file_name(name) for name in columns.files[low : high + 1]], index - low)
@@ -279,17 +279,15 @@ def common(record: str) -> dict[str, Derive]:
 class FrameRowColumns(RowColumns[FrameTable]):
     @classmethod
     def of(cls, batch: Batch) -> Self:
-        """In record order."""
+        """Return the columns of frame records, in record order."""
         return cls(batch.frames, rows_in_order(batch.frames)[0], batch.files)
 
     @property
     def message_offsets(self) -> Int64:
-        """Of the message of each frame."""
         return self.of_rows("messages")
 
     def long(self) -> Booleans:
-        """Whether the size was written in eight octets, even if it is small. Sealing between header and body is not
-        header."""
+        """In record order."""
         longest = self.of_senders(lambda sender: sender.longest_short_header)
         return Booleans(self.bodies[self.first] - self.offsets[self.first] > longest)
 

@@ -105,7 +105,7 @@ class Subscriptions:
 
     @property
     def size(self) -> int:
-        """Memory, approximately."""
+        """Estimate the memory used, in octets."""
         return self._open.size
 
     def feed_rows(self, run: MessageTable) -> None:

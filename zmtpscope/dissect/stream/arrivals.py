@@ -132,7 +132,7 @@ class Arrivals:
         self.holes.add(end)
 
     def rewind(self) -> None:
-        """Start to replay all octets."""
+        """Prepare to replay all octets."""
         self.end = 0
 
     def settle(self, ordinal: int) -> None:

@@ -84,12 +84,12 @@ class Assembly:
 
     @property
     def open_offset(self) -> int | None:
-        """Of the message under way."""
+        """Return the offset of the message that is still incomplete."""
         return self.carried.offsets[0] if self.carried.offsets else None
 
     @property
     def open_frames(self) -> int:
-        """Of the message under way."""
+        """Count the frames so far of the message that is still incomplete."""
         return len(self.carried.offsets)
 
     @property

@@ -52,7 +52,7 @@ class HeldOctets:
         return b"".join(self.parts)
 
     def octets(self, start: int, stop: int) -> bytes:
-        """As far as they are held or being read."""
+        """Return octets between two offsets, as far as they are held or being read."""
         return self.data[max(0, start - self.base) : max(0, stop - self.base)]
 
     def hold(self, parts: list[bytes], base: int, others: int = 0, memberships: int = 0) -> None:

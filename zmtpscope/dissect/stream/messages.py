@@ -69,7 +69,7 @@ class Messages:
 
     @property
     def unit_octets(self) -> int:
-        """Of messages, with headers."""
+        """Count the octets of messages with their headers."""
         return self.in_clear.unit_octets + (0 if self.opened is None else self.opened.assembly.unit_octets)
 
     @property
@@ -94,11 +94,11 @@ class Messages:
 
     @property
     def heads_are_wanted(self) -> bool:
-        """To write or to evaluate them."""
+        """Whether the first octets of messages are needed, to write or to evaluate them."""
         return self.options.records or self.socket_type in self.judged_types
 
     def are_wanted(self) -> bool:
-        """To write or to evaluate them."""
+        """Whether messages are needed, to write or to evaluate them."""
         if self.options.records or self._rows_required_by or self.socket_type in self.judged_types:
             return True
         return self.options.payloads is not None and any(each.wants_rows for each in self.assemblies())
@@ -113,7 +113,7 @@ class Messages:
 
     @property
     def waits_from(self) -> int | None:
-        """Of an incomplete MESSAGE that waits for decryption."""
+        """Return the offset of an incomplete MESSAGE that waits for decryption."""
         return None if self.opened is None else self.opened.decryption.waits_from
 
     @property

@@ -206,7 +206,7 @@ class Reading:
         self._keep_what_is_open(state.held)
 
     def _stop(self, data: bytes) -> Stopped:
-        """The reader cannot continue."""
+        """Stop, because the reader cannot continue."""
         reader, arrivals = self.reader, self.arrivals
         self._hold([data])
         if reader.broken is not None:
@@ -327,7 +327,7 @@ class Reading:
         self.arrivals.trim(offset)
 
     def _memberships(self) -> list[Memberships]:
-        """Unencrypted and from boxes."""
+        """Return the memberships known from unencrypted and from decrypted octets."""
         inside = None if self.messages.opened is None else self.messages.opened.decryption.reader
         return [self.reader.memberships] if inside is None else [self.reader.memberships, inside.memberships]
 

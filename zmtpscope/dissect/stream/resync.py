@@ -184,7 +184,7 @@ class FrameSearch:
         return Boundary(self.framing, self.origin) if header is not None and header[0] else None
 
     def exhausted(self) -> bool:
-        """No trial is left, and every octet of the window was read."""
+        """Whether no trial is left and every octet of the window was read."""
         return not self.trials and self.at >= self.limit
 
     def octets_from(self, offset: int) -> bytes:

@@ -232,5 +232,5 @@ def as_array(column: array[int]) -> Int64:
 
 
 def columns_of(frames: FrameColumns) -> tuple[array[int], array[int], array[int], array[int]]:
-    """Offsets, bodies, sizes and flags."""
+    """Return offsets, bodies, sizes and flags of frames as columns."""
     return frames.offsets, frames.bodies, frames.sizes, frames.flags

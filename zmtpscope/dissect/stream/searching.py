@@ -78,7 +78,7 @@ class Searching:
         return Found(None, arrival, b"")
 
     def _count_held(self) -> None:
-        """If all sides together hold too much, restart at the end."""
+        """Restart this search at the end if all sides together hold too much."""
         octets = sum(search.held_octets for search in self.searches)
         if not self.held_octets.may_hold(octets):
             for search in self.searches:

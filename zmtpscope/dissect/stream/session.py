@@ -128,7 +128,7 @@ class Session:
                 self._find_secrets()
 
     def meet(self, client_transient: bytes) -> None:
-        """Set C'."""
+        """Set the client's transient key C'."""
         if self._client_transient is None and not self.settled:
             self._client_transient = client_transient
             self._shaking = set(ROLES)
@@ -181,7 +181,7 @@ class Session:
         return None
 
     def prefix(self, side: int) -> bytes:
-        """Of MESSAGEs of `side`."""
+        """Return the nonce prefix of `side`'s MESSAGEs."""
         return MESSAGE_PREFIX[self.role(side) or "client"]
 
     def try_message(self, side: int, body: bytes) -> bytes | None:
@@ -201,14 +201,14 @@ class Session:
         return None
 
     def finish_handshake(self, side: int) -> None:
-        """The side sends MESSAGEs."""
+        """Note that the side now sends MESSAGEs."""
         self._shaking.discard(self.role(side) or "")
 
     def may_open_messages_of(self, side: int) -> bool:
         return self.key is not None or (not self.hopeless and self._tried[side] < TRIES)
 
     def give_up(self) -> None:
-        """No more boxes will open, for lack of a key."""
+        """Note that no more boxes will open, for lack of a key."""
         if not self.settled:
             self.hopeless = True
             opened = self._pair is not None and self._pair.fact

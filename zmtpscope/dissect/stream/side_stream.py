@@ -94,12 +94,12 @@ class SideStream:
 
     @property
     def reader(self) -> SideReader | None:
-        """Of unencrypted units."""
+        """Return the reader of unencrypted units."""
         return None if self.reading is None else self.reading.reader
 
     @property
     def socket_type(self) -> str | None:
-        """By the handshake, or by rule or inference."""
+        """Return the socket type from the handshake, or else from a rule or inference."""
         known = None if self.reading is None else self.reading.socket_type
         return known or self.assumed_type or self.inferred_type
 
@@ -109,7 +109,7 @@ class SideStream:
         return None if self.reading is None else self.reading.identity
 
     def identity_at(self, offset: int) -> str | None:
-        """If it was announced before `offset`."""
+        """Return the identity if it was announced before `offset`."""
         known_from = self.units.identity_from
         return self.identity if known_from is not None and known_from < offset else None
 
@@ -121,7 +121,7 @@ class SideStream:
 
     @property
     def unit_octets(self) -> int:
-        """Of greetings, commands and messages."""
+        """Count the octets of greetings, commands and messages."""
         shared = 0 if self.reading is None else self.reading.reader.shared
         return self.outputs.units + self.messages.unit_octets - shared
 
@@ -265,7 +265,7 @@ class SideStream:
     # -- holes, and the search after them ------------------------------------------------------------------------------
 
     def lose(self, hole: Hole) -> None:
-        """Process a hole after `end`."""
+        """Process a hole that begins at `end`."""
         decided = Arrival(hole.ordinal, hole.packet, hole.time)
         if self.lost_since is None:
             self.lost_since = hole.ordinal

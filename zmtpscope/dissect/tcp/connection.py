@@ -132,7 +132,7 @@ class TcpSide:
             self.captured += gained
 
     def resume(self, state: TcpState) -> None:
-        """Continue after the fast path."""
+        """Take this side back from the fast path."""
         if state.next < 0:
             return
         self.initial, self.next, self.plain, self.acknowledged = state.initial, state.next, -1, state.acknowledged
@@ -240,7 +240,7 @@ class Connection:
 
     @property
     def has_octets(self) -> bool:
-        """Captured or not."""
+        """Whether data was sent, captured or not."""
         return bool(self.tcp[0].delivered or self.tcp[1].delivered)
 
     @property
@@ -250,7 +250,8 @@ class Connection:
 
     @property
     def ceased(self) -> int:
-        """No more packets could arrive after the end of the connection, or else of the capture."""
+        """Return the time after which no more packets could arrive: after the end of the connection, or else of the
+        capture."""
         return self.end.time + (self.idle or 0)
 
     @property
@@ -269,7 +270,7 @@ class Connection:
         return one, other
 
     def resume(self, states: tuple[TcpState, TcpState]) -> None:
-        """Continue after the fast path."""
+        """Take both sides back from the fast path."""
         for side, state in zip(self.tcp, states, strict=True):
             side.resume(state)
             self.last = max(self.last, state.last)
@@ -300,7 +301,7 @@ class Connection:
         self.end = end._replace(ordinal=arrival.ordinal)
 
     def ended(self, side: int) -> bool:
-        """FIN or RST was captured."""
+        """Whether a FIN or RST of the side was captured."""
         return self.closed and (self.tcp[side].fin is not None or self.close_how == "rst")
 
     def attempt_outcome(self) -> str | None:

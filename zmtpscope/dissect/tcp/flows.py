@@ -277,7 +277,7 @@ class Flows:
             self.reassembler.touched[side] = None  # otherwise no record can refer to the connection yet
 
     def _advance_clock(self, connection: Connection, now: int, ordinal: int) -> None:
-        """No packet of a connection with a hole arrived until `now`."""
+        """Note that no packet of a connection with a hole arrived until `now`."""
         for side in connection.tcp:
             side.leave_plain()
             self.reassembler.advance_clock(side, now, ordinal)

@@ -92,7 +92,7 @@ class Reassembler:
 
     @property
     def next_ordinal(self) -> int:
-        """Of the first segment after the last block."""
+        """Return the ordinal of the first segment after the last block."""
         return self.first_ordinal + ORDINALS * self.plain_rows
 
     def _begin(self, captured: bytes, cut: dict[int, int]) -> None:
@@ -300,7 +300,7 @@ class Reassembler:
             self.declare(side, ACKNOWLEDGED, at.time, at.ordinal)
 
     def apply_limit_of_all(self, at: Arrival) -> None:
-        """For all waiting octets of the run."""
+        """Apply the limit for all waiting octets of the run."""
         while self.waiting.total > ALL_OCTETS:
             self.declare(next(iter(self.waiting.sides)), "limit of all waiting octets", at.time, at.ordinal)
 

@@ -11,7 +11,7 @@ from zmtpscope.export.safe_text import safe_text
 
 
 def flat(found: Sequence[Explained]) -> list[Diagnosis]:
-    """Consequences follow their causes."""
+    """List diagnoses, each followed by its consequences."""
     return [each for explained in found for each in (explained.diagnosis, *explained.consequences)]
 
 
@@ -21,7 +21,7 @@ def packet(moment: Moment) -> str:
 
 
 def when(moment: Moment, clock: Clock) -> str:
-    """`0.000652 packet 7`."""
+    """Write time and packet of a moment: `0.000652 packet 7`."""
     return f"{clock(moment.ns).strip()} {packet(moment)}".rstrip()
 
 

@@ -151,7 +151,7 @@ class MessageEvents:
         return {"data": decrypted, "encrypted": "encrypted message"}.get(kind, kind.upper())
 
     def key(self, name: str) -> tuple[Hashable, ...]:
-        """Of events with this name."""
+        """Return a key of events with this name."""
         return self.ends, self.sender.stream.side, "message", name
 
     def event(self, row: int, name: str) -> Event:
@@ -224,7 +224,7 @@ def closings(values: Values) -> list[Event]:
 
 
 def ends_of(values: Values) -> Ends | None:
-    """Of the connection or flow of a record, if any."""
+    """Return the ends of the connection or flow of a record, if any."""
     if values["src_ip"] is None:
         return None
     ends = (values["src_ip"], values["src_port"]), (values["dst_ip"], values["dst_port"])

@@ -36,7 +36,7 @@ class Fold(NamedTuple):
 
     @property
     def events(self) -> int:
-        """That the fold replaces."""
+        """Count the events that the fold replaces."""
         return self.names.total()
 
 
@@ -105,7 +105,7 @@ class Folding:
 
     @property
     def is_idle(self) -> bool:
-        """No cycle repeats now."""
+        """Whether no cycle repeats now."""
         return not self._cycle
 
     def finish(self) -> None:

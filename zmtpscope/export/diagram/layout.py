@@ -62,12 +62,12 @@ class Diagram:
 
     @property
     def connections(self) -> set[int]:
-        """In the rows."""
+        """Return the connections in the rows."""
         return {row.conn for row in self.rows if row.conn is not None}
 
 
 def layout(sequence: EventSequence, most: int, *, whole: bool) -> Diagram:
-    """At most `most` arrows and notes. `whole`: connections were selected whole, so handshakes can be drawn;
+    """Lay out at most `most` arrows and notes. `whole`: connections were selected whole, so handshakes can be drawn;
     otherwise each connection opens with one arrow."""
     in_full = whole and len(sequence.connections) <= FEW_CONNECTIONS
     steps = _with_ends_of_connections(sequence, in_full=in_full)
@@ -95,7 +95,7 @@ def layout(sequence: EventSequence, most: int, *, whole: bool) -> Diagram:
 
 
 def _with_ends_of_connections(sequence: EventSequence, *, in_full: bool) -> list[Step]:
-    """In order of time, with the opening and the end of connections."""
+    """Add the opening and the end of connections to the steps, in order of time."""
     before: list[Step] = []
     behind: list[Step] = []
     short = set()
@@ -141,7 +141,7 @@ def _folded(steps: Iterable[Step], lines: Lifelines, most: int) -> list[Step]:
 
 
 def _events(step: Step) -> tuple[Event, ...]:
-    """Of a step, or repeated by a fold."""
+    """Return the events of a step, or the events that a fold repeats."""
     return step.cycle if isinstance(step, Fold) else (step,)
 
 
@@ -155,8 +155,8 @@ def _until(step: Step) -> int:
 
 
 def _order(steps: Iterable[Step], lines: Lifelines) -> list[Lifeline]:
-    """From left to right by their first messages, so that forwarded messages go from left to right. Lifelines
-    without messages follow."""
+    """Order lifelines from left to right by their first messages, so that forwarded messages go from left to right.
+    Lifelines without messages follow."""
     messages: dict[Lifeline, None] = {}
     others: dict[Lifeline, None] = {}
     for step in steps:

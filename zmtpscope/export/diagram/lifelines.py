@@ -73,7 +73,7 @@ class Lifeline:
 
 
 class Lifelines:
-    """Of connections, failed attempts and datagrams."""
+    """The lifelines of connections, failed attempts and datagrams."""
 
     def __init__(self, connections: Iterable[Values], others: Iterable[Ends]) -> None:
         self._of_end: dict[End, Lifeline] = {}
@@ -91,7 +91,7 @@ class Lifelines:
             self._join(every)
 
     def of(self, ends: Ends, side: int) -> Lifeline:
-        """Of a side of a connection, or of an end of a datagram flow."""
+        """Return the lifeline of a side of a connection, or of an end of a datagram flow."""
         if ends.conn is not None:
             return self._of_side[ends.conn, side]
         return self._of_end[ends.other if side else ends.one]

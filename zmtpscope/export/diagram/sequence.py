@@ -50,7 +50,7 @@ class EventSequence:
 
     @property
     def steps(self) -> list[Step]:
-        """In order of time."""
+        """Return the steps in order of time."""
         return sorted([*self._repeats.steps, *self._aside], key=lambda step: step.time)
 
     def feed(self, batch: Batch) -> None:

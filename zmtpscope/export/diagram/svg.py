@@ -145,7 +145,7 @@ class _Picture:
         yield "</svg>\n"
 
     def _life(self, x: float, top: float, bottom: float, breaks: Sequence[float]) -> str:
-        """A lifeline, broken at pauses."""
+        """Draw a lifeline, broken at pauses."""
         path = f"M{x:g} {top:g}"
         for y in breaks:
             path += f"V{y - 9:g}m-4 3l8 -6m-8 15l8 -6M{x:g} {y + 9:g}"
@@ -238,7 +238,7 @@ def _front(row: Row, clock: Clock, packets: int, *, many: bool) -> str:
 
 
 def _baseline(row: Row) -> float:
-    """From the top of a row to the baseline of its time."""
+    """Return the distance from the top of a row to the baseline of its time."""
     return 24 if row.is_arrow else 20
 
 
@@ -266,7 +266,7 @@ def _fit(words: str, room: float) -> str:
 
 
 def _text(x: float, y: float, words: str, kind: str, whole: str = "") -> str:
-    """`whole` is the tooltip."""
+    """Draw a text; `whole` is its tooltip."""
     title = f"<title>{escape(whole, quote=False)}</title>" if whole else ""
     return f'<text class="{kind}" x="{x:g}" y="{y:g}">{title}{escape(words, quote=False)}</text>'
 

@@ -29,7 +29,7 @@ NOTE, WORSE = "note", ("note", "warn", "error")
 
 
 class Address(NamedTuple):
-    """Of a listener. `transport` is tcp, ws or udp."""
+    """The address of a listener. `transport` is tcp, ws or udp."""
 
     ip: str
     port: int
@@ -60,7 +60,7 @@ class Endpoint:
     end_ns: int = 0
 
     def seen(self, start: int, end: int) -> None:
-        """Extend the time."""
+        """Extend the period in which the endpoint was seen."""
         self.start_ns = start if self.start_ns is None else min(self.start_ns, start)
         self.end_ns = max(self.end_ns, end)
 
@@ -86,7 +86,7 @@ class Refused:
 
 
 class Inventory:
-    """Of all records passed to `feed`, in order."""
+    """The inventory of all records passed to `feed`, in order."""
 
     def __init__(self) -> None:
         self.endpoints: dict[Address, Endpoint] = {}

@@ -126,7 +126,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _below(text: str) -> str:
-    """Indent and wrap."""
+    """Indent and wrap a text."""
     return wrap(" " * INDENT, INDENT, text, WIDTH)
 
 

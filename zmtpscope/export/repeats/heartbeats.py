@@ -53,7 +53,7 @@ class Asker:
 
     @property
     def last_sent(self) -> int:
-        """The last counted PING."""
+        """Return the time of the last counted PING."""
         sent: int = self.since if self.last is None else self.last[0].values["ts_ns"]
         return sent
 
@@ -91,7 +91,7 @@ class Asker:
 
 
 class HeartbeatFold:
-    """If `waits`, a PING may be delayed until it is known to be unanswered."""
+    """Folds heartbeats into one line. If `waits`, a PING may be delayed until it is known to be unanswered."""
 
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits

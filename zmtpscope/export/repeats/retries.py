@@ -71,7 +71,7 @@ class Attempt:
 
     @property
     def compared(self) -> Compared:
-        """To compare with other attempts."""
+        """Return what is compared with other attempts."""
         for record in self._records:
             side = None if record.stream is None else record.stream.side
             values = tuple(map(record.own.get, COMPARED[record.type]))
@@ -142,7 +142,7 @@ class FailedAttempts:
 
 
 class RetryFold:
-    """If `waits`, lines may be delayed until the attempt has ended."""
+    """Folds repeated attempts into one line. If `waits`, lines may be delayed until the attempt has ended."""
 
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits

@@ -54,5 +54,5 @@ def time_of(record: Record) -> int:
 
 
 def length(nanoseconds: int) -> str:
-    """`0.201 s`, `2.1 ms`."""
+    """Write a duration: `0.201 s`, `2.1 ms`."""
     return scaled(nanoseconds / SECOND, "s") if nanoseconds >= SECOND // 10 else scaled(nanoseconds / 1e6, "ms")

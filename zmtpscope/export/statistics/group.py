@@ -43,7 +43,7 @@ class Group:
         self._most_sizes = MAX_SIZES_OF_ALL if kind == "all" else MAX_SIZES
 
     def row(self, key: Hashable) -> int:
-        """Raises `TooManyRows`."""
+        """Return the row of a key; make one if necessary. Raises `TooManyRows`."""
         return self.counters.row(key)
 
     def add(self, tally: Tally, rows: Int64, is_received: Bool, is_new: Bool) -> None:
@@ -65,13 +65,13 @@ class Group:
         self._count_intervals(tally, rows)
 
     def add_gap(self, row: int, octets: int) -> None:
-        """`octets` were lost."""
+        """Count a gap of `octets` octets."""
         self._fill()
         self.gaps[row] += 1
         self.gap_octets[row] += octets
 
     def join_bars(self) -> None:
-        """In pairs."""
+        """Join the bars of all histograms in pairs."""
         count = len(self.bars)
         self.bars[:, : BARS // 2] = self.bars.reshape(count, BARS // 2, 2).sum(axis=2)
         self.bars[:, BARS // 2 :] = 0

@@ -32,7 +32,7 @@ MIN_BARS, WIDEST_BARS = len("OVER TIME"), 32
 
 
 class Column(NamedTuple):
-    """If not all columns fit, the ones with the largest `priority` are dropped."""
+    """A column. If not all columns fit, the ones with the largest `priority` are dropped."""
 
     heading: str
     width: int
@@ -122,7 +122,7 @@ def _all(row: Row, statistics: Statistics, seconds: float, damage: str, look: Lo
 
 
 def _duration(nanoseconds: int) -> str:
-    """In milliseconds or seconds."""
+    """Write a duration in milliseconds or seconds."""
     return f"{nanoseconds / SECOND:g} s" if nanoseconds >= SECOND else f"{nanoseconds / 1_000_000:g} ms"
 
 

@@ -50,12 +50,12 @@ class Row(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """In both directions."""
+        """Count messages in both directions."""
         return self.counts[SENT] + self.counts[RECEIVED]
 
     @property
     def octets(self) -> int:
-        """In the frames of messages, in both directions."""
+        """Count the octets in the frames of messages, in both directions."""
         return self.counts[SENT_OCTETS] + self.counts[RECEIVED_OCTETS]
 
 
@@ -122,7 +122,7 @@ def line_of(row: Row, scale: Scale, seconds: float) -> bytes:
 
 
 def lines_of(statistics: Statistics, latest: int, most: int | None) -> Iterator[bytes]:
-    """At most `most` rows of each kind."""
+    """Yield JSON lines for at most `most` rows of each kind."""
     scale = statistics.scale
     seconds = (latest - scale.start_ns) / SECOND if scale.start_ns is not None else 0.0
     for kind in statistics.groups:

@@ -33,7 +33,7 @@ class Sizes:
 
     @property
     def is_exact(self) -> bool:
-        """Each size is counted separately."""
+        """Whether each size is counted separately."""
         return self._by_range is None
 
     def add(self, size: int, count: int) -> None:
@@ -55,7 +55,7 @@ class Sizes:
         self.least, self.most = least, most  # the middle of a range can exceed all sizes in it
 
     def percentiles(self, *parts: float) -> list[int | None]:
-        """For each part from 0 to 1, the smallest size that this part of the messages does not exceed."""
+        """Return for each part from 0 to 1 the smallest size that this part of the messages does not exceed."""
         counts = self._counts()
         if not counts:
             return [None] * len(parts)

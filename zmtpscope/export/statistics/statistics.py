@@ -28,7 +28,7 @@ ALL = "all"
 
 
 class Endpoint(NamedTuple):
-    """Of a listener."""
+    """The endpoint of a listener."""
 
     ip: str
     port: int
@@ -179,7 +179,7 @@ class Statistics:
         types.add(tally, np.arange(count), nothing, nothing)
 
     def _type_of(self, record: Record) -> str:
-        """With the name of a command."""
+        """Return the type of a record, with the name of a command."""
         if record.type != "command":
             return record.type
         name = f"command {record.values['name']}"
@@ -203,7 +203,7 @@ class Statistics:
 
 
 def _complete(columns: Columns) -> Bool | None:
-    """None if all are complete."""
+    """Return which messages are complete; None if all are."""
     complete: Bool = columns.messages.complete[columns.rows]
     return None if complete.all() else complete
 
@@ -217,7 +217,7 @@ def _row_with_room(group: Group, key: Hashable) -> int:
 
 
 def _octets_of(values: dict[str, Any]) -> int:
-    """0 for findings."""
+    """Count the octets of a record; 0 for findings."""
     if values["record"] == "finding":
         return 0
     return next((values[name] for name in ("size", "bytes", "length") if values.get(name) is not None), 0)

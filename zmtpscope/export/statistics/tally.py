@@ -28,7 +28,7 @@ class Pairs(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Int64, values: Int64, weights: Int64 | None = None) -> Self:
-        """Of messages, or of other pairs that count `weights` messages each."""
+        """Count the distinct pairs of number and value. Each pair stands for one message, or for `weights` messages."""
         low = int(values.min(initial=0))
         span = int(values.max(initial=0)) - low + 1
         cells = numbers * span + (values - low)

@@ -38,7 +38,7 @@ class Columns(NamedTuple):
 
     @property
     def senders(self) -> list[Sender]:
-        """Of all messages of the batch."""
+        """Return the senders of all messages of the batch."""
         return self.messages.senders
 
     def part(self, which: slice | NDArray[np.bool_]) -> Columns:
@@ -90,7 +90,7 @@ class UnreadMessage(NamedTuple):
     time: int
 
     def read(self) -> LastMessage:
-        """Return the displayed part."""
+        """Return the part of the message that is displayed."""
         table = self.table.part(self.row, self.row + 1)
         columns = MessageColumns.of_table(table)
         time, frames, first = self.time, len(table.sizes), int(columns.content[0])

@@ -27,7 +27,7 @@ NEVER = np.iinfo(np.int64).max
 
 
 class TooManyRows(Exception):
-    """`fold` makes room."""
+    """The limit of rows is reached; `fold` makes room."""
 
     def __init__(self, counters: Counters[Any]) -> None:
         super().__init__()

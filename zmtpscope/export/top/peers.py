@@ -30,7 +30,7 @@ class Peer(NamedTuple):
 
 
 class ConnectionEnds:
-    """As far as records describe them."""
+    """Both ends of a connection, as far as records describe them."""
 
     def __init__(self, stream: Stream) -> None:
         """`stream` is either direction of the connection."""
@@ -44,7 +44,7 @@ class ConnectionEnds:
         self._peers: tuple[Peer, Peer] | None = None
 
     def learn(self, side: int, socket_type: str | None, identity: str | None) -> None:
-        """From a greeting, command or message."""
+        """Take an end's type and identity from a greeting, command or message."""
         self.socket_types[side] = socket_type or self.socket_types[side]
         self.identities[side] = identity or self.identities[side]
 

@@ -48,14 +48,14 @@ RELEVANT = ("greeting", "command", "connection")
 
 
 class Interval(NamedTuple):
-    """In nanoseconds since the epoch, without `end_ns`."""
+    """A period in nanoseconds since the epoch, without `end_ns`."""
 
     start_ns: int
     end_ns: int
 
 
 class SenderRows(NamedTuple):
-    """Of connection, sender and receiver, for each sender."""
+    """The row of the connection, of the sender and of the receiver, for each sender."""
 
     connection: Int64
     sender: Int64
@@ -88,7 +88,7 @@ class Rates:
 
     @property
     def counters(self) -> dict[str, Counters[Any]]:
-        """By kind."""
+        """Return the counters by kind."""
         return dict(zip(KINDS, (self.topics, self.connections, self.peers), strict=True))
 
     @property
@@ -151,7 +151,7 @@ class Rates:
             self._number = number
 
     def finish(self) -> Iterator[Interval]:
-        """Yield the current interval."""
+        """End and yield the current interval."""
         if self._first is not None:
             yield self._end_interval()
 
@@ -226,7 +226,7 @@ class Rates:
         self._count_data(columns.part(~columns.marked) if columns.marked.any() else columns)
 
     def _count_data(self, columns: Columns) -> None:
-        """Messages that are not subscriptions."""
+        """Count messages that are not subscriptions."""
         if len(columns.rows):
             counters = list(self.counters.values())
             count_with_room(columns, counters, self._rows_of, self._add, self._topic_rows.clear, Counters.fold)
@@ -237,7 +237,7 @@ class Rates:
         return self._topic_rows.of_messages(columns, self._open), sides
 
     def _rows_of_senders(self, columns: Columns) -> SenderRows:
-        """Of senders that have messages."""
+        """Return the rows of senders that have messages."""
         rows = np.zeros((3, len(columns.senders)), np.int64)
         for number in np.flatnonzero(np.bincount(columns.sender_of)).tolist():
             each = columns.senders[number]

@@ -50,12 +50,12 @@ class Row(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """In both directions."""
+        """Count messages in both directions."""
         return self.counts[SENT] + self.counts[RECEIVED]
 
     @property
     def octets(self) -> int:
-        """In both directions."""
+        """Count octets in both directions."""
         return self.counts[SENT_OCTETS] + self.counts[RECEIVED_OCTETS]
 
     def rate(self, *columns: int) -> float:
@@ -65,7 +65,7 @@ class Row(NamedTuple):
 
     @property
     def last_time(self) -> int:
-        """Last message, or 0."""
+        """Return the time of the last message, or 0."""
         return 0 if self.last is None else self.last.time
 
     def last_value(self, limit: int) -> str:
@@ -89,12 +89,12 @@ def value_text(last: LastMessage, limit: int) -> str:
 
 
 def interval_rows(rates: Rates, kind: str, seconds: float) -> list[Row]:
-    """Of the last interval, including rows without messages."""
+    """Return the rows of the last interval, including rows without messages."""
     return _rows(rates, kind, seconds, seconds, in_all=False)
 
 
 def total_rows(rates: Rates, kind: str, seconds: float, interval_seconds: float) -> list[Row]:
-    """Of the whole capture of `seconds`, including the current interval."""
+    """Return the rows of the whole capture of `seconds`, including the current interval."""
     return _rows(rates, kind, seconds, min(seconds, interval_seconds), in_all=True)
 
 

@@ -45,7 +45,7 @@ class Holders:
 
 
 class Subscriptions:
-    """Of all open connections."""
+    """The subscriptions of all open connections."""
 
     def __init__(self, most: int = MAX_SUBSCRIPTIONS) -> None:
         self.most = most

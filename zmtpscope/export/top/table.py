@@ -39,7 +39,7 @@ HELP = (
 
 
 def scaled(number: float) -> str:
-    """In at most six characters: `0.25`, `12`, `53.9k`, `1.20M`."""
+    """Write a number in at most six characters: `0.25`, `12`, `53.9k`, `1.20M`."""
     for scale, unit in SCALES:
         if number >= scale and number >= 10_000:
             shown = number / scale
@@ -121,7 +121,7 @@ def _cell(column: Column, row: Row, width: int) -> str:
 
 
 def help_table() -> Table:
-    """The keys and their effects."""
+    """Return a table of the keys and their effects."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for keys, meaning in HELP:
         table.add_row(Text(keys, style="bold"), Text(meaning))

@@ -23,7 +23,7 @@ MIN_MESSAGES = 64
 
 
 class TopicRows:
-    """Of all senders. An unknown topic gets a new row."""
+    """The rows of topics of all senders. An unknown topic gets a new row."""
 
     def __init__(self, topics: Counters[Topic]) -> None:
         self._topics = topics
@@ -42,7 +42,7 @@ class TopicRows:
         self._senders[:] = -1
 
     def of_messages(self, columns: Columns, connections: OpenConnections) -> Int64:
-        """Raises `TooManyRows`."""
+        """Return the row of each message's topic. Raises `TooManyRows`."""
         messages, sender_of = columns.messages, columns.sender_of.astype(np.int64)
         peers: dict[int, Peer] = {}
         for number in np.flatnonzero(np.bincount(sender_of)).tolist():

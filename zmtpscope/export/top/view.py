@@ -103,12 +103,12 @@ class View:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Of the current kind."""
+        """Return the columns of the current kind."""
         return COLUMNS[self.kind]
 
     @property
     def column(self) -> Column:
-        """To sort by; the rate if the current kind does not have it."""
+        """Return the column to sort by; the rate if the current kind does not have it."""
         return next((column for column in self.columns if column.name == self.sort), RATE)
 
     def select(self, rows: Sequence[Row]) -> list[Row]:

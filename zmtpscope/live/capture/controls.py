@@ -26,7 +26,7 @@ class Controls:
         self.is_stopped = False
 
     def stop(self) -> None:
-        """On a signal that the parent did not send."""
+        """Stop the capture, for a signal that the parent did not send."""
         self.is_stopped = True
 
     def settings(self) -> CaptureSettings:

@@ -29,7 +29,7 @@ ENGINES = (*SOCKETS, *TOOLS, *ON_REQUEST)
 
 
 class OpenSource(NamedTuple):
-    """With the name of its engine, and why each earlier engine failed."""
+    """An open packet source with the name of its engine, and why each earlier engine failed."""
 
     engine: str
     source: PacketSource
@@ -37,7 +37,7 @@ class OpenSource(NamedTuple):
 
 
 def enter_namespace(settings: CaptureSettings) -> None:
-    """If requested. Raises `CannotCapture`."""
+    """Enter the requested network namespace, if any. Raises `CannotCapture`."""
     if settings.netns is None:
         return
     try:

@@ -120,7 +120,8 @@ def compile_filters(text: str, link_types: Iterable[int], snap_length: int) -> d
 
 
 def programs(text: str, snap_length: int) -> dict[int, Program]:
-    """For the link types of interfaces; an empty filter has no programs. Raises `CaptureFilterError`."""
+    """Compile a filter for the link types of interfaces; an empty filter has no programs. Raises
+    `CaptureFilterError`."""
     return dict(compile_filters(text, (ETHERNET, RAW_IP), snap_length)) if text.strip() else {}
 
 

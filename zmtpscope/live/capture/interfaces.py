@@ -84,7 +84,7 @@ def interfaces() -> list[Interface]:
 
 
 def find_interface(name: str, known: Sequence[Interface]) -> Interface:
-    """By name, or by number in the list (from 1). Raises `UnknownInterface`."""
+    """Find an interface by name, or by number in the list (from 1). Raises `UnknownInterface`."""
     for each in known:
         if each.name == name:
             return each

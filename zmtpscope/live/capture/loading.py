@@ -29,7 +29,7 @@ def load_for(user: User | None) -> None:
 
 
 def may_read(user: User, path: str) -> bool:
-    """By the permissions of `path` and its parent folders."""
+    """Whether the permissions of `path` and its parent folders let the user read it."""
     path = os.path.realpath(path)
     needed = os.R_OK
     while True:

@@ -76,7 +76,7 @@ class Capture:
         self.controls.send_last({**self.changes(), "ended": True})
 
     def capture_until_stopped(self) -> None:
-        """Until a stop or a limit. Raises `CannotCapture`."""
+        """Capture until a stop is requested or a limit is reached. Raises `CannotCapture`."""
         poll = select.poll()
         poll.register(self.source.fileno(), select.POLLIN)
         poll.register(self.controls.incoming, select.POLLIN)

@@ -25,7 +25,7 @@ STAYS = "the packets captured until then can be read"
 
 @dataclass
 class WrittenFile:
-    """With its octets and packets so far. Nothing is added to a complete file."""
+    """A capture file with its octets and packets so far. Nothing is added to a complete file."""
 
     path: str
     octets: int = 0
@@ -115,7 +115,7 @@ class OutputFiles:
         return count
 
     def write(self, octets: bytes) -> None:
-        """Append whole blocks without packets."""
+        """Append whole blocks that contain no packets."""
         self._append([octets])
 
     def _append(self, blocks: list[bytes]) -> int:

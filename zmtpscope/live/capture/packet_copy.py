@@ -49,11 +49,11 @@ class PacketCopy:
 
     @property
     def awaits_reader(self) -> bool:
-        """No program has opened the FIFO for reading yet."""
+        """Whether no program has opened the FIFO for reading yet."""
         return not self.is_closed and not self._opens()
 
     def copied(self, file: int) -> int:
-        """Octets of this file."""
+        """Count the octets of this file that were copied."""
         return self._copied[file] if file < len(self._copied) else 0
 
     def copy(self, files: Sequence[CaptureFile], patience: float | None) -> bool:

@@ -58,7 +58,7 @@ class EngineRefused(Exception):
 
 
 class CapturedInterface(NamedTuple):
-    """As described in the file."""
+    """An interface as the capture file describes it."""
 
     name: str
     link_type: int
@@ -137,7 +137,7 @@ class PacketSocket(ABC):
                 self._number(each.index, each.hardware_type, each.name)
 
     def _bind(self) -> None:
-        """Start receiving packets."""
+        """Bind the socket, which starts to receive packets."""
         alone = self._requested[0].index if len(self._requested) == 1 else 0
         # Python's bind accepts only names, none of which means all interfaces; struct sockaddr_ll
         address = struct.pack("=HHiHBB8x", socket.AF_PACKET, socket.htons(ALL_PROTOCOLS), alone, 0, 0, 0)
@@ -213,7 +213,7 @@ class PacketSocket(ABC):
         self.counts.append(0)
 
     def fileno(self) -> int:
-        """For poll(2)."""
+        """Return the file descriptor for poll(2)."""
         return self.socket.fileno()
 
     def stop(self) -> None:

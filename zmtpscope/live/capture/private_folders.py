@@ -62,7 +62,7 @@ class PrivateFolders:
         )
 
     def remove(self) -> None:
-        """With all files in them."""
+        """Remove the folders with all files in them."""
         for directory in self.directories:
             shutil.rmtree(directory, ignore_errors=True)
 

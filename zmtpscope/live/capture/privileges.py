@@ -31,7 +31,7 @@ class MissingRights(NamedTuple):
 
 
 class User(NamedTuple):
-    """With all its groups."""
+    """A user with all groups."""
 
     name: str
     uid: int
@@ -203,7 +203,7 @@ def _may_become_root() -> bool:
 
 
 def _clear_capabilities() -> None:
-    """Of this thread, including inheritable ones, and verify that they are empty."""
+    """Remove all capabilities of this thread, including inheritable ones, and verify that there are none."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
     sets = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, the lower 32 bits and then the upper

@@ -82,10 +82,8 @@ class CaptureSession:
         self._consumed: dict[int, int] = {}
 
     def start(self) -> None:
-        """On return the sockets and the first file are open, and the process has dropped root.
-
-        Raises `CaptureRefused`.
-        """
+        """Start the capture. On return the sockets and the first file are open, and the process has dropped root.
+        Raises `CaptureRefused`."""
         # -P: import nothing from the working directory, which may belong to another user
         command = [sys.executable, "-P", "-m", PROCESS]
         # its own process group: `close` also kills its children, and the terminal interrupts none of them

@@ -28,7 +28,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class RingLimits(Limits):
-    """Of each file of a ring, and the number of files to keep; None: all."""
+    """Limits of each file of a ring, and the number of files to keep; None: all."""
 
     files: int | None = None
 

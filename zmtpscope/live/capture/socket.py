@@ -38,7 +38,7 @@ _about = struct.Struct("=IIIHHHH").unpack  # struct tpacket_auxdata
 
 
 class MessageSocket(PacketSocket):
-    """Has the methods of `ring.RingSocket`."""
+    """A packet socket that reads one packet per system call. It has the methods of `ring.RingSocket`."""
 
     delay = 0.02  # only the delay of the processor that received the packet
 
@@ -57,7 +57,7 @@ class MessageSocket(PacketSocket):
         self._bind()
 
     def read(self) -> Batch | None:
-        """At most `MAX_PACKETS`."""
+        """Read at most `MAX_PACKETS` packets."""
         blocks, captured = [], []
         for _ in range(MAX_PACKETS):
             try:

@@ -142,12 +142,12 @@ class Tool:
 
     @property
     def interfaces(self) -> list[CapturedInterface]:
-        """As the stream describes them."""
+        """Return the interfaces that the stream describes."""
         return self._stream.interfaces
 
     @property
     def counts(self) -> list[int]:
-        """Packets read from each interface."""
+        """Count the packets read from each interface."""
         return self._stream.counts
 
     def _await_the_beginning(self) -> None:
@@ -165,7 +165,7 @@ class Tool:
         return bool(select.select([self._output], [], [], max(0.0, deadline - time.monotonic()))[0])
 
     def fileno(self) -> int:
-        """For poll(2)."""
+        """Return the file descriptor for poll(2)."""
         return self._output.fileno()
 
     def read(self) -> Batch | None:

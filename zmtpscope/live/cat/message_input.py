@@ -31,7 +31,7 @@ class Notation(NamedTuple):
     addressed: bool = False
 
     def parts(self, written: bytes) -> list[bytes]:
-        """Of a line. Raises `BadMessage`."""
+        """Split a line into message parts. Raises `BadMessage`."""
         if self.separator is not None:
             pieces = written.split(self.separator)
         elif self.addressed:
@@ -53,7 +53,7 @@ class Notation(NamedTuple):
         ]
 
     def argument(self, text: str) -> list[bytes]:
-        """Of one argument. Raises `BadMessage`."""
+        """Split one argument into message parts. Raises `BadMessage`."""
         return [_content(text[1:])] if _names_a_file(text) else self.parts(_literal(text))
 
     def _part(self, written: bytes, number: int) -> bytes:
@@ -65,7 +65,7 @@ class Notation(NamedTuple):
 
 
 def typed_octets(written: bytes) -> bytes:
-    """Of a `text` (`zmtpscope.records`)."""
+    """Return the octets of a `text` (`zmtpscope.records`)."""
     return from_text(written.decode("utf-8", "backslashreplace"))
 
 

@@ -101,7 +101,7 @@ class ConnectionLog:
             self._failed(remote, ClosedHalfWay("the other side closed the connection"), lost=what.lost)
 
     def _dropped(self, remote: str, what: Dropped) -> None:
-        """Only the first `MAX_LINES_OF_A_KIND` are formatted."""
+        """Report a dropped message. Only the first `MAX_LINES_OF_A_KIND` are formatted."""
         text = (
             f"{remote}: dropped {_described(what.parts)}: {what.reason}"
             if self._counts["dropped"] < MAX_LINES_OF_A_KIND
@@ -121,7 +121,7 @@ class ConnectionLog:
             self.failure = error
 
     def say(self, kind: str, text: str) -> None:
-        """Unless `MAX_LINES_OF_A_KIND` lines of this kind have been printed."""
+        """Print a line unless `MAX_LINES_OF_A_KIND` lines of this kind have been printed."""
         self._counts[kind] += 1
         count = self._counts[kind]
         if count <= MAX_LINES_OF_A_KIND:
@@ -174,7 +174,7 @@ class CatSession:
         self._undelivered: PeerError | None = None
 
     async def run(self) -> None:
-        """Until the goal is reached. Raises `PeerError`, `Unexpected`, `BadMessage` and `OSError`."""
+        """Run until the goal is reached. Raises `PeerError`, `Unexpected`, `BadMessage` and `OSError`."""
         try:
             if not self._pattern.receives:
                 await self._send_all()
@@ -338,7 +338,7 @@ class CatSession:
         return messages
 
     async def _say(self, parts: list[bytes]) -> None:
-        """At the requested rate."""
+        """Send a message, not before the requested rate allows it."""
         if self.goal.rate is not None:
             now = asyncio.get_running_loop().time()
             due = now if self._due is None else max(self._due, now - CATCH_UP)

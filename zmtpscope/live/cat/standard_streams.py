@@ -159,7 +159,7 @@ class Output:
 
     @property
     def is_full(self) -> bool:
-        """The caller must call `flush`."""
+        """Whether the caller must call `flush`."""
         return self._size >= LARGEST_OUTPUT
 
     async def flush(self) -> None:

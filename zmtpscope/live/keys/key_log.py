@@ -69,7 +69,7 @@ class KeyLog:
 
     @classmethod
     def beside(cls, capture: Path) -> KeyLog:
-        """`out.keys` for `out.pcapng`."""
+        """Return the key log of a capture file: `out.keys` for `out.pcapng`."""
         path = capture.with_suffix(".keys")
         if path == capture:
             raise KeyLogError(f"{capture}: its key log would have the same name; name the capture differently")

@@ -249,7 +249,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _compile(command: list[str], source: bytes) -> None:
-    """With the source on standard input, so that exactly the hashed source is compiled."""
+    """Compile the source, which is passed on standard input so that exactly the hashed source is compiled."""
     try:
         done = subprocess.run(command, input=source, capture_output=True, timeout=COMPILER_SECONDS)
     except FileNotFoundError:

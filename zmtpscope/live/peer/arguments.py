@@ -33,7 +33,7 @@ def _part(part: object) -> bytes:
 
 
 def octets_of(text: object, what: str) -> bytes:
-    """Of a topic, group or identity. Raises `TypeError` if it is neither octets nor text."""
+    """Return the octets of a topic, group or identity. Raises `TypeError` if it is neither octets nor text."""
     if isinstance(text, str):
         return from_text(text)
     if not isinstance(text, bytes):
@@ -42,7 +42,7 @@ def octets_of(text: object, what: str) -> bytes:
 
 
 def text_of(text: object, what: str) -> str:
-    """Of a topic, group or identity. Raises `TypeError` if it is neither octets nor text."""
+    """Return the text of a topic, group or identity. Raises `TypeError` if it is neither octets nor text."""
     return text if isinstance(text, str) else to_text(octets_of(text, what))
 
 

@@ -99,7 +99,7 @@ async def _addresses(host: str) -> list[str]:
 
 
 def reason(error: OSError | UnicodeError) -> str:
-    """In words."""
+    """Describe an error in words."""
     if isinstance(error, UnicodeError):
         return "not a valid host name"
     if isinstance(error, ConnectionRefusedError):
@@ -162,7 +162,7 @@ class Connection:
             self._recorded = recording.opened(local, remote, connected_by_us, time.time_ns())
 
     async def run(self) -> None:
-        """Raises `PeerError`."""
+        """Run the connection until it ends. Raises `PeerError`."""
         reset = False
         self._task = asyncio.current_task()
         try:
@@ -323,12 +323,12 @@ class Connection:
 
     @property
     def held(self) -> int:
-        """Octets of memory."""
+        """Return the octets of memory that the connection uses."""
         return self.peer.held + (self.unsent if self.is_stuck else 0)
 
     @property
     def is_over(self) -> bool:
-        """Closed or closing."""
+        """Whether the connection is closed or closing."""
         return self._writer.is_closing()
 
     async def drain(self) -> None:

@@ -96,7 +96,7 @@ class ConnectionPool:
         )
 
     def rejection(self) -> PeerError:
-        """For a new connection, because none can be evicted."""
+        """Return the error for a new connection when none can be evicted."""
         why = f"{len(self.connections)} connections are open, and none was silent for {MIN_IDLE:g} s"
         return Violation(f"rejected: {why}")
 

@@ -92,7 +92,7 @@ class Turns:
 
 
 class Inbox(Generic[Sender]):
-    """By sender. Messages of closed connections remain."""
+    """Received messages by sender. Messages of closed connections remain."""
 
     def __init__(self) -> None:
         self.turns = Turns()
@@ -125,7 +125,7 @@ class Inbox(Generic[Sender]):
         self._count += 1
 
     def charge(self, sender: Sender, octets: int) -> None:
-        """For the waiting messages of `sender`."""
+        """Charge octets to the waiting messages of `sender`."""
         if sender in self._queues:
             self._octets[sender] = self._octets.get(sender, 0) + octets
             self.octets += octets

@@ -61,7 +61,7 @@ class Outbox:
         self._send_timeout = SendTimeout()
 
     def add(self, connection: Connection, identity: bytes) -> None:
-        """Under the name `identity` unless that is empty or in use."""
+        """Add a connection under the name `identity`, unless that is empty or in use."""
         if self._route is Route.NAMED:
             name = identity if identity and identity not in self._names else b"\0" + os.urandom(4)
             connection.name = name
@@ -84,7 +84,7 @@ class Outbox:
         await asyncio.gather(*(connection.close() for connection in list(self.connections)))
 
     def named(self, name: bytes) -> list[Connection]:
-        """At most one."""
+        """Return the connection of this name, if any, as a list."""
         return [self._names[name]] if name in self._names else []
 
     def next_in_turn(self) -> Connection | None:

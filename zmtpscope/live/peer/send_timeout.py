@@ -37,14 +37,14 @@ class Receiver(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Closed or closing."""
+        """Whether the receiver is closed or closing."""
 
     async def drain(self) -> None:
         """Wait until everything is taken, or the connection is closed."""
 
 
 class SendTimeout:
-    """Of one socket, with the seconds that its connections share."""
+    """The send time-out of one socket. All its connections share the same seconds."""
 
     def __init__(self) -> None:
         self._left = SEND_TIMEOUT
@@ -52,7 +52,7 @@ class SendTimeout:
 
     @property
     def left(self) -> float:
-        """Shared seconds that remain."""
+        """Return the shared seconds that remain."""
         return min(SEND_TIMEOUT, self._left + RENEWAL * (time.monotonic() - self._counted))
 
     async def wait_for(self, receivers: Sequence[Receiver]) -> None:

@@ -133,7 +133,7 @@ class Socket:
         await self.close()
 
     async def close(self) -> None:
-        """Send the remaining octets first."""
+        """Close the socket after the remaining octets are sent."""
         self._closed = True
         self._inbox.close()
         if self._server is not None:
@@ -274,7 +274,7 @@ class Socket:
         self._for_all(lambda connection: connection.peer.leave(text))
 
     def set_subscriptions(self, topics: Iterable[Text], groups: Iterable[Text]) -> None:
-        """Of future connections. Raises as `subscribe` and `join` do."""
+        """Set the subscriptions of future connections. Raises as `subscribe` and `join` do."""
         for topic in topics:
             self._add_topic(topic)
         for group in groups:
@@ -347,7 +347,7 @@ class Socket:
             raise Unreachable(f"cannot listen on {endpoint}: {reason(error)}") from None
 
     def _accept(self, reader: StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Not a coroutine: asyncio of Python 3.11 logs errors for cancelled ones."""
+        """Accept a connection. Not a coroutine: asyncio of Python 3.11 logs errors for cancelled ones."""
         if self._closed:
             writer.close()
         elif not self._pool.is_full or self._make_room():
@@ -411,7 +411,7 @@ class Socket:
             self._report(connection.remote, ConnectionClosed(connection.lost))
 
     def _handle_events(self, connection: Connection, events: list[PeerEvent], size: int) -> None:
-        """Of `size` received octets."""
+        """Handle the events that `size` received octets caused."""
         self._charge(connection)
         inbox = self._inbox
         waiting = len(inbox)
@@ -445,7 +445,7 @@ class Socket:
         return connection.peer.version != "1.0" or self._has_subscribed(message.parts[0])
 
     def _note(self, connection: Connection, event: PeerEvent) -> None:
-        """Other than a message."""
+        """Report an event other than a message."""
         if isinstance(event, Ready):
             self._welcome(connection, event)
         elif isinstance(event, Subscription) and self.settings.socket_type == "XPUB":

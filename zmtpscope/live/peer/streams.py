@@ -76,7 +76,7 @@ class _Taking:
         self.connections = 0
 
     def share(self) -> memoryview:
-        """For the next read."""
+        """Return the part of the buffer for the next read."""
         return self.octets[: max(MIN_TAKEN, min(LARGEST_TAKEN, TAKEN_BY_ALL // max(1, self.connections)))]
 
 

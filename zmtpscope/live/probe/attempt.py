@@ -44,17 +44,17 @@ class Budget:
 
     @property
     def deadline(self) -> float:
-        """By the clock of the event loop."""
+        """Return the deadline by the clock of the event loop."""
         return self.started + self.wait
 
     def spend_connection(self) -> None:
-        """Raises `Violation` above the maximum."""
+        """Count a connection. Raises `Violation` above the maximum."""
         if self.connections == MAX_CONNECTIONS:
             raise Violation(f"{MAX_CONNECTIONS} connections were not enough to identify it")
         self.connections += 1
 
     def spend_octets(self, count: int) -> None:
-        """Raises `Violation` above the maximum."""
+        """Count received octets. Raises `Violation` above the maximum."""
         self.octets += count
         if self.octets > MAX_OCTETS:
             raise Violation(f"received more than {MAX_OCTETS >> 20} MiB, the limit of a probe")
@@ -122,13 +122,13 @@ class Attempt:
 
     @property
     def socket_type(self) -> str | None:
-        """Once it is announced."""
+        """Return the peer's socket type, once it is announced."""
         socket_type: str | None = self.announced.get("socket_type") or self.peer.facts.get("socket_type")
         return socket_type
 
     @property
     def announced(self) -> Fields:
-        """Of its greeting so far, even if it is incomplete."""
+        """Return the fields of the peer's greeting so far, even if it is incomplete."""
         fields: Fields = {}
         form = FORMS.get(classify(self.begin))
         if form is not None:

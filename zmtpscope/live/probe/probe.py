@@ -193,7 +193,7 @@ class _Probe:
             self._learn(attempt)
 
     async def _listen(self) -> None:
-        """Without security: receive the peer's socket type first, then choose ours."""
+        """Probe a peer without security: receive its socket type first, then choose ours."""
         async with self._attempt(UNNAMED, Null(), waits=True) as attempt:
             if attempt.is_old:
                 self.found.handshake = WITHHELD

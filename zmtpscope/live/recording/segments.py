@@ -96,7 +96,8 @@ class Direction:
         ]
 
     def _checksum(self) -> int:
-        """Of the TCP segment and its pseudo header (RFC 9293, 3.1). The checksum field must be 0."""
+        """Compute the checksum of the TCP segment and its pseudo header (RFC 9293, 3.1). The checksum field must be
+        0."""
         ip, tcp = self._ip, self._tcp
         header = tcp.pack_hdr() + tcp.opts
         total: int = word_sum(ip.src + ip.dst) + IP_PROTO_TCP + len(tcp) + word_sum(header) + word_sum(tcp.data)

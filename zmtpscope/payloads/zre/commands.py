@@ -85,7 +85,7 @@ def hello_1(reader: Reader) -> None:
 
 
 def group_only(reader: Reader) -> None:
-    """SHOUT."""
+    """Read the group of a SHOUT."""
     string(reader, "group")
 
 

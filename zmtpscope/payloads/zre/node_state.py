@@ -28,7 +28,7 @@ class NodeState:
         self.groups: set[str] | None = None
 
     def forget(self) -> None:
-        """After a possible loss, compare nothing with earlier commands."""
+        """Forget all state after a possible loss, so that nothing is compared with earlier commands."""
         self.began = True
         self.sequence = self.status = self.groups = None
 

@@ -18,7 +18,7 @@ def listening_side() -> Column:
 
 
 def of_side(side: Column, name: str) -> Column:
-    """For side 0 and the name `ip`, the column `ip_0`."""
+    """Name a column of one side: for side 0 and `ip`, `ip_0`."""
     return F.when(side == 0, F.col(f"{name}_0")).otherwise(F.col(f"{name}_1"))
 
 
@@ -36,7 +36,7 @@ def timestamp(nanoseconds: Column) -> Column:
 
 
 def sums(*names: str) -> list[Column]:
-    """Under the same names."""
+    """Return sums of columns under the same names."""
     return [F.sum(name).alias(name) for name in names]
 
 

@@ -37,7 +37,7 @@ Period = tuple[int, int]
 
 
 def answers(tables: Mapping[str, DataFrame], interval: float) -> dict[str, DataFrame]:
-    """By name, as lazy DataFrames. Rates use intervals of this many seconds."""
+    """Return the tables of the report by name, as lazy DataFrames. Rates use intervals of this many seconds."""
     messages, commands, greetings, connections, findings, stalls = (tables[name] for name in TABLES[:6])
     deliveries = tables["deliveries"]
     return {

@@ -102,14 +102,15 @@ def page(answers: Mapping[str, pa.Table], about: About) -> str:
 
 
 def _clock(rows: Mapping[str, Sequence[Row]]) -> Clock:
-    """Without the date if all times are on one day, which the page states at its top."""
+    """Return a function that writes times, without the date if all times are on one day, which the page states at
+    its top."""
     named = (row[name] for each in rows.values() for row in each for name in MOMENTS & row.keys())
     days = {units.moment(moment)[:10] for moment in named if moment is not None}
     return units.time_of_day if len(days) == 1 else units.moment
 
 
 def _rows(table: pa.Table) -> list[Row]:
-    """Times are microseconds since 1970."""
+    """Return the rows of a table; times are microseconds since 1970."""
     for index, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type):
             times = table.column(index).cast(pa.timestamp("us"), safe=False).cast(pa.int64())
@@ -180,7 +181,7 @@ def _verdict(rows: Mapping[str, Sequence[Row]], about: About) -> str:
 
 
 def _cause(row: Row, causes: Sequence[Row], clock: Clock) -> dict[str, Any]:
-    """With its consequences, for the overview."""
+    """Describe a cause and its consequences for the overview."""
     key = f"{row['rule']} {row['subject']}"
     text = f"likely: {row['text']}" if row["certainty"] == "likely" else row["text"]
     consequences = [each["text"] for each in causes if each["because_of"] == key]
@@ -189,7 +190,7 @@ def _cause(row: Row, causes: Sequence[Row], clock: Clock) -> dict[str, Any]:
 
 
 def _finding(row: Row, clock: Clock) -> dict[str, Any]:
-    """For the overview."""
+    """Describe a finding for the overview."""
     times = _number(row["findings"], "time")
     if row["connections"]:
         times += f" on {_number(row['connections'], 'connection')}"
@@ -204,7 +205,7 @@ def _where(row: Row, clock: Clock) -> str:
 
 
 def _handshakes(rows: Sequence[Row]) -> list[str]:
-    """Failed handshakes."""
+    """Describe failed handshakes."""
     return [
         f"{units.count(row['failed'])} of {_number(row['connections'], 'handshake')} failed: "
         + version_and_mechanism(row)
@@ -214,7 +215,7 @@ def _handshakes(rows: Sequence[Row]) -> list[str]:
 
 
 def _storm(row: Row, clock: Clock) -> dict[str, str]:
-    """For the overview."""
+    """Describe a reconnection storm for the overview."""
     when = f"from {clock(row['start'])} UTC"
     if row["end"] is not None:
         when += f", for {units.duration((row['end'] - row['start']) * 1000)}"

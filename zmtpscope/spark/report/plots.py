@@ -156,8 +156,8 @@ def bars(alternative: str, labels: Sequence[str], parts: Sequence[Part], format:
 
 
 def ranges(alternative: str, labels: Sequence[str], rows: Sequence[Range], format: Format) -> Plot:
-    """On a logarithmic axis: a thin line from minimum to maximum, a thick one up to the 90th percentile, and marks
-    at the median and the 99th percentile."""
+    """Plot ranges on a logarithmic axis: a thin line from minimum to maximum, a thick one up to the 90th percentile,
+    and marks at the median and the 99th percentile."""
     # a logarithmic axis has no 0
     floor = min((value for row in rows for value in row if value > 0), default=1.0)
     shown = [Range(*(max(value, floor) for value in row)) for row in rows]
@@ -208,7 +208,7 @@ def columns(alternative: str, labels: Sequence[str], parts: Sequence[Part], form
 def spans(
     alternative: str, labels: Sequence[str], rows: Sequence[tuple[int, int | None]], colours: Sequence[str]
 ) -> Plot:
-    """From start to end, in microseconds. A start without end is a mark."""
+    """Plot periods from start to end, in microseconds. A start without end is a mark."""
     first, last = min(start for start, _ in rows), max(end or start for start, end in rows)
     margin = max((last - first) // 20, 500_000)
 

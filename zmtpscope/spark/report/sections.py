@@ -37,7 +37,7 @@ class Section(NamedTuple):
 
 
 def _peer(row: Row) -> str:
-    """`"worker-1" 10.0.0.2 DEALER`, `10.0.0.1:5555 ROUTER`."""
+    """Name a peer: `"worker-1" 10.0.0.2 DEALER`, `10.0.0.1:5555 ROUTER`."""
     words = [_quoted(row["identity"])] if row.get("identity") else []
     words.append(_endpoint(row["address"], row["port"]))
     return " ".join([*words, row["socket_type"] or "of unknown type"])
@@ -80,8 +80,8 @@ def _bars(title: str, label: Label, unit: Unit, *parts: tuple[str | None, str, s
 
 
 def _ranges(title: str, label: Label, unit: Unit = units.duration, names: Sequence[str] = DURATIONS) -> Draw:
-    """From the smallest to the largest of the columns `names`, the second of which is the median. Rows without
-    values are left out."""
+    """Plot the range from the smallest to the largest of the columns `names`, the second of which is the median.
+    Rows without values are left out."""
 
     def draw(rows: Sequence[Row]) -> Plot | None:
         shown = [row for row in rows if row[names[1]] is not None][:MAX_DRAWN]
@@ -158,7 +158,7 @@ def _size_histogram(rows: Sequence[Row]) -> Plot | None:
 
 
 def version_and_mechanism(row: Row) -> str:
-    """`3.1 CURVE`, `2.0`."""
+    """Write ZMTP version and mechanism: `3.1 CURVE`, `2.0`."""
     version = row["version"] or "no version agreed"
     over = ["over WebSocket"] if row["transport"] == "ws" else []
     return " ".join([version, *([row["mechanism"]] if row["mechanism"] else []), *over])

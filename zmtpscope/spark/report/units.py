@@ -28,7 +28,7 @@ def count(number: float) -> str:
 
 
 def short_count(number: float) -> str:
-    """`12.3 M`."""
+    """Write a count: `12.3 M`."""
     for scale, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if abs(number) >= scale:
             return f"{number / scale:.3g} {unit}"
@@ -36,7 +36,7 @@ def short_count(number: float) -> str:
 
 
 def power_of_two(octets: int) -> str:
-    """`512 B`, `64 KiB`."""
+    """Write a power of two: `512 B`, `64 KiB`."""
     for bits, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
         if octets >> bits:
             return f"{octets >> bits} {unit}"
@@ -44,7 +44,7 @@ def power_of_two(octets: int) -> str:
 
 
 def short_size(octets: float) -> str:
-    """`12.3 kB`, `12 B`."""
+    """Write a size: `12.3 kB`, `12 B`."""
     return f"{octets:.3g} B" if octets < 1000 else size(octets)
 
 
@@ -61,10 +61,10 @@ def duration(nanoseconds: float) -> str:
 
 
 def moment(microseconds: int) -> str:
-    """UTC: `2026-11-21 03:08:54.062445`."""
+    """Write a time in UTC: `2026-11-21 03:08:54.062445`."""
     return (EPOCH + timedelta(microseconds=microseconds)).strftime("%Y-%m-%d %H:%M:%S.%f")
 
 
 def time_of_day(microseconds: int) -> str:
-    """UTC: `03:08:54.062445`."""
+    """Write a time of day in UTC: `03:08:54.062445`."""
     return moment(microseconds)[11:]

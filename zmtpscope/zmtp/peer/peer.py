@@ -163,7 +163,7 @@ class Peer:
 
     @property
     def deadline(self) -> float | None:
-        """When to call `tick`; None: not before octets are received."""
+        """Return when to call `tick`; None: not before octets are received."""
         if not self.ready:
             return self._started + self.settings.limits.handshake
         return self._heartbeats.deadline(self._our_heartbeat)
