@@ -35,7 +35,7 @@ class Diagnoses:
 
     @property
     def is_due(self) -> bool:
-        """It is time for an update."""
+        """Whether it is time for an update."""
         return time.monotonic() >= self._due
 
     def news(self, ongoing: Ongoing = ENDED) -> list[str]:

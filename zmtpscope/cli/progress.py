@@ -64,7 +64,7 @@ def progress_line(octets: int, total: int | None, packets: int, seconds: float) 
 
 
 def total_size(paths: Sequence[str]) -> int | None:
-    """None if one file is a pipe or compressed."""
+    """Return the size of all files, or None if one is a pipe or compressed."""
     total = 0
     for path in paths:
         if not os.path.isfile(path) or path.endswith((".gz", ".zst")):

@@ -44,7 +44,7 @@ def read(**given: Any) -> int:
 
 
 def _is_file(path: str) -> bool:
-    """All packets are in a file. In a pipe they may arrive live, and output must not wait."""
+    """Whether all packets are in a file. In a pipe they may arrive live, and output must not wait."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode if path == "-" else os.stat(path).st_mode
     except (OSError, ValueError):  # reported when it is read

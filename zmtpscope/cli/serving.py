@@ -18,7 +18,7 @@ ANY_PORT = 0
 
 
 class Servable(Command):
-    """It has `--serve [PORT]`, which a file may follow. click alone would take the file for the port."""
+    """A command with `--serve [PORT]`, which a file may follow. click alone would take the file for the port."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keep the arguments that start a page."""
@@ -27,7 +27,7 @@ class Servable(Command):
 
 
 def is_page() -> bool:
-    """This process runs in a page: textual-serve sets an environment variable."""
+    """Whether this process runs in a page: textual-serve sets an environment variable."""
     return "TEXTUAL_DRIVER" in os.environ
 
 

@@ -9,7 +9,7 @@ from typing import TextIO
 
 
 def terminal_width(stream: TextIO | None = None) -> int | None:
-    """None if `stream` (None: stdout) is no terminal."""
+    """Return the width of a terminal; None if `stream` (None: stdout) is no terminal."""
     if not (stream or sys.stdout).isatty():
         return None
     from shutil import get_terminal_size  # it loads all compression modules

@@ -41,7 +41,7 @@ class Output:
         return True
 
     def finish(self, *, is_wanted: bool) -> None:
-        """`is_wanted` is false if a key ended the run."""
+        """Print the end of the output; `is_wanted` is false if a key ended the run."""
 
 
 class JsonLines(Output):

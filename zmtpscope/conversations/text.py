@@ -27,7 +27,7 @@ Values = dict[str, Any]
 
 
 class ConversationText:
-    """`form` is one of `option_texts.BODY_FORMS`. `paint` colours a text in a style."""
+    """Writes a conversation as text. `form` is one of `option_texts.BODY_FORMS`. `paint` colours a text in a style."""
 
     def __init__(self, clock: Clock, form: str, paint: Callable[[str, str], str]) -> None:
         self.clock = clock
@@ -37,7 +37,7 @@ class ConversationText:
         self._introduced: set[int] = set()
 
     def learn(self, values: Values) -> None:
-        """Also from records outside the conversation."""
+        """Take names of peers from any record, including records outside the conversation."""
         self._sides_of(values)[values["side"]].learn(values["socket_type"], values["identity"])
 
     def lines(self, values: Values) -> Iterator[str]:

@@ -84,7 +84,7 @@ WANTS = {CLIENT_TRANSIENT: "2 or 3 keys", SERVER_PUBLIC: "1 key"}
 
 
 def key_line(label: str, fields: list[bytes], number: int) -> KeyLine | None:
-    """None if the fields do not fit the label. A comment may follow them."""
+    """Parse the fields of a key line, which a comment may follow; None if they do not fit the label."""
     public = key_from_text(fields[1]) if len(fields) > 1 else None
     if public is None:
         return None

@@ -94,14 +94,14 @@ class Content(NamedTuple):
 
 
 class WaitingDatagram(NamedTuple):
-    """It waits until enough similar ones arrive."""
+    """A datagram that waits until enough similar ones arrive."""
 
     datagram: Datagram
     octets: bytes
 
 
 class Datagrams:
-    """All UDP of a run. Call `feed` for each block, then `finish`."""
+    """Processes all UDP datagrams of a run. Call `feed` for each block, then `finish`."""
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink

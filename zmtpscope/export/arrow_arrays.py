@@ -75,7 +75,7 @@ def _ends(sizes: Iterable[int], count: int, type_: type[np.generic]) -> pa.Buffe
 
 
 def _validity(mask: Mask | None) -> pa.Buffer | None:
-    """None if no value is null."""
+    """Return a bitmap of the rows with a value; None if no value is null."""
     return None if mask is None else _bits(~mask)
 
 

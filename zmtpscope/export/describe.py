@@ -132,7 +132,7 @@ def _words_of_curve(values: Values) -> Iterator[str]:
 
 
 def describe_gap(values: Values) -> str:
-    """Its size, and where parsing resumes."""
+    """Write the size of a gap, and where parsing resumes."""
     resumed = values["resumed_at"]
     after = "no frame found after it" if resumed is None else f"parsing resumes at offset {resumed}"
     why = GIVEN_UP.get(values["reason"], values["reason"])
@@ -182,7 +182,7 @@ def describe_retransmission(values: Values) -> str:
 
 
 def describe_leftover(values: Values) -> str:
-    """Its size, reason and first octets."""
+    """Write size, reason and first octets of data that was not dissected."""
     octets = counted(values["bytes"], "octet")
     what = "of an incomplete greeting or frame" if values["kind"] == "unfinished" else "not understood"
     begins = f": {preview(values['data'], values['bytes'], MAX_OF_DATA)}" if values["data"] else ""

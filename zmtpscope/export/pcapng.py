@@ -58,7 +58,7 @@ def interface_description(link_type: int, name: str = "", snap_length: int = NO_
 
 
 def packet_block(interface: int, time: int, packet: bytes, original: int, comment: str = "") -> bytes:
-    """`original` is the number of octets on the wire; `packet` may be their beginning."""
+    """Encode a packet. `original` is the number of octets on the wire; `packet` may be their beginning."""
     size = len(packet)
     padding = -size % 4
     options = _options((COMMENT, comment.encode(errors="replace"))) if comment else b""

@@ -176,7 +176,7 @@ class TextLines:
         return self._line_of(repeats.last, files, repeats.text, HOW_TO_UNFOLD)
 
     def _line_of(self, record: Record, files: Files, words: str, hint: str | None) -> str:
-        """Each hint is printed once in a run."""
+        """Write the line of a record. Each hint is printed once in a run."""
         kind = record.type
         who, columns = self._who_of_record(record)
         if kind == "connection":

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def record_values(record: Record, options: Options) -> dict[str, Any]:
-    """Every field, by the names of `zmtpscope.records`, with its `shown_fields`."""
+    """Return every field, by the names of `zmtpscope.records`, with its `shown_fields`."""
     own = shown_fields(record, options)
     has_changes = own is not record.own or not (record.file or "").isascii()
     return {**record.values, "file": file_name(record.file), **own} if has_changes else record.values

@@ -27,7 +27,7 @@ Fits = tuple[Bool, Bool, Bool]
 
 
 def fits_of(column: Column, predicate: Predicate, rows: Int64) -> Fits | None:
-    """None if arrays cannot evaluate the predicate."""
+    """Return which values fit a predicate; None if arrays cannot evaluate it."""
     if isinstance(column, Lists):
         return _lists_fit(column, predicate, rows)
     if isinstance(column, Integers):

@@ -83,7 +83,7 @@ def _sliced(value: Any, step: Slice) -> Any:
 
 
 def _members(found: Iterable[Any], steps: tuple[Slice | str, ...]) -> list[Any]:
-    """Each list on the way means all of its elements."""
+    """Yield the members of a value. Each list on the way stands for all of its elements."""
     for step in steps:
         following: list[Any] = []
         for value in found:
@@ -140,7 +140,7 @@ _APPLY: dict[str, Callable[[Any], Any]] = {"len": _length, "lower": _lower, "upp
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """`predicate` is true for any value of the operand, or for all with `is_all`."""
+    """A comparison: `predicate` is true for any value of the operand, or for all with `is_all`."""
 
     operand: Operand
     predicate: Predicate

@@ -125,8 +125,8 @@ def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _member(field: FilterField, token: Token) -> Any:
-    """Payload members have their own types: numbers, booleans and null are compared with values of the same type
-    only."""
+    """Parse a literal for a payload member. Members have their own types: numbers, booleans and null are compared
+    with values of the same type only."""
     if token.kind is Kind.STRING:
         return token.value.decode("utf-8", "backslashreplace")
     if token.text in ("true", "false"):

@@ -148,7 +148,7 @@ def ordinary(octets: bytes) -> tuple[str, Json] | None:
 
 
 def dissected(octets: bytes) -> Dissected:
-    """`octets` are the only content frame, and `ordinary`."""
+    """Dissect `octets`, which are the only content frame, and `ordinary`."""
     found = ordinary(octets)
     assert found is not None
     summary, value = found

@@ -44,7 +44,7 @@ def channel_of(kind: str, socket_type: str | None) -> str | None:
 
 
 def summary_of(kind: str, content: dict[str, Json], parent: str | None) -> str:
-    """`parent` is the type of the message that caused this one."""
+    """Summarise a message; `parent` is the type of the message that caused it."""
     words = _WORDS.get(kind)
     said = words(content) if words is not None else _outcome(content) if kind.endswith("_reply") else ""
     if kind == "status" and parent:

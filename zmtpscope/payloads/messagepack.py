@@ -145,7 +145,7 @@ def _loaded(octets: bytes) -> _Loaded | None:
 
 
 def _ordinary(value: Json) -> _Loaded | None:
-    """None unless all nested values are ordinary."""
+    """Return the values as Python objects; None unless all nested values are ordinary."""
     level, has_words, has_exponents = [value], False, False
     for _ in range(DEEPEST):
         below = []

@@ -42,7 +42,7 @@ class WireFields(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """All octets are fields, at least one."""
+        """Whether all octets are fields, at least one."""
         return self.problem is None and bool(self.fields)
 
 

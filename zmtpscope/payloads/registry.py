@@ -69,7 +69,7 @@ class Registry:
         return self._known
 
     def add(self, kind: type[Payload]) -> None:
-        """Add a dissector that is not installed; it replaces one of the same name."""
+        """Add a dissector that is not installed; it replaces another of the same name."""
         self._known = {**self.dissectors, kind.name: declared(kind)}
         self._asked = None
 

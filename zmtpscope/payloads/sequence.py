@@ -138,7 +138,7 @@ class Reading(NamedTuple):
 
     @property
     def believed(self) -> bool:
-        """It is proven to be a sequence number."""
+        """Whether the field is proven to be a sequence number."""
         return self.bitcoin or self.step.proven
 
     @property

@@ -44,7 +44,7 @@ class Candidates:
         """Only the JSON dissector may claim JSON messages of this shape."""
 
     def of(self, first: bytes) -> Dissectors:
-        """Return the candidates whose prefix the first content frame has."""
+        """Return the candidates that may claim messages with this first content frame, by its prefix."""
         if not self.prefixes:
             return self.dissectors
         return tuple(each for each in self.dissectors if first.startswith(each.prefixes or b""))

@@ -341,7 +341,7 @@ def is_claimed_at_once(payload: Payload, octets: bytes) -> bool:
 
 
 def result_at_once(payload: Payload, octets: bytes) -> Dissected | None:
-    """None also if the dissector fails."""
+    """Return what the dissector makes of the octets alone; None if it needs more, or fails."""
     try:
         done = payload.at_once(octets)
         if done is None:

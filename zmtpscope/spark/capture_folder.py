@@ -76,10 +76,8 @@ class CaptureFolder:
         """Size, modification time and capture of each file at the last listing. None: not a capture."""
 
     def captures(self) -> list[Capture]:
-        """Each once. Files whose names start with a dot are skipped, because they are still being copied.
-
-        Raises `CaptureError` if the folder is missing or cannot be listed.
-        """
+        """Return each capture once. Files whose names start with a dot are skipped, because they are still being
+        copied. Raises `CaptureError` if the folder is missing or cannot be listed."""
         found: dict[str, tuple[int, int, Capture | None]] = {}
         captures: dict[str, Capture] = {}
         for path in sorted(self._paths()):

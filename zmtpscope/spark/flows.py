@@ -70,7 +70,7 @@ class FlowFilter(NamedTuple):
     """Partition of each flow with much data (`balance.py`). Other flows are hashed."""
 
     def select(self, block: SegmentBlock) -> SegmentBlock:
-        """All datagrams belong to the first partition."""
+        """Select the packets of one partition. All datagrams belong to the first partition."""
         if self.partitions == 1 and not self.endpoints:
             return block
         chosen: Mask = np.ones(len(block.keys), np.bool_)

@@ -199,7 +199,8 @@ class WriterStage:
                 yield batch_of([written_chunk(each) for each in parts.finish()])
 
     def write_files(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Each file is a capture of its own. Yields the files written, for the last stage."""
+        """Write the tables of files, each of which is a capture of its own. Yields the files written, for the last
+        stage."""
         with one_sentence():
             check_on_worker(self.run.files)
             settings, options = self.run.settings, self.run.settings.export_options()

@@ -88,7 +88,7 @@ class PartitionState:
 
     @staticmethod
     def load(octets: bytes, options: Options) -> PartitionState:
-        """`options` are the ones it was created with. Raises `StateError`."""
+        """Restore a state; `options` are the ones it was created with. Raises `StateError`."""
         try:
             octets = zlib.decompress(octets)
         except zlib.error as error:

@@ -210,7 +210,7 @@ def scheme_of(path: str) -> str | None:
 
 def local_path(path: str, *, instead: str = "") -> str:
     """Return the path that a path or `file:` URI names (RFC 8089): `file:/a%20b`, `file:///a%20b`. Raises
-    `CaptureError` for another URI. For a store its hint is `instead`."""
+    `CaptureError` for another URI; if that names a supported store, the error's hint is `instead`."""
     scheme = scheme_of(path)
     if scheme is None:
         return path

@@ -44,7 +44,7 @@ def record_name(name: str) -> str:
 
 
 def column_names(record: str, names: Sequence[str] | None = None) -> list[str]:
-    """All columns, or `names` after checking them. Raises `ValueError` with a sentence for an unknown column."""
+    """Return all columns, or `names` after checking them. Raises `ValueError` with a sentence for an unknown column."""
     known = [field.name for field in RECORDS[record].fields]
     if names is None:
         return known

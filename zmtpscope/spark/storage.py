@@ -134,7 +134,7 @@ def check_on_worker(files: Sequence[str]) -> None:
 
 
 class StoredCapture(CaptureFile):
-    """It is opened at once, and read once."""
+    """A capture in a store, which is opened at once and read once."""
 
     def __init__(self, uri: str, span: TimeSpan = ALWAYS) -> None:
         super().__init__(uri, None, span)

@@ -201,7 +201,7 @@ def _exhaust(batches: Iterable[Batch]) -> None:
 
 
 def _refuse_vanished_files(batch: MicroBatch) -> None:
-    """All files of a micro-batch that is read again for its state must still exist."""
+    """Raise an error unless all files of a micro-batch that is read again for its state still exist."""
     for file in batch.files:
         if not os.path.exists(path_now(file.path)):
             raise CaptureError(

@@ -39,7 +39,8 @@ class Keeps(Protocol):
 
 
 class Chunk:
-    """`kinds` are the type numbers of the records, in order; `tables` contain the records of each type."""
+    """Some records in columns. `kinds` are the type numbers of the records, in order; `tables` contain the records
+    of each type."""
 
     def __init__(self, streams: Streams, kinds: Packed, tables: dict[int, PackedRows | PackedRecords]) -> None:
         self.streams = streams

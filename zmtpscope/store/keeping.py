@@ -82,7 +82,7 @@ class Kept:
     wants_pieces: bool = False
 
     def octets(self, stream: Stream, place: int, start: int, stop: int) -> bytes | None:
-        """None if the octets are not wanted or missing."""
+        """Return kept octets; None if they are not wanted or missing."""
         if not self.wants_octets:
             return None
         if start >= stop:
@@ -96,7 +96,7 @@ class Kept:
             return None
 
     def made(self, place: int, size: int) -> Dissected | None:
-        """None if octets are not wanted."""
+        """Return the kept result of a dissector; None if octets are not wanted."""
         if not self.wants_octets:
             return None
         protocol, summary, fields, secrets = marshal.loads(self.spool.read(place, size))

@@ -77,7 +77,7 @@ class Packed:
 
 
 def joined(parts: Sequence[Packed], shifts: Iterable[int] | None = None) -> Packed:
-    """`shifts` are added to the values of each column."""
+    """Concatenate packed columns; `shifts` are added to the values of each column."""
     shifts = [0] * len(parts) if shifts is None else list(shifts)
     bases = {part.base + shift for part, shift in zip(parts, shifts, strict=True) if len(part)}
     if len(bases) == 1 and all(part.more is None for part in parts):

@@ -192,7 +192,7 @@ def _join_units(parts: Sequence[PackedRecords]) -> Units | None:
 
 
 def join_records(parts: Sequence[PackedRecords], stream_begins: Sequence[int]) -> PackedRecords:
-    """`stream_begins` is where the streams of each chunk start in the joined table."""
+    """Concatenate tables; `stream_begins` is where the streams of each chunk start in the joined table."""
     first = parts[0]
     return PackedRecords(
         first.type,

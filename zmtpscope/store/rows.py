@@ -192,7 +192,7 @@ def _runs_and_frames(
 
 
 def join_rows(parts: Sequence[PackedRows], stream_begins: Sequence[int]) -> PackedRows:
-    """`stream_begins` is where the streams of each chunk start in the joined table."""
+    """Concatenate tables; `stream_begins` is where the streams of each chunk start in the joined table."""
     first = parts[0]
     payloads = [part.payloads for part in parts if part.payloads is not None]
     topics = [part.topics for part in parts if part.topics is not None]

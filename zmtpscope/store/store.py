@@ -186,7 +186,7 @@ class Store:
             yield from sorted(found, key=itemgetter(0))
 
     def row(self, number: int) -> dict[str, Any]:
-        """All fields by the names of `zmtpscope.records`, with octets as bytes and masked secrets."""
+        """Return all fields by the names of `zmtpscope.records`, with octets as bytes and masked secrets."""
         batch = self.batch([number if number >= 0 else self._count + number])
         columns = columns_of_rows(batch, self.options)
         return record_values(batch.records[0], self.options) if columns is None else columns.values(0)
@@ -423,7 +423,7 @@ def ordering_times(table: PackedRows | PackedRecords) -> Int64:
 
 
 def of_side(values: Mapping[str, Any]) -> list[Condition]:
-    """Records of the same side of the same connection."""
+    """Make a condition for records of the same side of the same connection."""
     return [equals(name, values[name]) for name in ("conn_id", "side")]
 
 

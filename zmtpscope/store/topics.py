@@ -33,7 +33,7 @@ class Topics:
 
     @classmethod
     def of(cls, octets: Octets, sizes: Int64) -> Topics:
-        """`sizes` are in octets, or `NO_TOPIC`."""
+        """Keep topics; `sizes` are in octets, or `NO_TOPIC`."""
         has = np.flatnonzero(sizes != NO_TOPIC)
         if not len(has):
             return cls([None], Packed(0, len(sizes), None))

@@ -53,7 +53,7 @@ class Cells:
         return self._separators.written(map(self._shown, self.operand.values(record))) or ""
 
     def of_rows(self, columns: RowColumns[Any], start: int | None) -> list[str]:
-        """`start` is the time of the first packet of the run."""
+        """Return the cells of rows; `start` is the time of the first packet of the run."""
         rows = Rows(columns, start)
         column = self._column(rows)
         if column is not None:

@@ -39,7 +39,7 @@ class Token(NamedTuple):
 
     @property
     def mechanism(self) -> str | None:
-        """None if ZWS is used without one."""
+        """Return the mechanism that the HTTP request names; None if ZWS is used without one."""
         match = SUB_PROTOCOL.fullmatch(self.octets)
         return None if match is None or match[1] is None else match[1].decode("ascii")
 

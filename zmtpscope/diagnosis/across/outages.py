@@ -103,7 +103,7 @@ class Lost(NamedTuple):
 
 
 def first_lost(side: ObservedSide) -> Lost | None:
-    """None if there are none, or it is unknown."""
+    """Return the messages that an outage lost, from the first one; None if there are none, or it is unknown."""
     last, outage = side.last_messages, side.last_outage
     if last is None or outage is None:
         return None

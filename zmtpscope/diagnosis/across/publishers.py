@@ -65,7 +65,7 @@ class Subscriber:
 
     @property
     def is_of_groups(self) -> bool:
-        """It joins groups, which must equal the topic, instead of subscribing to prefixes."""
+        """Whether the subscriber joins groups, which must equal the topic, instead of subscribing to prefixes."""
         return self.socket_type == "DISH"
 
     def asked_for(self, topic: bytes) -> str:

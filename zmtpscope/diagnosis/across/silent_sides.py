@@ -397,6 +397,6 @@ def opposite(knowledge: Knowledge) -> dict[str, OneWay]:
 
 
 def _one_way(connection: ObservedConnection) -> OneWay | None:
-    """None unless exactly one side sends messages."""
+    """Find a connection on which exactly one side sends messages; None for others."""
     sender = next((number for number in (0, 1) if connection.sides[number].socket_type in ONE_WAY), None)
     return None if sender is None or connection.sides[sender].rhythm is None else OneWay(connection, sender)

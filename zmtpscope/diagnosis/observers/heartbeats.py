@@ -115,7 +115,7 @@ class HeartbeatObserver(Observer):
 
     @property
     def _is_idle(self) -> bool:
-        """Nothing to decide: most connections have no heartbeats."""
+        """Whether there is nothing to decide: most connections have no heartbeats."""
         one, other = self.askers
         return not (self.taken or one.open or one.late or other.open or other.late)
 

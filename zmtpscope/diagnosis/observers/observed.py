@@ -173,12 +173,12 @@ class ObservedSide:
 
     @property
     def stalls(self) -> list[ObservedStall]:
-        """All times in which it could not send."""
+        """Return all times in which the side could not send."""
         return [*self.ended_stalls, self.running_stall] if self.running_stall else self.ended_stalls
 
     @property
     def outages(self) -> list[ObservedOutage]:
-        """All times in which its data was not acknowledged."""
+        """Return all times in which the side's data was not acknowledged."""
         return [*self.ended_outages, self.running_outage] if self.running_outage else self.ended_outages
 
     @property
@@ -254,7 +254,7 @@ class ObservedConnection:
 
     @property
     def conn_id(self) -> str:
-        """The same in every run and file."""
+        """Return an id that is the same in every run and file."""
         return self.stream.conn_id
 
     def stream_of(self, side: int) -> Stream:

@@ -71,7 +71,7 @@ class Roles(ABC):
 
 
 def roles_of(observed: ObservedConnection) -> Roles | None:
-    """None if the socket types do not ask, or are not known yet."""
+    """Return which side asks and which answers; None if the socket types do not ask, or are not known yet."""
     types = observed.socket_types()
     if types in NEVER_ASK:
         return None

@@ -28,7 +28,7 @@ UNKNOWN = TopicKey(None, False)
 
 
 class TopicRows(NamedTuple):
-    """The messages of a run with the same topic."""
+    """The messages of a run that have the same topic."""
 
     key: TopicKey
     rows: Int64

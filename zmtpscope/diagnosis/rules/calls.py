@@ -127,8 +127,8 @@ def _silent_beside(waiting: Waiting, knowledge: Knowledge) -> list[str]:
 
 
 def _diagnosis(same: list[Waiting], callers: list[Waiting], silent: list[str]) -> Diagnosis:
-    """`callers` are the calls of clients that wait for equal calls at a broker, `silent` further connections that
-    stopped."""
+    """Diagnose unanswered calls. `callers` are the calls of clients that wait for equal calls at a broker, `silent`
+    further connections that stopped."""
     first = same[0]
     calls, connection = first.calls, first.connection
     caller, called = name_of(connection, first.side), name_of(connection, 1 - first.side)

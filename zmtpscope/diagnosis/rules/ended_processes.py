@@ -41,7 +41,7 @@ class Aftermath(NamedTuple):
 
 
 def aftermath(departures: Sequence[Disconnect], now: int) -> Aftermath:
-    """`departures` ascend; `now` is the end of the capture (ns)."""
+    """Describe whether and when clients reconnected. `departures` ascend; `now` is the end of the capture (ns)."""
     last = departures[-1]
     gone = last.is_missed and last.back_ns is None
     back = [each.back_ns - each.ending.moment.ns for each in departures if each.back_ns is not None]

@@ -60,7 +60,8 @@ def _half_closed(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _of_connection(connection: ObservedConnection) -> HalfClosed | None:
-    """None if the network, a closed window or a large message delays the close."""
+    """Diagnose a connection of which one side has not closed; None if the network, a closed window or a large
+    message delays the close."""
     values, ending = connection.values, ending_of(connection)
     if ending is None or (values is not None and not values["fin_acknowledged"]):
         return None

@@ -194,7 +194,7 @@ def _hanging(
     hint: str,
     beside: Iterable[str] = (),
 ) -> Diagnosis:
-    """`beside` are connections on which the silent side is silent, too."""
+    """Diagnose a handshake that hangs. `beside` are connections on which the silent side is silent, too."""
     connection, silent, _, _ = hung[0]
     return Diagnosis.of(
         rule,

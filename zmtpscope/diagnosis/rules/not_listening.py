@@ -39,10 +39,8 @@ NOT_LET_IN = InVain(
 
 
 def _refused(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Refused endpoints, one for two hosts that refuse each other.
-
-    Names a served loopback address, or another endpoint of the same socket.
-    """
+    """Diagnose refused endpoints, together for two hosts that refuse each other. Names a served loopback address, or
+    another endpoint of the same socket."""
     found = {each.subject: each for each in in_vain("connection-refused", NOT_LET_IN)(knowledge)}
     mutual, served, in_turn = _mutual(knowledge), _served_loopback(knowledge), _in_turn(knowledge)
     while found:
@@ -91,7 +89,7 @@ def _mutual(knowledge: Knowledge) -> dict[str, str]:
 
 
 def _served_loopback(knowledge: Knowledge) -> dict[str, str]:
-    """Refused loopback addresses, as subjects, each with the address that serves the same port."""
+    """Return refused loopback addresses, as subjects, each with the address that serves the same port."""
     served = {
         port: (ip, port)
         for (ip, port), connections in knowledge.by_endpoint.items()

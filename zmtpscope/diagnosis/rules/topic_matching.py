@@ -197,11 +197,9 @@ def _without_messages_diagnosis(
     lasted: int,
     other: Elsewhere | None,
 ) -> Diagnosis | None:
-    """None if the subscription was too short and resembles no topic.
-
-    `others` messages went to another subscriber while the subscription was active, for `lasted` ns; `are_some`: several
-    subscribers got messages; `other`: another publisher has the topic.
-    """
+    """Diagnose a subscription without messages; None if it was too short and resembles no topic. `others` messages
+    went to another subscriber while the subscription was active, for `lasted` ns; `are_some`: several subscribers
+    got messages; `other`: another publisher has the topic."""
     subscriber, subscription = unanswered[0]
     topic = subscription.topic
     is_open = ends_in_wildcard(topic)  # it gets other topics by other subscriptions

@@ -111,7 +111,7 @@ def _outcome_of_side(stream: SideStream) -> SideOutcome:
 
 
 def _outcome_of_keys(view: ConnectionView, announced: str | None) -> CurveOutcome | None:
-    """None without CURVE or without a box."""
+    """Evaluate the keys that were tried; None without CURVE or without a box."""
     session = view.session
     if session is None or announced != "CURVE":
         return None

@@ -174,7 +174,7 @@ def _are_json(table: MessageTable, starts: Int64, candidates: Bool) -> Bool:
 
 
 def _may_be_followed(shapes: Shapes, of_rows: Int64, claimable: Bool) -> Bool:
-    """Return a mask of messages that a dissector may claim which needs both sides."""
+    """Return which messages may be claimed by a dissector that needs the messages of both sides."""
     found = [
         shape
         for shape in np.flatnonzero(np.bincount(of_rows[claimable])).tolist()

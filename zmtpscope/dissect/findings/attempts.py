@@ -133,7 +133,7 @@ def lasted_ns(sentence: str) -> int:
 
 
 class Attempts:
-    """All attempts of a run. Call `evaluate` for each finished attempt, then `finish`."""
+    """Finds failures in all attempts of a run. Call `evaluate` for each finished attempt, then `finish`."""
 
     def __init__(self, summary: Summary) -> None:
         self.summary = summary

@@ -69,7 +69,7 @@ class TimesToLive:
             self._evaluate(side, self.awaited[side].pop(0), arrival)
 
     def end(self, closing: Arrival) -> None:
-        """`closing` is the first FIN or RST of a completely captured connection."""
+        """Process the end of a connection; `closing` is the first FIN or RST of a completely captured connection."""
         for side, awaited in enumerate(self.awaited):
             for announced in awaited if self.view.tcp.ended(side) else ():
                 self._evaluate_silence(side, announced, closing)

@@ -105,7 +105,7 @@ class ConnectionView:
         )
 
     def is_read_whole(self) -> bool:
-        """All captured octets of both sides were read."""
+        """Whether all captured octets of both sides were read."""
         return all(
             stream.closed_since is None
             and not (stream.outputs.undissected > stream.passed or stream.outputs.unfinished)

@@ -51,7 +51,7 @@ class Sender:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """`groups` None: no HELLO was captured."""
+    """A ZRE node; `groups` is None if no HELLO was captured."""
 
     uuid: str
     name: str | None = None
@@ -77,7 +77,7 @@ class Node:
 
     @property
     def who(self) -> str:
-        """Its name, or the start of its UUID."""
+        """Return the node's name, or the start of its UUID."""
         return self.name or self.uuid[:6]
 
 

@@ -115,7 +115,7 @@ class Record:
 
     @property
     def values(self) -> dict[str, Any]:
-        """Every field of its type, in the order of `zmtpscope.records`."""
+        """Return every field of the record's type, in the order of `zmtpscope.records`."""
         if self._values is None:
             self._values = {**dict(zip(_COMMON, self.common, strict=True)), **self.own}
         return self._values

@@ -225,7 +225,7 @@ def reference(stream: Stream, side: int, source: int, start: int, record: str) -
 
 
 def origin_of(connection: Connection, stream: Stream) -> Origin:
-    """`stream` is that of side 0."""
+    """Describe the connection that a fact is about; `stream` is that of side 0."""
     return Origin(stream, stamp(connection.start), connection.listener, connection.tcp[0].initial)
 
 

@@ -100,7 +100,8 @@ def content_frames(run: MessageTable) -> Int64:
 
 
 def content_among(sizes: Int64, first: Int64, last: Int64, enveloped: Bool, grouped: Bool) -> Int64:
-    """The same for messages of many sides, which are `enveloped`, `grouped` (a topic or group first), or neither."""
+    """Find the content as `content_frames` does, for messages of many sides, which are `enveloped`, `grouped` (a
+    topic or group first), or neither."""
     content = after_empty(sizes, first, last)
     if grouped.any():
         content = np.where(grouped, np.minimum(first + 1, last), content)
@@ -246,7 +247,7 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def is_kept(self) -> Bool:
-        """All octets of the message were kept, apart from empty frames at its end."""
+        """Return of which messages all octets were kept, apart from empty frames at the end."""
         first, last = self.first, self.last
         is_kept: Bool = self.bodies[first] >= self.bases[first]
         is_kept &= self.sizes[last] <= self.stops[last] - self.bodies[last]

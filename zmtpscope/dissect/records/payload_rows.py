@@ -77,7 +77,7 @@ class PayloadRows:
 
     @property
     def asks_about_all(self) -> bool:
-        """Every message goes to a dissector."""
+        """Whether every message goes to a dissector."""
         return bool(self.side.forced) or self.side.wants_all
 
     @property
@@ -221,14 +221,14 @@ class PayloadRows:
     def take_claims(
         self, count: int, places: Sequence[int], message: Callable[[int], tuple[Candidates, bytes]], begin: int
     ) -> None:
-        """Pass complete messages, without a loss before them. The last claimable one begins at stream offset
-        `begin`."""
+        """Pass complete messages to the dissectors. No octets are missing before them; the last claimable one begins
+        at stream offset `begin`."""
         self.side.take_claims(count, places, message)
         self.seen_to = begin
 
     def take_json(self, octets: int, behind: int, begin: int) -> None:
-        """Pass JSON messages, without a loss before them. The last begins at `begin`, and `behind` undissected
-        messages follow it."""
+        """Pass JSON messages to the dissectors. No octets are missing before them; the last begins at `begin`, and
+        `behind` undissected messages follow it."""
         self.side.take_json(octets)
         self.side.pass_by(behind)
         self.seen_to = begin

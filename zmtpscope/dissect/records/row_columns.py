@@ -49,7 +49,7 @@ class FieldColumns:
         return column
 
     def same(self, word: Any) -> Words:
-        """The same word in every row."""
+        """Return a column with the same word in every row."""
         return Words([word], np.zeros(len(self), np.int8))
 
 
@@ -83,7 +83,7 @@ class RowColumns(FieldColumns, Generic[R]):
         return {name: self[name][row] for name in self.derive}
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Every field of one row."""
+        """Return every field of one row."""
         names = list(self.derive)
         for values in zip(*[self[name].tolist() for name in names], strict=True):
             yield dict(zip(names, values, strict=True))

@@ -122,7 +122,7 @@ class Subscriptions:
 
     @property
     def few(self) -> Names:
-        """All known subscriptions, the shorter ones first; empty if there are many."""
+        """Return all known subscriptions, the shorter ones first; empty if there are many."""
         return () if self._weight > FEW else tuple(sorted(self._open, key=len))
 
     def assign(self, runs: Sequence[MessageTable]) -> list[Change | Unmatched]:
@@ -235,7 +235,7 @@ class Topics:
         self._of(Subscribed(side, groups=False)).changes.append(change)
 
     def few_of(self, side: int) -> Names:
-        """All known subscriptions of a side; empty if there are many."""
+        """Return all known subscriptions of a side; empty if there are many."""
         subscriptions = self._subscriptions.get(Subscribed(side, groups=False))
         return () if subscriptions is None else subscriptions.few
 

@@ -171,7 +171,7 @@ class Negotiation:
         return not (self.settled or self.waited or self.first_octets is None)
 
     def advance_clock(self, now: int, ordinal: int) -> bool:
-        """Nothing has arrived until `now`; return whether this decided, with the ordinal `ordinal`."""
+        """Note that nothing has arrived until `now`; return whether this decided, with the ordinal `ordinal`."""
         if not self.awaits_time or self.first_octets is None or now - self.first_octets.time < WAIT_LIMIT:
             return False
         self.waited = True

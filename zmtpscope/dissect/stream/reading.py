@@ -106,7 +106,7 @@ class Reading:
         return self._read(octets if self.unmasking is None else self.unmasking.feed(octets))
 
     def _pass_body(self, octets: bytes) -> Stopped | None:
-        """All these octets belong to the body of the current frame."""
+        """Pass over octets that all belong to the body of the current frame."""
         held, end = self.held_octets, self.arrivals.end
         if self.units.incomplete:
             self.units.show(octets)

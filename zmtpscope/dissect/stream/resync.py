@@ -188,7 +188,7 @@ class FrameSearch:
         return not self.trials and self.at >= self.limit
 
     def octets_from(self, offset: int) -> bytes:
-        """`offset` is not before a successful trial."""
+        """Return the octets from `offset` on, which is not before a successful trial."""
         return bytes(self.data[offset - self.base :])
 
     def _behind_greeting(self) -> int | None:

@@ -145,7 +145,7 @@ def _times(starts: Int64, bodies: Int64, sizes: Int64, edges: Edges, context: Co
 
 
 def _row_of_one(frames: FrameColumns, last: int, edges: Edges, context: Context) -> tuple[Int64, ...]:
-    """Return the same, preceded by the first frame, for one message: fast for segments with one message."""
+    """Return the first frame, and then what `_times` returns, for one message: fast for segments with one message."""
     stop = min(frames.bodies[last] + frames.sizes[last], context.end)
     start = edges.start if edges.start is not None else context.arrivals.at(frames.offsets[0])
     end = context.arrivals.at(stop - 1)

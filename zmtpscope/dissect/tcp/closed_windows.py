@@ -120,7 +120,7 @@ def _end(side: TcpSide, window: ClosedWindow, until: str, end: int, decided: int
 
 
 def _stall(window: ClosedWindow, until: str, end: int, decided: int) -> Stall | None:
-    """None if it is too short to report."""
+    """Return a period of a closed window; None if it is too short to report."""
     duration = end - window.begin.time
     if duration < SHORTEST:
         return None

@@ -305,7 +305,7 @@ class Connection:
         return self.closed and (self.tcp[side].fin is not None or self.close_how == "rst")
 
     def attempt_outcome(self) -> str | None:
-        """None if the SYN was not captured."""
+        """Return the outcome of an attempt to connect; None if the SYN was not captured."""
         client, server = self.tcp
         if client.initial < 0:
             return None

@@ -37,7 +37,7 @@ Deferred = tuple[int, Callable[[], None]]
 
 
 class Flows:
-    """All open connections, by flow key of each direction."""
+    """The open connections, by flow key of each direction."""
 
     def __init__(self) -> None:
         self.opened = 0
@@ -120,7 +120,7 @@ class Flows:
         return LastSeen(connection.last.time, connection.tcp[0].initial)
 
     def remember_closed(self, connection: Connection, time: int) -> None:
-        """Late packets open no new connection."""
+        """Remember a closed connection, so that its late packets open no new one."""
         one, other = connection.tcp
         self.closed[one.key] = self.closed[other.key] = LastSeen(time, one.initial)
         while len(self.closed) > REMEMBERED_CLOSED:
@@ -318,7 +318,7 @@ class Flows:
         return connection.tcp[sender]
 
     def _new(self, opener: bytes, start: Arrival, *, is_begun: bool) -> Connection:
-        """`start` is a SYN if `is_begun`."""
+        """Open a connection; `start` is its SYN if `is_begun`."""
         self.opened += 1
         connection = Connection(self.opened, opener, start, self.incarnations.begin(opener, start.time))
         if is_begun:

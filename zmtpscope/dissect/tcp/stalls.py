@@ -83,10 +83,8 @@ class Stretch(Protocol):
 
 
 class Stretches(Generic[AnyStretch]):
-    """All stalls, or outages, of a side.
-
-    The first are kept `apart`; the `others` are joined into one, reported at the end of the connection.
-    """
+    """The stalls, or outages, of a side. The first are kept `apart`; the `others` are joined into one, reported at
+    the end of the connection."""
 
     __slots__ = ("apart", "count", "duration", "others")
 

@@ -69,8 +69,9 @@ class Ends(NamedTuple):
 
 
 class Event(NamedTuple):
-    """`packet` is the packet number, with the file if there are several. `ends` None: the whole capture. `side` is
-    the sender, or None for both sides. `name` is used in counts, `what` describes the event, `content` its contents."""
+    """An arrow or note of a diagram. `packet` is the packet number, with the file if there are several. `ends` None:
+    the whole capture. `side` is the sender, or None for both sides. `name` is used in counts, `what` describes the
+    event, `content` its contents."""
 
     time: int
     packet: str

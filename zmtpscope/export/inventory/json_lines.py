@@ -11,7 +11,7 @@ from zmtpscope.export.inventory.inventory import MAX_CLIENTS, Endpoint, Inventor
 
 
 def lines(inventory: Inventory, others: Mapping[tuple[str, int], int]) -> Iterator[bytes]:
-    """`others` is the number of TCP connections without ZMTP, by destination."""
+    """Yield the lines of an inventory; `others` is the number of TCP connections without ZMTP, by destination."""
     for values in objects(inventory, others):
         yield orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE)
 

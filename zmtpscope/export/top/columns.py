@@ -105,7 +105,7 @@ class UnreadMessage(NamedTuple):
 
 
 def first_and_last(numbers: NDArray[Any]) -> tuple[Int64, Int64, Int64]:
-    """Each distinct number, and the first and the last place of each."""
+    """Return the distinct numbers, and the first and the last place of each."""
     places = np.arange(len(numbers))
     counts = np.bincount(numbers)
     first, last = np.empty((2, len(counts)), np.int64)

@@ -50,7 +50,7 @@ class ConnectionEnds:
 
     @property
     def peers(self) -> tuple[Peer, Peer]:
-        """They never change after the first call."""
+        """Return both ends as peers. They never change after the first call."""
         if self._peers is None:
             one, other = (self._peer(side) for side in (0, 1))
             self._peers = one, other

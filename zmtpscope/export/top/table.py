@@ -63,7 +63,7 @@ def columns_that_fit(columns: Sequence[Column], longest_name: int, width: int | 
 
 
 def table_of(view: View, rows: Sequence[Row], width: int | None = None, selected: int | None = None) -> Table:
-    """`width` None: as wide as the contents."""
+    """Lay out rows as a table; `width` None: as wide as the contents."""
     columns = columns_that_fit(view.columns, _longest(view.columns[0], rows), width)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False)
     if view.kind == "topic" and all(column.name != "from" for column in columns):

@@ -74,7 +74,7 @@ class Messages(Protocol):
         """Yield the available messages, then the following ones. Raises `BadMessage`."""
 
     async def next(self) -> list[bytes] | None:
-        """None after the last message. Raises `BadMessage`."""
+        """Return the next message to send, or None after the last one. Raises `BadMessage`."""
 
     def close(self) -> None:
         """Stop reading input."""

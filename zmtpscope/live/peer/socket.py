@@ -331,7 +331,7 @@ class Socket:
 
     @property
     def _endpoint_is_ours(self) -> bool:
-        """This socket created the file of its ipc endpoint."""
+        """Whether this socket created the file of its ipc endpoint."""
         path = self.endpoint.path
         return self._server is not None and path is not None and not path.startswith("\0")
 

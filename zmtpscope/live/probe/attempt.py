@@ -117,7 +117,7 @@ class Attempt:
 
     @property
     def is_old(self) -> bool:
-        """It uses ZMTP 1.0: our signature is a complete greeting, and messages might follow."""
+        """Whether the peer uses ZMTP 1.0: our signature is a complete greeting, and messages might follow."""
         return self.peer.version == "1.0"
 
     @property

@@ -69,7 +69,8 @@ Unit = Callable[[float], str]
 
 
 def _bars(title: str, label: Label, unit: Unit, *parts: tuple[str | None, str, str], where: str | None = None) -> Draw:
-    """Each part has a word for the legend, a column and a colour. Rows without a value in `where` are left out."""
+    """Plot bars of several parts, each with a word for the legend, a column and a colour. Rows without a value in
+    `where` are left out."""
 
     def draw(rows: Sequence[Row]) -> Plot | None:
         shown = [row for row in rows if where is None or row[where]][:MAX_DRAWN]

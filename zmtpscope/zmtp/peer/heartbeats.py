@@ -15,7 +15,7 @@ class Heartbeats:
         self._their_ttl = 0.0
 
     def note_received(self, now: float) -> None:
-        """Any octets count as a PONG."""
+        """Note received octets, which all count as a PONG."""
         self._last_received = now
         self._awaits_pong = False
 

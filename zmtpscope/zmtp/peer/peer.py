@@ -440,7 +440,7 @@ class Peer:
 
     @property
     def _our_heartbeat(self) -> Heartbeat | None:
-        """None if the other side does not support heartbeats (D11)."""
+        """Return the heartbeat to announce and send; None if the other side does not support heartbeats (D11)."""
         return self.settings.heartbeat if self.version == "3.1" else None
 
     def _must_be_ready(self) -> None:

@@ -63,7 +63,7 @@ class PlainServer:
 
 @dataclass(frozen=True, slots=True)
 class CurveClient:
-    """`server_key` is S, `secret` is c (curve.md 1), 32 octets each."""
+    """CURVE settings of a client. `server_key` is S, `secret` is c (curve.md 1), 32 octets each."""
 
     mechanism: ClassVar[str] = "CURVE"
     role: ClassVar[str | None] = "client"
@@ -79,7 +79,7 @@ class CurveClient:
 
 @dataclass(frozen=True, slots=True)
 class CurveServer:
-    """`secret` is s; `allows(C)` decides by the client's long-term key; None admits all."""
+    """CURVE settings of a server. `secret` is s; `allows(C)` decides by the client's long-term key; None admits all."""
 
     mechanism: ClassVar[str] = "CURVE"
     role: ClassVar[str | None] = "server"
