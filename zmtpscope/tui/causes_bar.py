@@ -11,14 +11,16 @@ from zmtpscope.tui.requests import TableRow
 
 
 class CausesBar(Static):
-    """Shows one line per cause, in the colour of the worst one. It is hidden without causes and in other views.
+    """Shows one line per cause, or two for a single one, in the colour of the worst one. It is hidden without causes
+    and in other views.
 
     A click on a line posts `Chosen`.
     """
 
     DEFAULT_CSS = """
     CausesBar { height: auto; padding: 0 1; color: $text-warning; background: $warning 20%; display: none; }
-    CausesBar { text-wrap: nowrap; text-overflow: ellipsis; }
+    CausesBar { text-wrap: nowrap; text-overflow: ellipsis; max-height: 3; }
+    CausesBar.single { text-wrap: wrap; }
     CausesBar.error { color: $text-error; background: $error 25%; }
     CausesBar:ansi { color: ansi_black; background: ansi_yellow; }
     CausesBar.error:ansi { color: ansi_bright_white; background: ansi_red; }
@@ -47,6 +49,7 @@ class CausesBar(Static):
         self._causes = causes
         lines = [Text.assemble((f"{self._key} {row.cells[0]}", "bold"), f"  {row.cells[1]}") for row in causes]
         self.update(Text("\n").join(lines))
+        self.set_class(len(causes) == 1, "single")
         self.set_class(any(row.style == "error" for row in causes), "error")
         self._update_display()
 
@@ -68,7 +71,7 @@ class CausesBar(Static):
         return row
 
     def on_click(self, event: events.Click) -> None:
-        if event.y < len(self._causes):
-            row = self._causes[event.y]
+        if self._causes:
+            row = self._causes[min(event.y, len(self._causes) - 1)]
             self._last = row.key
             self.post_message(self.Chosen(row))

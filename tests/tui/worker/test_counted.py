@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 
 import pytest
@@ -13,10 +14,12 @@ from zmtpscope.diagnosis.derivation import Derivation
 from zmtpscope.diagnosis.observers.observer import DerivedTable
 from zmtpscope.diagnosis.rules.catalogue import RULES
 from zmtpscope.dissect import Batch, Options
+from zmtpscope.dissect.analyser import Ongoing
 from zmtpscope.filter import Filter
 from zmtpscope.store import Store
 from zmtpscope.tui.requests import Table, TableOf
 from zmtpscope.tui.worker.counted import CountedViews
+from zmtpscope.tui.worker.views.view import Step
 
 LOST = CAPTURES / "problems/subscription-lost-on-reconnect.pcap"
 NO_FRAMES = Options()
@@ -79,7 +82,7 @@ def test_causes_are_looked_for_a_rule_at_a_time_and_nothing_is_derived_meanwhile
     derived = views.derived
     while derived.looked_at < len(store_of(LOST)):
         derived.step()
-    while derived.counter.is_deriving:
+    while derived.counter.is_busy:
         derived.step()
     steps, records = derived.steps, sum(fed)
     assert views.diagnoses is None
@@ -99,3 +102,20 @@ def test_while_records_still_come_causes_are_looked_for_now_and_then() -> None:
     assert views.diagnoses is None
     views.derived.counter.due = 0.0
     assert views.derived.is_behind
+
+
+def test_a_search_begins_when_all_that_arrived_is_derived() -> None:
+    """The state of the analyser is newer than records that arrived, so a reply among them would seem to be missing."""
+    batches = opened(LOST, NO_FRAMES).batches
+    store = Store(NO_FRAMES)
+    arrived = deque[Step]()
+    views = CountedViews(store, lambda: False, lambda: None if arrived else Ongoing(), arrived)
+    for batch in batches:
+        arrived.append(Step(store, range(len(store), store.append(batch)), batch))
+        views.derived.counter.due = 0.0
+        while arrived:
+            views.derived.step()
+            assert not views.derived.counter.is_searching
+    assert views.derived.looked_at == len(store)
+    while views.diagnoses is None:
+        views.derived.step()

@@ -24,11 +24,12 @@ class DetailsPane(Container):
 
     DEFAULT_CSS = f"""
     DetailsPane {{ layout: vertical; background: $background; }}
-    DetailsPane > FieldTree {{ height: 1fr; width: 1fr; }}
-    DetailsPane > BytePanes {{ height: 1fr; width: 1fr; }}
+    DetailsPane > FieldTree {{ height: 3fr; width: 1fr; }}
+    DetailsPane > BytePanes {{ height: 2fr; width: 1fr; }}
     DetailsPane > #problem {{ height: auto; color: $text-warning; display: none; }}
     DetailsPane.-problem > #problem {{ display: block; dock: bottom; }}
     DetailsPane.-beside {{ layout: horizontal; }}
+    DetailsPane.-beside > * {{ height: 1fr; }}
     DetailsPane.-beside > BytePanes {{ width: {row_width(WIDE) + 3}; padding-left: 1; }}
     """
 

@@ -93,8 +93,11 @@ class TableView(LineView):
     # -- interface -----------------------------------------------------------------------------------------------------
 
     def show(self, table: Table, sort: Sort | None = None) -> None:
-        """Show a table. The same row stays selected at the same height; `sort` marks a heading."""
-        before = self.current_row()
+        """Show a table. `sort` marks a heading.
+
+        The same row stays selected at the same height, or the first one until the user moves or opens a row.
+        """
+        before = self.current_row() if self.cursor or self._opened else None
         if table == self._table and sort == self._sort:
             return
         if table.columns != self._table.columns:

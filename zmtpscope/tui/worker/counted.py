@@ -72,13 +72,13 @@ class Counting(Generic[C]):
     def step(self) -> None:
         """Do one step of work."""
         self.steps += 1
-        if self._has_work:
-            self.counter.work()
-            return
-        if self._arrived is not None:
+        if self._arrived and not self.counter.is_busy:
             arrived = self._arrived.popleft()
             self.looked_at += len(arrived.rows)
             self.counter.feed(arrived)
+            return
+        if self._has_work:
+            self.counter.work()
             return
         end = min(len(self._store), self.looked_at + self.counter.step_rows)
         rows = range(self.looked_at, end)

@@ -160,7 +160,11 @@ class Worker:
             yield partial(self._search_on, *self._search)
         if self._views.is_behind:
             yield self._views.step
-        if self._loading.arrived or (self._has_time and self._views.derived.is_behind):
+        while self._loading.arrived:  # a search begins when nothing is left to derive
+            yield self._views.derived.step
+            if self._views.derived.counter.is_searching:
+                return
+        if self._has_time and self._views.derived.is_behind:
             yield self._views.derived.step
 
     @property

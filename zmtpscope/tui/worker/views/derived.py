@@ -20,7 +20,7 @@ from zmtpscope.tui.worker.views.kept_requests import KeptRequests
 from zmtpscope.tui.worker.views.view import Counter, Step, View
 
 INTERVAL, SHARE = 1.0, 20
-"""Minimum pause between searches for diagnoses: in seconds, and in durations of the last search."""
+"""Minimum pause between searches for diagnoses: in seconds, and in CPU seconds of the last search."""
 
 RETRY = 0.05
 """Seconds until a search is tried again."""
@@ -60,7 +60,7 @@ class Derived(Counter):
         """The search in progress; no records may be fed meanwhile."""
         self._is_looked_through = False
         self._seconds = 0.0
-        """Duration of the search so far."""
+        """CPU seconds of the search so far."""
         self.due = time.monotonic() + INTERVAL
         """Time of the next search while the store grows."""
 
@@ -82,9 +82,14 @@ class Derived(Counter):
         self.findings.feed(step)
 
     @property
-    def is_deriving(self) -> bool:
-        """Whether a step is in progress."""
-        return self._deriving is not None
+    def is_busy(self) -> bool:
+        """Whether a step or a search for diagnoses is in progress."""
+        return self._deriving is not None or self.is_searching
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether a search for diagnoses is in progress."""
+        return self._looking is not None
 
     def _go_on(self, seconds: float) -> None:
         """Continue the step in progress."""
@@ -112,30 +117,29 @@ class Derived(Counter):
 
     def has_work(self, *, is_last: bool) -> bool:
         """Whether a step or a search for diagnoses is in progress, or a search is due."""
-        if self.is_deriving or self._looking is not None:
+        if self.is_busy:
             return True
         return not self._is_looked_through if is_last else time.monotonic() >= self.due
 
     def work(self) -> None:
         """Continue the step, or run one more rule of the search. A search begins between blocks only."""
-        if self.is_deriving:
+        if self._deriving is not None:
             self._go_on(STEP_SECONDS)
             return
-        began = time.monotonic()
+        began = time.process_time()
         if self._looking is None:
             ongoing = self._ongoing()
             if ongoing is None:
-                self.due = began + RETRY
+                self.due = time.monotonic() + RETRY
                 return
             self._derivation.note_ongoing(ongoing)
             self._knowledge = None
             self._looking, self._is_looked_through, self._seconds = diagnosing(self.knowledge), True, 0.0
         found = next(self._looking)
-        now = time.monotonic()
-        self._seconds += now - began
+        self._seconds += time.process_time() - began
         if found is not None:
             self.diagnoses, self._looking = found, None
-            self.due = now + max(INTERVAL, SHARE * self._seconds)
+            self.due = time.monotonic() + max(INTERVAL, SHARE * self._seconds)
 
     def find(self, ref: str, near: int | None = None) -> int | None:
         """Return the number of the record with this identity, or None.

@@ -80,6 +80,11 @@ class Counter(ABC):
     def feed(self, step: Step) -> None:
         """Count the next records."""
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether work is in progress, and no records may be fed."""
+        return False
+
     def has_work(self, *, is_last: bool) -> bool:
         """Whether `work` must be called before the next `feed`. `is_last`: no more records follow."""
         return False
