@@ -79,10 +79,23 @@ def sends_too() -> Conversation:
         lambda: stream(*STOPPED[0], *[40] * 7),
         lambda: stream(*STOPPED[0], *[40, 40, 40, 0] * 12),
         lambda: stream(*STOPPED[0], *[15] * 40),
+        lambda: stream(*STOPPED[0], *[30] * 40),
+        lambda: stream(*STOPPED[0], *[80] * 40),
+        lambda: stream(*[8] * 12, *STOPPED[1]),
         lambda: stream(*STOPPED[0], *[40] * 12, every=60),
         sends_too,
     ],
-    ids=["late from the start", "few", "now and then", "busy", "for a moment", "it sends too"],
+    ids=[
+        "late from the start",
+        "few",
+        "now and then",
+        "busy",
+        "a longer path",
+        "a link that sleeps",
+        "never at once",
+        "for a moment",
+        "it sends too",
+    ],
 )
 def test_other_acknowledgments_are_no_finding(talk: Callable[[], Conversation]) -> None:
     assert found(talk()) == []
@@ -93,7 +106,7 @@ def columns(draw: st.DrawFn) -> list[np.ndarray]:
     """Segments of two connections: mostly data and its acknowledgment, soon or late."""
     rows, time = [], 1
     for packet in range(draw(st.integers(0, 90))):
-        time += draw(st.sampled_from([1, 19, 26, 300])) * MS
+        time += draw(st.sampled_from([1, 6, 40, 60])) * MS
         flow, flags = draw(st.integers(0, 3)), draw(st.sampled_from([ACK] * 9 + [ACK | PSH, SYN, ACK | FIN, ACK | CUT]))
         octets = draw(st.sampled_from([0, 0, 5]))
         rows.append((flow, 0, draw(st.sampled_from([5, 5, 5, 4])), flags, 10, 10 + octets, time, packet))

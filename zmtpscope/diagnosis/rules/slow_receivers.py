@@ -275,7 +275,7 @@ TABLE = (
         "exceeded its ZMQ_SNDHWM for this subscriber, although it reads: the path is too slow, or a burst too long. "
         "A capture does not show the queues of libzmq. A warning, and likely only, if the system of a receiver that "
         "sends nothing acknowledged the data of a slow sender at once, and then only after the timer for delayed "
-        "acknowledgments, 25 ms or more, at least eight times in a row for 2 s: a program that is stopped does not "
+        "acknowledgments, 35 to 55 ms, at least eight times in a row for 2 s: a program that is stopped does not "
         "read. A note if it is no subscriber, because a worker that takes one message at a time reads as seldom.",
         "Its receive window was closed for less than 100 ms, no sibling got more messages, and its system "
         "acknowledges data at once, or did so late from the start.",

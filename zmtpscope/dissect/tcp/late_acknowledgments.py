@@ -16,8 +16,9 @@ from zmtpscope.capture.segments import ACK, CUT, FIN, PACKET_MASK, RST, SYN, Col
 from zmtpscope.dissect.tcp.connection import reverse
 from zmtpscope.dissect.tcp.sequence import MODULUS
 
-AT_ONCE, LATE = 20_000_000, 25_000_000
-"""Maximum time (ns) of an acknowledgment by a program that reads, and minimum time of one by the timer."""
+AT_ONCE, EARLIEST, LATEST = 5_000_000, 35_000_000, 55_000_000
+"""Maximum time (ns) of an acknowledgment by a program that reads, and the range of one by the timer. A path or a link
+that became slower has other times."""
 
 MIN_AT_ONCE, MIN_LATE, MIN_LASTED = 10, 8, 2_000_000_000
 """Acknowledgments at once, then late ones in a row, and the time between the first and the last of these (ns)."""
@@ -96,7 +97,9 @@ def late_acknowledgments(
             if took < AT_ONCE:
                 own[PROMPT] += 1
                 own[LATE_ONES] = 0
-            elif took >= LATE and own[PROMPT] >= MIN_AT_ONCE:
+            elif not EARLIEST <= took <= LATEST:
+                own[LATE_ONES] = 0
+            elif own[PROMPT] >= MIN_AT_ONCE:
                 if not own[LATE_ONES]:
                     own[SINCE], own[FIRST] = time, packet
                 own[LATE_ONES] += 1

@@ -7,7 +7,7 @@ from zmtpscope.capture import segments as flag_bits
 from zmtpscope.dissect.tcp import late_acknowledgments as twin
 
 cdef int64_t ACK = flag_bits.ACK, RESETS = flag_bits.SYN | flag_bits.FIN | flag_bits.RST | flag_bits.CUT
-cdef int64_t AT_ONCE = twin.AT_ONCE, LATE = twin.LATE
+cdef int64_t AT_ONCE = twin.AT_ONCE, EARLIEST = twin.EARLIEST, LATEST = twin.LATEST
 cdef int64_t MIN_AT_ONCE = twin.MIN_AT_ONCE, MIN_LATE = twin.MIN_LATE, MIN_LASTED = twin.MIN_LASTED
 
 cdef enum:
@@ -59,7 +59,9 @@ def late_acknowledgments(
             if took < AT_ONCE:
                 own[PROMPT] += 1
                 own[LATE_ONES] = 0
-            elif took >= LATE and own[PROMPT] >= MIN_AT_ONCE:
+            elif took < EARLIEST or took > LATEST:
+                own[LATE_ONES] = 0
+            elif own[PROMPT] >= MIN_AT_ONCE:
                 if not own[LATE_ONES]:
                     own[SINCE], own[FIRST] = times[row], packets[row]
                 own[LATE_ONES] += 1
