@@ -18,10 +18,8 @@ from nacl.exceptions import CryptoError
 
 
 def public_key(secret: bytes) -> bytes:
-    """X25519 with the base point; about 17 us.
-
-    Raises `ValueError` if `secret` is not 32 octets.
-    """
+    """Compute a public key: X25519 with the base point; about 17 us. Raises `ValueError` if `secret` is not 32
+    octets."""
     return crypto_scalarmult_base(secret)
 
 
@@ -51,7 +49,7 @@ def open_box(box: bytes, nonce: bytes, key: bytes) -> bytes | None:
 
 
 def seal_box(content: bytes, nonce: bytes, key: bytes) -> bytes:
-    """`open_box` decrypts it with the same nonce and key. Never use a nonce twice with one key."""
+    """Encrypt a box, which `open_box` decrypts with the same nonce and key. Never use a nonce twice with one key."""
     return crypto_secretbox(content, nonce, key)
 
 

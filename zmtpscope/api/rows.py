@@ -85,7 +85,7 @@ class Record:
 
     @property
     def time(self) -> datetime:
-        """Truncated to microseconds; `ts_ns` is exact."""
+        """Return the time, truncated to microseconds; `ts_ns` is exact."""
         return EPOCH + timedelta(microseconds=self._values["ts_ns"][self._row] // 1000)
 
     def as_dict(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ _PASSED_OVER = {field.name for field in (*COMMON, *STREAM)} - {"conn", "side", "
 
 
 def shown_fields(record: Record) -> Iterator[tuple[str, str]]:
-    """Names and short texts of a whole record, safe to print."""
+    """Return names and short texts of a whole record, safe to print."""
     for field in record.type.fields:
         value = None if field.name in _PASSED_OVER else getattr(record, field.name)
         if value is not None and value != []:

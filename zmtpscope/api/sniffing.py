@@ -81,7 +81,7 @@ class Sniffer(Records[R]):
         super().__init__(record, capture.captures, _batches(capture, Analyser(options)), options, filter)
 
     def stop(self) -> None:
-        """Records captured so far are still returned. Other threads may call this."""
+        """Stop the capture; other threads may call this. Records captured so far are still returned."""
         self._capture.stop()
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class Sniffer(Records[R]):
 
 
 def _batches(capture: OwnCapture, analyser: Analyser) -> Generator[Batch]:
-    """Yields empty batches while no traffic arrives, so that the caller can check whether to stop."""
+    """Yield batches, and empty ones while no traffic arrives, so that the caller can check whether to stop."""
     for step in analyser.steps(capture.captures):
         yield from step
         yield Batch([])

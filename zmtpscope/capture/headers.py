@@ -36,7 +36,7 @@ def read_headers(packets: PacketBlock, decoder: Decoder, ordinal: int) -> Segmen
 
 @compiled.where_possible
 def decode(packets: PacketBlock, decoder: Decoder, ordinal: int) -> Decoded:
-    """The compiled twin decodes plain packets itself, and calls `decoder` for all others."""
+    """Decode packets. The compiled twin decodes plain packets itself, and calls `decoder` for all others."""
     segments: list[tuple[int, ...]] = []
     datagrams: list[tuple[int, ...]] = []
     flows: dict[bytes, int] = {}

@@ -113,7 +113,7 @@ class Source:
 
     @property
     def most_records(self) -> int:
-        """A file that decompresses to more records was made to waste time."""
+        """Return the maximum number of records: a file that decompresses to more was made to waste time."""
         return sys.maxsize if self._decompressor is None else RECORDS + RECORDS_PER_OCTET * self._packed
 
     def read(self, size: int) -> bytes:

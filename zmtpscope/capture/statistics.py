@@ -73,7 +73,7 @@ class FileStatistics:
     set_back: SetBack | None = None
 
     def interface(self, section: int, number: int, name: str) -> InterfaceStatistics:
-        """Above the maximum number of interfaces, the result is discarded."""
+        """Return the statistics of an interface. Above the maximum number of interfaces, they are discarded."""
         key = section, number
         if key in self.interfaces:
             return self.interfaces[key]

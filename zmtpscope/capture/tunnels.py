@@ -29,19 +29,19 @@ def ethernet(octets: bytes, at: int) -> tuple[int, int]:
 
 
 def snap(octets: bytes, at: int) -> tuple[int, int]:
-    """LLC and SNAP in an 802.3 frame, with an EtherType (RFC 1042)."""
+    """Find the content of LLC and SNAP in an 802.3 frame, with an EtherType (RFC 1042)."""
     if octets[at : at + 6] != SNAP:
         raise Undecodable("not IP")
     return _short(octets, at + 6)[0], at + 8
 
 
 def vlan(octets: bytes, at: int) -> tuple[int, int]:
-    """One tag of 802.1Q or 802.1ad."""
+    """Find the content after one tag of 802.1Q or 802.1ad."""
     return _short(octets, at + 2)[0], at + 4
 
 
 def mpls(octets: bytes, at: int) -> tuple[int, int]:
-    """A label stack (RFC 3032); the first four bits of the content select its type (RFC 4385, 4928)."""
+    """Find the content of a label stack (RFC 3032); its first four bits select its type (RFC 4385, 4928)."""
     while not octets[at + 2] & 1:
         at += 4
     at += 4
@@ -69,7 +69,7 @@ def pppoe(octets: bytes, at: int) -> tuple[int, int]:
 
 
 def gre(octets: bytes, at: int) -> tuple[int, int]:
-    """RFC 2784, 2890; PPTP's (RFC 2637), and ERSPAN in it."""
+    """Find the content of GRE (RFC 2784, 2890), of PPTP's (RFC 2637), and of ERSPAN in it."""
     flags, second, protocol = octets[at], octets[at + 1], _short(octets, at + 2)[0]
     version = second & 7
     if version > 1 or flags & 0x40:
@@ -86,12 +86,12 @@ def gre(octets: bytes, at: int) -> tuple[int, int]:
 
 
 def vxlan(octets: bytes, at: int) -> tuple[int, int] | None:
-    """RFC 7348, also with a group policy; None if the network identifier is not valid."""
+    """Find the content of VXLAN (RFC 7348), also with a group policy; None if the network identifier is not valid."""
     return (BRIDGED, at + 8) if octets[at] & 0x08 else None
 
 
 def geneve(octets: bytes, at: int) -> tuple[int, int] | None:
-    """RFC 8926; None if it is not Geneve."""
+    """Find the content of Geneve (RFC 8926); None if it is not Geneve."""
     head = octets[at : at + 4]
     if len(head) < 4 or head[0] >> 6:
         return None

@@ -88,7 +88,7 @@ def _write_tables(directory: Path, given: dict[str, Any], names: Sequence[str]) 
 
 @contextmanager
 def _spark() -> Iterator[SparkSession]:
-    """Closed after the block unless it already existed."""
+    """Yield a Spark session, which is closed after the block unless it already existed."""
     from pyspark.sql import SparkSession
 
     from zmtpscope.spark import session

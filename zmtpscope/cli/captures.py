@@ -68,7 +68,7 @@ def report_nothing_found(summary: Summary, captures: Captures) -> None:
 
 
 def report_unusable_dissectors(options: Options) -> None:
-    """Payload dissectors that failed to load."""
+    """Report payload dissectors that failed to load."""
     for problem in options.payloads.problems if options.payloads is not None else ():
         notify(f"zmtpscope: {problem}")
 

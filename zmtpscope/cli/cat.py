@@ -252,7 +252,7 @@ def _octets(text: str | None) -> bytes | None:
 
 
 def _source(given: dict[str, Any], notation: Notation) -> Messages | None:
-    """Messages to send, unless there are none, or echoes."""
+    """Return the messages to send, if there are any and they are not echoes."""
     from zmtpscope.live.cat.standard_streams import GivenMessages, InputMessages
 
     if given["socket_type"] in RECEIVING or given["echo"]:

@@ -191,7 +191,7 @@ def _write(derivation: Derivation, run: Run, given: dict[str, Any]) -> bool:
 
 
 def _write_files(found: Sequence[Explained], rules: Sequence[Rule], given: dict[str, Any]) -> None:
-    """JUnit and SARIF reports, if requested. Each file appears only when complete."""
+    """Write JUnit and SARIF reports, if requested. Each file appears only when complete."""
     from zmtpscope.export.diagnosis.ci_reports import junit_xml, sarif_json
     from zmtpscope.export.files import write_file
 

@@ -216,7 +216,7 @@ def _lines(path: str) -> list[bytes]:
 
 
 def _read(path: str, *, secret: bool) -> bytes:
-    """Warns if other users can read a secret."""
+    """Read a file with secrets; warn if other users can read it."""
     try:
         with open(path, "rb") as file:
             octets = file.read(LARGEST_FILE + 1)

@@ -104,6 +104,6 @@ def messages_filtered(
 
 
 def body_for(filter: Filter | None) -> Body:
-    """A command that shows no bodies keeps as many octets as the filter reads."""
+    """Return which octets of bodies to keep: a command that shows no bodies keeps as many as the filter reads."""
     is_read = filter is not None and not filter.reads.isdisjoint(("bodies", "bodies_kept"))
     return Body("full" if is_read else "none", None)

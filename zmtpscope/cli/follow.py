@@ -94,7 +94,7 @@ def follow(**given: Any) -> int:
 
 
 def _followed(given: dict[str, Any], paths: Sequence[str]) -> Chosen | None:
-    """The selection by `--conn`, `--peer`, `--topic` and `-Y`, which must all match; None if none is given."""
+    """Return the selection by `--conn`, `--peer`, `--topic` and `-Y`, which must all match; None if none is given."""
     if all(given[name] is None for name in SELECTORS):
         if any(map(is_read_once, paths)):  # counting connections would consume them
             raise click.UsageError("select what to follow with --conn N, --peer IDENTITY, --topic TOPIC or -Y FILTER")

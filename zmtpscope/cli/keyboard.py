@@ -32,7 +32,8 @@ _KEY = re.compile(r"\x1b(\[[0-9;]*[A-Za-z~]|O[A-Z])|\x1b|(.)", re.DOTALL)
 
 
 def keys_of(typed: str) -> list[str]:
-    """A printable character is its own name; other keys have names; keys without a name are left out."""
+    """Return the keys of typed octets. A printable character is its own name; other keys have names; keys without a
+    name are left out."""
     keys = []
     for match in _KEY.finditer(typed):
         sequence, character = match.groups()

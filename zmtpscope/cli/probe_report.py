@@ -68,7 +68,7 @@ def _ping(found: Found) -> str:
 
 
 def _style(found: Found) -> str:
-    """How many octets the peer sent after each number of octets from us."""
+    """Describe how many octets the peer sent after each number of octets from us."""
     if found.unasked >= GREETING_3_SIZE:
         return "64 octets at once, independent of ours"
     pieces = [

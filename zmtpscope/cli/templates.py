@@ -100,7 +100,7 @@ def _of_fields(names: tuple[str, ...], options: tuple[str, ...]) -> Template:
 
 
 def _parsed(option: str, parse: Callable[[], Template]) -> Template:
-    """Errors are usage errors with carets below the place."""
+    """Parse a template. Errors are usage errors with carets below the place."""
     from zmtpscope.filter import FilterError
 
     try:

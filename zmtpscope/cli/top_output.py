@@ -37,7 +37,7 @@ class Output:
         pass
 
     def update(self, interval: Interval | None) -> bool:
-        """The end of an interval, or (None) a pause of the input; return False to stop."""
+        """Show the numbers at the end of an interval, or (None) in a pause of the input; return False to stop."""
         return True
 
     def finish(self, *, is_wanted: bool) -> None:
@@ -176,7 +176,7 @@ class Screen(Output):
 
 
 def has_screen() -> bool:
-    """The table can be redrawn and keys can be read. Windows reads keys differently."""
+    """Whether the table can be redrawn and keys can be read. Windows reads keys differently."""
     return os.name == "posix" and sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "", None)
 
 

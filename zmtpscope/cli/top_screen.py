@@ -96,7 +96,7 @@ class TopScreen:
         return max(1, self._console.size.height - FRAME - len(self._diagnoses))
 
     def draw(self) -> None:
-        """Everything, at the current size of the terminal."""
+        """Draw everything, at the current size of the terminal."""
         size = self._console.size  # if it changes during drawing, everything is drawn again
         width, page, view = size.width, self._page, self.view
         rows = self._rows(view.kind) if self._held is None else self._held[view.kind]

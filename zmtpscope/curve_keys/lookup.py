@@ -104,7 +104,7 @@ class Keys:
         return True
 
     def mark(self) -> KeysMark:
-        """Another `Keys` over the same files can `resume` from it."""
+        """Return a mark from which another `Keys` over the same files can `resume`."""
         return KeysMark(self.generation, [(file.readings, file.contents.digest()) for file in self._files])
 
     def resume(self, mark: KeysMark) -> None:

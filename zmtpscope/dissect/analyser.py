@@ -74,7 +74,7 @@ class Analyser:
         self.connections: dict[Connection, ZmtpConnection] = {}
         """Created on demand: a port scan opens many TCP connections without octets."""
         self.undecided: dict[ZmtpConnection, None] = {}
-        """They settle their version by a timeout."""
+        """Connections with a version that only a timeout can settle."""
         self.latest = 0
         self.now = 0
         """All packets up to here have been read: the time of the newest packet, or of a later `tick`."""

@@ -52,7 +52,7 @@ def arrow_batch(batch: Batch, record: str, schema: pa.Schema, options: Options) 
 
 
 def record_arrays(records: Sequence[Record], type_: str, names: Sequence[str], options: Options) -> list[pa.Array]:
-    """Fields that several records share are converted once."""
+    """Convert records to arrays. Fields that several records share are converted once."""
     numbers: dict[int, int] = {}
     places, different = list[int](), list[dict[str, Any]]()
     for record in records:

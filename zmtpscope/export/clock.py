@@ -40,7 +40,7 @@ class Clock:
 
     @property
     def origin(self) -> int | None:
-        """Seconds count from this time; None in other formats, and before the first line."""
+        """Return the time from which seconds count; None in other formats, and before the first line."""
         return self._first
 
     def __call__(self, time: int) -> str:

@@ -61,7 +61,7 @@ def _node_lines(node: FieldNode, indent: str, secrets: list[range]) -> Iterator[
 
 
 def value_text(node: FieldNode) -> str:
-    """The field must have a value."""
+    """Write a field's value, which must not be null."""
     if isinstance(node.value, bytes):
         size = len(node.value)
         return preview(node.value, size, 64) + (f" ({size} octets)" if size > 16 else "")

@@ -53,7 +53,7 @@ class OutputFile:
             self.discard()
 
     def write(self, octets: bytes) -> int:
-        """A file that is not open discards octets, so that writers can finish without errors."""
+        """Write octets. A file that is not open discards them, so that writers can finish without errors."""
         if self._file is not None:
             with self._naming_target():
                 self._file.write(octets)
@@ -64,7 +64,7 @@ class OutputFile:
         """Write buffered octets. The file is not visible before `commit`."""
 
     def close(self) -> None:
-        """Writers must not decide when the file is complete."""
+        """Do nothing, because a writer must not decide when the file is complete; see `commit`."""
 
     def finish(self) -> None:
         if self._file is not None:

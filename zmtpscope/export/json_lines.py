@@ -38,7 +38,7 @@ def lines(batch: Batch, options: Options) -> Iterator[bytes]:
 
 
 def text_of(batch: Batch, options: Options, *, ascii_only: bool = False) -> Iterator[bytes]:
-    """Several lines at a time. `ascii_only` is for terminals."""
+    """Write several lines at a time. `ascii_only` is for terminals."""
     gathered: list[bytes] = []
     count = 0
     for lines_in_it, text in _texts(batch, options):

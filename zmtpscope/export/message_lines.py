@@ -52,7 +52,7 @@ def _json_of_addressed(parts: Sequence[bytes], time: int) -> bytes:
 
 
 def _json(parts: Sequence[bytes], time: int, peer: str | None = None) -> bytes:
-    """Names and formats are as in `zmtpscope.records`."""
+    """Write a message as JSON, with names and formats as in `zmtpscope.records`."""
     values = {
         "ts_ns": time,
         "time": timestamp(time),

@@ -42,13 +42,13 @@ _count = Struct("<Q").pack
 
 
 def section_header(comment: str = "") -> bytes:
-    """`comment` appears in the properties of the capture."""
+    """Encode a section header; `comment` appears in the properties of the capture."""
     about = _options((COMMENT, comment.encode()), (APPLICATION, f"zmtpscope {__version__}".encode()))
     return _block(SECTION, _section(MAGIC, MAJOR, MINOR, UNKNOWN_LENGTH) + about)
 
 
 def interface_description(link_type: int, name: str = "", snap_length: int = NO_SNAP_LENGTH, filter: str = "") -> bytes:
-    """The first of a section is interface 0."""
+    """Encode the description of an interface. The first of a section is interface 0."""
     options = _options(
         (NAME, name.encode(errors="surrogateescape")),
         (TIME_RESOLUTION, bytes([NANOSECONDS])),
@@ -81,7 +81,7 @@ class InterfaceStatistics:
 
 
 def interface_statistics(interface: int, statistics: InterfaceStatistics) -> bytes:
-    """Counts since `start`. If an interface has several, the last is valid."""
+    """Encode counts since `start`. If an interface has several, the last is valid."""
     high, low = statistics.end >> 32, statistics.end & 0xFFFFFFFF
     options = _options(
         (COMMENT, statistics.comment.encode()),

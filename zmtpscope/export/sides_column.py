@@ -105,7 +105,7 @@ class SidesColumn:
             self._columns.pop((conn, side), None)
 
     def _column(self, source: str, target: str, number: str, side: int | None, *, grows: bool) -> Column:
-        """Pad the text. `grows`: it may widen the column."""
+        """Pad the names of both sides to the width of the column. `grows`: they may widen it."""
         needed = max(len(source), len(target)) if self._wide else len(source) + len(TO) + len(target)
         widest = WIDEST_FULL if self._wide else WIDEST
         if (grows and self._width < needed <= widest) or len(number) > self._number_width:

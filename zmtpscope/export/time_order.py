@@ -162,7 +162,7 @@ def _begins(ordinals: Int64) -> Int64:
 
 
 def _order_of(keys: Int64, packets: Int64) -> Int64 | None:
-    """Stable, by key and packet; None if the records are in order."""
+    """Return a stable order by key and packet; None if the records are in order."""
     low, first = int(keys.min()), int(packets.min())
     late = int(np.max(packets, where=packets < LATE, initial=first)) + 1
     bits = (late - first).bit_length()
@@ -173,7 +173,7 @@ def _order_of(keys: Int64, packets: Int64) -> Int64 | None:
 
 
 def _of_one(item: Record | FrameTable, index: int) -> tuple[int, int, int, int]:
-    """Time, packet, ordinal and octets of a record or frame; octets of a frame count in its message."""
+    """Return time, packet, ordinal and octets of a record or frame; octets of a frame count in its message."""
     if isinstance(item, FrameTable):
         return int(item.times[index]), int(item.packets[index]) & PACKET_MASK, int(item.orders[index]), 0
     if item.type == "connection":

@@ -107,7 +107,7 @@ def _octets_fit(column: Octets, predicate: Predicate, rows: Int64) -> Bool | Non
 
 
 def _equal(column: Octets, wanted: bytes, rows: Int64) -> Bool:
-    """Unknown octets are at no index of the column."""
+    """Return which octets are equal to one text; unknown octets are at no index of the column."""
     equal = np.zeros(len(rows), np.bool_)
     candidates = np.arange(len(rows)) if column.known is None else np.flatnonzero(column.known[rows])
     index = column.index[rows[candidates]]

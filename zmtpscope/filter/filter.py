@@ -21,7 +21,7 @@ class Filter:
         return self.condition.reads
 
     def holds(self, record: Values) -> bool:
-        """A record has fields by name, with octets as bytes."""
+        """Whether the filter matches a record, given as fields by name with octets as bytes."""
         return self.condition.holds(record)
 
 

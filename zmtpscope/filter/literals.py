@@ -54,7 +54,7 @@ def _duration(field: FilterField, token: Token) -> int | Fraction:
 
 
 def _split(token: Token) -> tuple[Fraction, str]:
-    """Number and unit may be separated (`1.5 KiB`)."""
+    """Split a number from its unit; they may be separated (`1.5 KiB`)."""
     text = token.text if token.kind is Kind.WORD else token.value.decode("utf-8", "replace").replace(" ", "")
     if _HEX.fullmatch(text):
         return Fraction(int(text, 16)), ""

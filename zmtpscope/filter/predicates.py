@@ -106,7 +106,7 @@ def of_members(compare: Compare) -> Compare:
 
 
 def are_alike(value: Any, other: Any) -> bool:
-    """Both are numbers, or of the same type. Truth values are not numbers."""
+    """Whether both are numbers, or of the same type. Truth values are not numbers."""
     numbers = (int, float)
     if isinstance(value, bool) or isinstance(other, bool):
         return isinstance(value, bool) and isinstance(other, bool)

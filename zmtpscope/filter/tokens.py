@@ -37,7 +37,7 @@ _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\", '"': b'
 
 
 def tokens(text: str) -> list[Token]:
-    """The last one is `END`. Raises `FilterError`."""
+    """Split a text into tokens, of which the last is `END`. Raises `FilterError`."""
     if len(text) > LONGEST:
         raise FilterError(f"a filter has at most {LONGEST:,} characters", text[:60], 0, 60)
     found: list[Token] = []

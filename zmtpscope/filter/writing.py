@@ -99,7 +99,7 @@ def begins_with(field: str, text: str) -> str:
 
 
 def every(*filters: str) -> str:
-    """Conjunction; an empty filter matches everything and is left out."""
+    """Write a conjunction; an empty filter matches everything and is left out."""
     return " and ".join(f"({each})" if " or " in each else each for each in filters if each)
 
 

@@ -49,7 +49,8 @@ class Payload:
         self.settings = settings
 
     def claim(self, message: Message, about: About) -> Claim:
-        """Must be cheap: most calls are for messages of other formats."""
+        """Whether this dissector reads the message. This must be cheap: most calls are for messages of other
+        formats."""
         raise NotImplementedError
 
     def at_once(self, octets: bytes) -> tuple[str, Json] | None:

@@ -51,7 +51,7 @@ class Dissector(NamedTuple):
 
     @property
     def prefixes(self) -> tuple[bytes, ...]:
-        """() if it declares first octets."""
+        """Return the first octets that the dissector declares, or ()."""
         return self.begins if isinstance(self.begins, tuple) else ()
 
 

@@ -201,7 +201,7 @@ class _Fields:
                 reader.value(name, end - at, self._number(declared, number))
 
     def _entry(self, entry: MessageType, each: WireField) -> None:
-        """A map entry: a message of a key and a value."""
+        """Read a map entry: a message of a key and a value."""
         reader = self.reader
         reader.octets("tag", each.begin - each.start, hidden=True)
         found = self._look(each.begin, each.end)

@@ -187,5 +187,5 @@ def _frame_beginnings(dissectors: Dissectors) -> NDArray[np.bool_]:
 
 @lru_cache(maxsize=8)
 def shapes_of(dissectors: Dissectors) -> Shapes:
-    """The table is shared by all sides."""
+    """Return the table of these dissectors, which all sides share."""
     return Shapes(dissectors)

@@ -275,7 +275,8 @@ class SidePayloads:
         return [each for each in self.dissectors if each in fitting or (self.made.get(each.name) or each).wants_all]
 
     def _renew_wants_all(self) -> None:
-        """A dissector that was created or ran may have changed its own."""
+        """Ask the dissectors again whether they want all messages: one that was created or ran may have changed
+        that."""
         self.wants_all = any((self.made.get(each.name) or each).wants_all for each in self.dissectors)
 
     def _one(self, dissector: Dissector) -> Payload | None:
@@ -324,7 +325,7 @@ def _with_loss(payload: Payload, message: Message, unheard: list[Payload]) -> Me
 
 
 def claim_of(payload: Payload, message: Message, about: About) -> Claim:
-    """A dissector that fails does not claim."""
+    """Ask a dissector for its claim; one that fails does not claim."""
     try:
         claim = payload.claim(message, about)
         return claim if type(claim) is Claim else Claim(claim)
@@ -355,7 +356,7 @@ def result_at_once(payload: Payload, octets: bytes) -> Dissected | None:
 
 
 def read(payload: Payload, message: Message, reader: Reader) -> Dissected:
-    """The dissector's exceptions become the finding PAYLOAD-01."""
+    """Dissect a message. The dissector's exceptions become the finding PAYLOAD-01."""
     try:
         summary = read_whole(payload, message, reader)
         fields = reader.fields if is_ours(type(payload).__module__) else checked(reader.fields)

@@ -51,7 +51,7 @@ def plain(value: Json) -> Json:
 
 
 def to_key(key: Json) -> str:
-    """Name a field by any value."""
+    """Write any value as the name of a field."""
     if isinstance(key, bytes):
         return to_text(key)
     text = key if isinstance(key, str) else "null" if key is None else str(shown(key))

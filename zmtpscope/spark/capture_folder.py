@@ -118,7 +118,7 @@ def _capture(path: str, status: os.stat_result) -> Capture | None:
 
 
 def path_now(path: str) -> str:
-    """The file may have been compressed since it was found."""
+    """Return the current path: the file may have been compressed since it was found."""
     return next((each for each in (path, *(path + suffix for suffix in COMPRESSED)) if os.path.exists(each)), path)
 
 
@@ -181,7 +181,7 @@ def next_micro_batch(
 
 
 def _is_new(capture: Capture, seen: Capture | None) -> bool:
-    """A file that is overwritten in a ring is new once its first packet has changed."""
+    """Whether a file is new. One that is overwritten in a ring is new once its first packet has changed."""
     return seen is None or seen.first_time != capture.first_time
 
 

@@ -94,7 +94,7 @@ def batch_of(chunks: Sequence[Chunk]) -> pa.RecordBatch:
 
 
 def chunks_of(batch: pa.RecordBatch) -> Iterable[Chunk]:
-    """Copying the octets of one chunk at a time."""
+    """Yield chunks of a table, with a copy of the octets of one chunk at a time."""
     for row in range(batch.num_rows):
         yield Chunk(*(column[row].as_py() for column in batch.columns))
 

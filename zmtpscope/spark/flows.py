@@ -110,7 +110,7 @@ def partitions_of(keys: Sequence[bytes], partitions: int) -> NDArray[np.int64]:
 
 
 def _hashes(table: NDArray[np.uint8]) -> Words:
-    """Equal for the other direction: the sum of the hashes of both sockets."""
+    """Hash flow keys equally for both directions: the sum of the hashes of both sockets."""
     size = (table.shape[1] - 4) // 2
     here = np.hstack((table[:, :size], table[:, -4:-2]))
     there = np.hstack((table[:, size : 2 * size], table[:, -2:]))

@@ -144,10 +144,8 @@ class CapturePart(CaptureFile):
 
 
 def _open(files: list[Unread], until: int | None, span: TimeSpan, reports: FileReports) -> list[CapturePart]:
-    """Sorted by name, which decides between packets of equal times, as in one run over all files.
-
-    A file that cannot be read is reported as a problem.
-    """
+    """Open the files sorted by name, which decides between packets of equal times, as in one run over all files. A
+    file that cannot be read is reported as a problem."""
     open_files = OpenFiles()
     parts: list[CapturePart] = []
     for each in sorted(files, key=lambda each: each.file.path):

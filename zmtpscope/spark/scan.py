@@ -45,7 +45,7 @@ def scan(
 
 
 def scan_apart(files: Sequence[str], settings: ReadSettings, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Files are separate captures. Raises `CaptureError`."""
+    """Read files as separate captures. Raises `CaptureError`."""
     options = settings.dissect_options(columns)
     for file in files:
         rows = RowBatches(settings, columns, options)
@@ -55,7 +55,7 @@ def scan_apart(files: Sequence[str], settings: ReadSettings, columns: Sequence[s
 
 
 def records_apart(file: str, settings: ReadSettings, options: Options, *, compares: bool) -> Iterator[Batch]:
-    """A file or URI is a separate capture. Raises `CaptureError`."""
+    """Read a file or URI as a separate capture. Raises `CaptureError`."""
 
     def read(reports: FileReports) -> Iterator[PacketBlock]:
         opened = open_again(file, settings.span, reports)

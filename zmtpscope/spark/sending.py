@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class SentToWorkers:
-    """Raises one sentence when it arrives on a worker without zmtpscope."""
+    """Base of objects that are sent to workers. On a worker without zmtpscope their arrival raises an error of one
+    sentence."""
 
     def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes], dict[str, Any]]:
         return _create, (pickle.dumps(type(self)),), self.__dict__

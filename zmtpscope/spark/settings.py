@@ -107,7 +107,8 @@ class ReadSettings:
         return settings
 
     def of_captures(self, captures: FoundCaptures) -> ReadSettings:
-        """Folders of these captures may be columns. Raises `SettingsError` for an unknown column."""
+        """Return the settings with the folder columns of these captures. Raises `SettingsError` for an unknown
+        column."""
         settings = replace(self, folders=folder_columns(captures.roots))
         known = {name.lower() for name in table_columns(self.record)}
         for name in settings.folders:
@@ -178,7 +179,7 @@ class ReadSettings:
         return TimeSpan(self.since or ALWAYS.since, self.until or ALWAYS.until)
 
     def check_schema(self, declared: StructType) -> None:
-        """A user's schema must fit `record`. Raises `SettingsError`."""
+        """Check that a user's schema fits `record`. Raises `SettingsError`."""
         try:
             check_schema(self.record, declared, {name: column.type for name, column in self.folders.items()})
         except ValueError as error:
@@ -245,7 +246,7 @@ def _columns(value: Any) -> tuple[str, ...]:
 
 
 def _read_option(name: str, value: Any) -> Any:
-    """Texts of several values are separated by `;`."""
+    """Parse one option. Texts of several values are separated by `;`."""
     _, parse, *_, many = READ_OPTIONS[name]
     found = tuple(map(parse, _texts(value, ";"))) if many else parse(str(value))
     for each in found if many else (found,):

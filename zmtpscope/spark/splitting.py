@@ -106,7 +106,7 @@ class Splitter:
                 begin = stop
 
     def _partitions_of_rows(self, rows: SegmentRows) -> Column:
-        """The one of its flow, or the first for a datagram."""
+        """Return the partition of each row: the one of its flow, or the first for a datagram."""
         of_flows = partitions_of(rows.keys, self.partitions)
         return np.where(rows.flags & DATAGRAM, 0, of_flows[rows.flows])
 

@@ -32,7 +32,7 @@ class StateFolder:
         self.path = os.path.join(location, query)
 
     def create(self) -> None:
-        """Readable only by this user. Raises `SettingsError`."""
+        """Create the folder, readable only by this user. Raises `SettingsError`."""
         location = os.path.dirname(self.path)
         try:
             os.makedirs(location, mode=0o700, exist_ok=True)

@@ -71,7 +71,8 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
 
     @cached_property
     def settings(self) -> StreamSettings:
-        """Parsed only now: Spark 4.3 reports an error in the constructor of a reader as a missing reader."""
+        """Return the parsed options. They are parsed only now: Spark 4.3 reports an error in the constructor of a
+        reader as a missing reader."""
         with one_sentence():
             settings = StreamSettings.parse(self._options)
             settings.read.check_schema(self._schema)

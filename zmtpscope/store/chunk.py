@@ -96,7 +96,7 @@ class Chunk:
 
 
 def pack(batch: Batch, options: Options, keeps: Keeps) -> Chunk:
-    """The batch must not be empty."""
+    """Pack a batch, which must not be empty."""
     order = batch.arranged()
     streams: dict[Stream, int] = {}
 

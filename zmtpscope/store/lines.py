@@ -35,7 +35,7 @@ class Lines:
         self._lock = Lock()
 
     def lines(self, low: int, high: int) -> list[str | None]:
-        """High is excluded; None for records without a line."""
+        """Return the lines of records from `low` to before `high`; None for records without a line."""
         with self._lock:
             text = self._text_at(low)
             lines: list[str | None] = [None] * (high - low)

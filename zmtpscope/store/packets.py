@@ -69,7 +69,7 @@ def _outside(whole: range, parts: list[range]) -> Iterator[range]:
 
 
 def _apart(spans: list[range]) -> list[range]:
-    """Sorted, with touching and overlapping ones merged."""
+    """Return ranges sorted, with touching and overlapping ones merged."""
     found: list[range] = []
     for span in sorted(filter(len, spans), key=lambda span: span.start):
         if found and span.start <= found[-1].stop:

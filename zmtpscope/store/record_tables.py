@@ -119,8 +119,8 @@ class PackedRecords:
 def pack_records(
     type_: str, records: Sequence[Record], code_of: Callable[[Stream], int], keep: Callable[[bytes], tuple[int, int]]
 ) -> PackedRecords:
-    """`code_of` returns the number of a stream. `keep` stores octets (equal ones once) and returns their place and
-    size."""
+    """Pack records. `code_of` returns the number of a stream. `keep` stores octets (equal ones once) and returns
+    their place and size."""
     streams, kept = [], []
     numbers: dict[str, list[int | None]] = {name: [] for name in NUMBERS[type_]}
     for record in records:

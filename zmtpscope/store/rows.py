@@ -44,7 +44,7 @@ class Source(Protocol):
     wants_octets: bool
 
     def octets(self, stream: Stream, place: int, start: int, stop: int) -> bytes | None:
-        """Kept from `place` on (or `IN_FILES`); None if not wanted or gone."""
+        """Return octets kept from `place` on (or `IN_FILES`); None if not wanted or gone."""
 
     def made(self, place: int, size: int) -> Dissected | None:
         """Return a dissector's result; None if not wanted."""
@@ -119,8 +119,8 @@ class PackedRows:
 def pack_messages(
     columns: MessageColumns, streams: Sequence[int], places: Sequence[int], keep: Callable[[Dissected], tuple[int, int]]
 ) -> PackedRows:
-    """`streams` and `places` are the stream codes and octet places of their runs. `keep` stores a dissected payload
-    and returns its place and size."""
+    """Pack messages. `streams` and `places` are the stream codes and octet places of their runs. `keep` stores a
+    dissected payload and returns its place and size."""
     inside = np.where(columns.inside == JSON_INSIDE, OTHER_INSIDE, columns.inside)
     made = [columns.made.of(row) for row in np.flatnonzero(inside == OTHER_INSIDE).tolist()]
     kept = np.array([keep(each) for each in made if each is not None], np.int64).reshape(-1, 2)

@@ -31,7 +31,8 @@ def values_seen(
     options: Options,
     read: Callable[[int, int], bytes],
 ) -> list[Any]:
-    """Most frequent first. Only a sample of many records is examined. Values outside columns are left out."""
+    """Return the values of a field, most frequent first. Only a sample of many records is examined. Values outside
+    columns are left out."""
     counts: Counter[Any] = Counter()
     for place in np.unique(np.linspace(0, len(chunks) - 1, MAX_CHUNKS).astype(int)).tolist() if chunks else []:
         chunk = chunks[place]

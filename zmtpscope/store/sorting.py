@@ -73,7 +73,7 @@ class SortKeys:
         self.keys[part], self.known[part] = keys[rows], known[rows]
 
     def order(self, *, descending: bool) -> Int64:
-        """Stable, records without a value last."""
+        """Return a stable order, with records without a value last."""
         keys = self.keys
         if self.operand.type not in NUMERIC:
             keys = self._ranks()[keys]
@@ -145,7 +145,8 @@ class SortKeys:
 
 
 def _any_key(value: Any) -> tuple[str, Any]:
-    """Numbers first, then each other type by itself. Payload members can have any type."""
+    """Return a sort key for any value: numbers first, then each other type by itself. Payload members can have any
+    type."""
     is_number = isinstance(value, int | float)
     return ("", value) if is_number else (type(value).__name__, value)
 

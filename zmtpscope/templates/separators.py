@@ -46,7 +46,7 @@ class Separators(NamedTuple):
 
     @property
     def leave_numbers(self) -> bool:
-        """Numbers need no quotes and no escapes."""
+        """Whether numbers are written without quotes and escapes."""
         return not self.quote and self.separator not in "-0123456789"
 
     def quoted(self, text: str) -> str:
@@ -59,7 +59,7 @@ class Separators(NamedTuple):
 
 
 def parse_separators(options: Iterable[str]) -> Separators:
-    """The last of repeated settings counts. Raises `ValueError` with a message for users."""
+    """Parse the separator settings; the last of repeated ones counts. Raises `ValueError` with a message for users."""
     found: dict[str, str | bool] = {}
     for option in options:
         name, equals, value = option.partition("=")

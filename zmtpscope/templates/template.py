@@ -86,7 +86,7 @@ def parse_template(text: str) -> Template:
 
 
 def _operand_within(text: str, start: int, stop: int) -> Operand:
-    """Errors point into the whole text."""
+    """Parse an operand of a template. Errors point into the whole text."""
     try:
         return operand_of(text[start:stop])
     except FilterError as error:

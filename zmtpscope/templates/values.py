@@ -25,7 +25,8 @@ Shown = Callable[[Any], str]
 
 
 def shown_by(operand: Operand, clock: Clock) -> Shown:
-    """`clock` formats times; fields with Wireshark names look as in tshark."""
+    """Return a function that writes a field's values. `clock` formats times; fields with Wireshark names look as in
+    tshark."""
     field = described(operand)
     if isinstance(operand, Applied):
         return FORMS[operand.type]

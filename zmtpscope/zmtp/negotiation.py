@@ -155,7 +155,7 @@ def _agreed_3(first: bytes, second: bytes) -> Decision:
 
 
 def _minor(major: int, minor: int) -> int:
-    """Versions above 3.1 count as 3.1."""
+    """Return the minor version. Versions above 3.1 count as 3.1."""
     return 1 if major > 3 else min(minor, 1)
 
 

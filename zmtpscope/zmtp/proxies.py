@@ -50,7 +50,7 @@ class Proxied(NamedTuple):
 
     @property
     def is_header(self) -> bool:
-        """The PROXY protocol has no answer."""
+        """Whether this is a header of the PROXY protocol, which has no answer."""
         return self.protocol.startswith("PROXY")
 
     @property

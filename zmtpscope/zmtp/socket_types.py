@@ -74,5 +74,5 @@ def may_meet(one: str, other: str) -> bool:
 
 
 def name_of_code(code: int) -> str:
-    """Codes above 11 are `unknown (N)`."""
+    """Return the socket type of a code. Codes above 11 are `unknown (N)`."""
     return CODES[code] if code < len(CODES) else f"unknown ({code})"

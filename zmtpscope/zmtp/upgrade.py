@@ -107,7 +107,7 @@ def _tokens(value: bytes, start: int) -> list[Token]:
 
 
 def read_request(reader: Reader, fields: Fields) -> None:
-    """The first ZWS offer counts as the announced mechanism."""
+    """Read an HTTP request. The first ZWS offer counts as the announced mechanism."""
     _announce(fields, read_head(reader, "http.request_line").zws)
 
 

@@ -45,7 +45,7 @@ class FrameHeader(NamedTuple):
 
 
 def read_frame_header(reader: Reader) -> FrameHeader:
-    """The header includes the masking key. Raises `Cut` if it is incomplete."""
+    """Read a frame header with its masking key. Raises `Cut` if it is incomplete."""
     start = reader.offset
     first = reader.u8("websocket.flags")
     reader.bits(FIRST_BITS)

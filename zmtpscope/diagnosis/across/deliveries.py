@@ -102,7 +102,7 @@ class Delivery(NamedTuple):
 
     @property
     def unacknowledged(self) -> int:
-        """Further messages sent to it and never acknowledged."""
+        """Count further messages that were sent to the subscriber and never acknowledged."""
         lost = first_lost(self.subscriber.connection.sides[1 - self.subscriber.side])
         if lost is None or self.topic is None:
             return 0

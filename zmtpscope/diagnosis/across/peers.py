@@ -80,7 +80,7 @@ class Peer:
         return "gone" if agreed else "never connected"
 
     def record(self, ordinal: int) -> Record:
-        """`ordinal` is the end of the capture."""
+        """Make the record of the peer; `ordinal` is the end of the capture."""
         return _record(self, ordinal)
 
 

@@ -74,7 +74,7 @@ class Subscriber:
 
     @property
     def messages(self) -> int:
-        """Received, as far as topics are known."""
+        """Count received messages, as far as topics are known."""
         return sum(topic.timeline.count for topic in self.topics.values())
 
     def messages_between(self, start: int, end: int) -> int:
@@ -241,7 +241,7 @@ class Publisher:
 
     @cached_property
     def ascending(self) -> tuple[list[TopicKey], list[bytes]]:
-        """Sorted, as keys and as octets."""
+        """Return topics sorted, as keys and as octets."""
         keys = sorted(self.topic_keys())
         return keys, [key.topic or b"" for key in keys]
 

@@ -135,7 +135,7 @@ class Lossy(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Fraction of lost segments, by the number of messages and the largest one."""
+        """Return the fraction of lost segments, by the number of messages and the largest one."""
         side = self.connection.sides[self.sender]
         messages = 0 if side.rhythm is None else side.rhythm.count
         each = 1 if side.sizes is None else max(1, side.sizes.largest // FULL)
@@ -143,7 +143,7 @@ class Lossy(NamedTuple):
 
 
 def _packets_lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each pair of hosts and direction."""
+    """Make one diagnosis for each pair of hosts and direction."""
     found = (
         Lossy(connection, number, side.losses)
         for connection in knowledge.connections

@@ -193,7 +193,7 @@ class Failed(NamedTuple):
 
 
 def _failing(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each endpoint with replies that contain an error."""
+    """Make one diagnosis for each endpoint with replies that contain an error."""
     found: dict[Endpoint, dict[str, Failed]] = {}
     for connection in knowledge.connections:
         for side in (0, 1):

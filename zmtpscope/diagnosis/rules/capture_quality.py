@@ -87,7 +87,7 @@ def _clock(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _gaps(met: list[Met], what: str, hint: str) -> Iterable[Diagnosis]:
-    """One for all connections, which did not cause the gap."""
+    """Make one diagnosis for all connections, which did not cause the gap."""
     if not met:
         return
     connections = {each.connection for each in met}

@@ -220,7 +220,8 @@ class Failure(NamedTuple):
 
 
 def _fails(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client at an endpoint, if the listener ends all its connections so."""
+    """Make one diagnosis for each client at an endpoint, if the listener ends all its connections after a message of
+    it."""
     for departures in of_listeners(knowledge).values():
         failures = [failure for each in departures if (failure := _failure(each)) is not None]
         if MIN_TIMES <= len(failures) == len(departures):

@@ -44,7 +44,7 @@ class InVain(NamedTuple):
 
 
 def _severity(knowledge: Knowledge, tried: Tried) -> Severity:
-    """A peer that was connected before may just have ended, shortly before the capture did."""
+    """Return the severity: a peer that was connected before may just have ended, shortly before the capture did."""
     if not tried.before:
         return "error"
     if all(each.ends in passing(knowledge) for each in tried.findings):
@@ -85,7 +85,7 @@ def _diagnosis(rule: str, severity: Severity, tried: list[Tried], text: str, hin
 
 
 def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for the endpoints of a host that clients tried at the same time, and had never reached."""
+    """Make one diagnosis for the endpoints of a host that clients tried at the same time, and had never reached."""
     for id_ in (REFUSED, UNANSWERED, REJECTED, NO_ROUTE):
         late: list[Tried] = []
         for endpoint, clients in clients_of(knowledge, id_).items():

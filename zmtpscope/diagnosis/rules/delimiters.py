@@ -49,7 +49,7 @@ def _missing(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _without_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each side that omits the request id of ZMQ_REQ_CORRELATE from its replies."""
+    """Make one diagnosis for each side that omits the request id of ZMQ_REQ_CORRELATE from its replies."""
     found = grouped(
         ((name_of(each, 1 - requests.asker), name_of(each, requests.asker), each.endpoint), (each, requests.without_id))
         for each in knowledge.connections

@@ -100,7 +100,7 @@ def _moments(times: Sequence[int], pause: float) -> list[int]:
 
 
 def _periodic_disconnect(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client at an endpoint, or for several whose connections end together."""
+    """Make one diagnosis for each client at an endpoint, or for several whose connections end together."""
     found = ((departures, _period(departures)) for departures in of_listeners(knowledge).values())
     periodic = [(departures, period) for departures, period in found if period is not None]
     for same in grouped(
@@ -192,7 +192,7 @@ Leaver = tuple[Endpoint, str | None, str | None, bool]
 
 
 def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each peer that left, for all connections it left."""
+    """Make one diagnosis for each peer that left, for all connections it left."""
     periodic = {
         each.connection.conn_id
         for departures in of_listeners(knowledge).values()
@@ -365,7 +365,7 @@ class Storm(NamedTuple):
 
 
 def _reconnect_storm(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint, or for each server that ends the connections."""
+    """Make one diagnosis for each client address and endpoint, or for each server that ends the connections."""
     ended: dict[Endpoint, list[Storm]] = {}
     for ends, own in knowledge.by_ends.items():
         findings = [each.finding(STORM) for each in own]
@@ -407,7 +407,7 @@ OTHER_CAUSES = frozenset((*authentication.ERRORS, *socket_types.TOLD, *handshake
 
 
 def _violating_frame(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each kind of violation of each client at an endpoint."""
+    """Make one diagnosis for each kind of violation of each client at an endpoint."""
     found = grouped(
         ((connection.ends, error.id, error.side ^ connection.listener), (connection, closed, error))
         for connection, closed in with_finding(knowledge.connections, VIOLATION)

@@ -34,7 +34,7 @@ ROLES = {
 
 
 def _same_role(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint."""
+    """Make one diagnosis for each client address and endpoint."""
     for ends, connections in knowledge.by_ends.items():
         found = [(each, role) for each in connections if (role := _common_role(each, knowledge.last_ns))]
         if not found or any(map(is_agreed, connections)):
@@ -78,7 +78,7 @@ MIN_LEFT = 2
 
 
 def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint, if other connections of the two succeed."""
+    """Make one diagnosis for each client address and endpoint, if other connections of the two succeed."""
     hung = {each.connection.conn_id for same in hung_handshakes(knowledge).values() for each in same}
     for ends, connections in knowledge.by_ends.items():
         left = [each for each in connections if each.conn_id not in hung and _leaves_early(each)]
@@ -129,7 +129,7 @@ SHORT = 3 * SECOND
 
 
 def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint to which publishers connect."""
+    """Make one diagnosis for each client address and endpoint to which publishers connect."""
     for ends, connections in knowledge.by_ends.items():
         empty = [each for each in connections if _publishes_nothing(each)]
         subscribed = sum(each.server.subscriptions is not None for each in empty)
@@ -209,7 +209,7 @@ def _rejected(connection: ObservedConnection) -> Rejected | None:
 
 
 def _rejections(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address, endpoint and closing side, if the side always closes."""
+    """Make one diagnosis for each client address, endpoint and closing side, if the side always closes."""
     for ends, connections in knowledge.by_ends.items():
         rejected = (each for each in map(_rejected, connections) if each is not None)
         found = grouped(((each.by_listener, each.command), each) for each in rejected)

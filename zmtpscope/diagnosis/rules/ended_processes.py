@@ -131,7 +131,7 @@ def is_in_turn(departures: Sequence[Disconnect], knowledge: Knowledge) -> bool:
 
 
 def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each host and socket type that listened at one port after another."""
+    """Make one diagnosis for each host and socket type that listened at one port after another."""
     hosts = grouped(
         ((each.connection.endpoint[0], each.connection.server.socket_type), each)
         for departures in found

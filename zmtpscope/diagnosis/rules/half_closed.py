@@ -52,7 +52,7 @@ class HalfClosed(NamedTuple):
 
 
 def _half_closed(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each program that does not close."""
+    """Make one diagnosis for each program that does not close."""
     found = (each for each in map(_of_connection, knowledge.connections) if each is not None)
     for same in grouped((each.program, each) for each in found).values():
         if knowledge.last_ns - same[0].moment.ns >= MIN_WAIT:

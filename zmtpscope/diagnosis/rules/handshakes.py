@@ -33,7 +33,7 @@ NO_MECHANISM = ("ZMTP3X-GREETING-03", "ZMTP3X-GREETING-10")
 
 
 def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint."""
+    """Make one diagnosis for each client address and endpoint."""
     differing = (
         each
         for each in with_finding(knowledge.connections, *MISMATCH)
@@ -99,7 +99,7 @@ ANSWERS = ("ZMTP-CONN-03", "NULL-08", "PLAIN-08", "PLAIN-09", "CURVE-24")
 
 
 def _handshake_timeout(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint."""
+    """Make one diagnosis for each client address and endpoint."""
     for waiting, hung in hung_handshakes(knowledge).items():
         if not any(each.waits_for_zap for each in hung):
             others, is_over = _others(waiting, hung[0], knowledge), _is_over(waiting, hung, knowledge)

@@ -109,7 +109,7 @@ WRAPS = "ZMTP31-PING-07"
 
 
 def _ttl(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each peer that sends these PINGs at an endpoint."""
+    """Make one diagnosis for each peer that sends these PINGs at an endpoint."""
     for broken in by_pinger(broken_promises(knowledge).values()):
         yield _diagnosis(broken)
 

@@ -86,7 +86,7 @@ class TimeOut(NamedTuple):
 
 
 def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each silent peer, for all its time-outs and all peers that noticed."""
+    """Make one diagnosis for each silent peer, for all its time-outs and all peers that noticed."""
     found = grouped(
         ((connection.ends, time_out.is_of_server), time_out)
         for connection in knowledge.connections
@@ -278,7 +278,7 @@ def _does_not_answer(connection: ObservedConnection, asker: int, knowledge: Know
 
 
 def _ceased(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[TimeOut]:
-    """A side sent PINGs at intervals, then nothing for many intervals, as may its peer."""
+    """Find a side that sent PINGs at intervals, then nothing for many intervals. Its peer may have done the same."""
     now = knowledge.last_ns
     silent = [side for side in (0, 1) if _has_ceased(connection.sides[side], now)]
     since = max((connection.sides[side].last_ns or 0 for side in silent), default=0)
@@ -324,10 +324,8 @@ def _before(heartbeats: ObservedHeartbeats) -> str:
 
 
 def _cut_off(connection: ObservedConnection, closer: int, closed: int) -> TimeOut | None:
-    """The last PINGs and FIN of a side arrived together, while a PING of its peer was open.
-
-    The side had sent them, and closed, long before.
-    """
+    """Find a time-out of which the close was captured late: the last PINGs and FIN of a side arrived together, while
+    a PING of its peer was open. The side had sent them, and closed, long before."""
     own, other = (connection.sides[side].heartbeats for side in (closer, 1 - closer))
     if own is None or other is None:
         return None

@@ -54,7 +54,7 @@ class Asked(NamedTuple):
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client, by address and identity, and host."""
+    """Make one diagnosis for each client, by address and identity, and host."""
     found = grouped(
         ((client.ip, client.identity, each.server.ip), each)
         for each in knowledge.connections
@@ -149,7 +149,7 @@ MIN_BUSY = 10 * SECOND
 
 
 def _busy(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each kernel that is busy, and for each connection on which requests wait."""
+    """Make one diagnosis for each kernel that is busy, and for each connection on which requests wait."""
     for connection in knowledge.connections:
         client, kernel = connection.client, connection.server
         if client.jupyter is None or client.rhythm is None or not connection.is_whole or not connection.is_open:

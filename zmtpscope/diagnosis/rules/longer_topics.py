@@ -38,7 +38,7 @@ class Overlap(NamedTuple):
 
 
 def _longer_topics(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each publisher and subscription."""
+    """Make one diagnosis for each publisher and subscription."""
     for publisher in publishers(knowledge):
         overlaps = (each for subscriber in publisher.subscribers for each in _overlaps(subscriber))
         for same in grouped((each.topic, each) for each in overlaps).values():

@@ -50,7 +50,7 @@ class Link(NamedTuple):
 
 
 def _circling(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each pair of links that send each other's messages back."""
+    """Make one diagnosis for each pair of links that send each other's messages back."""
     links = [
         Link(connection, side)
         for connection in knowledge.connections
@@ -264,7 +264,7 @@ NOT_FORWARDED = "subscriptions-not-forwarded"
 
 
 def _not_forwarding(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each proxy that has subscribers and subscribes to nothing itself."""
+    """Make one diagnosis for each proxy that has subscribers and subscribes to nothing itself."""
     for proxy in _proxies(knowledge):
         asked = [each for each in proxy.outgoing.subscribers if each.is_filtered and each.subscriptions]
         is_mute = all(each.is_filtered and not each.subscriptions for each in proxy.incoming)

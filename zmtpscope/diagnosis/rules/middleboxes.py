@@ -32,7 +32,7 @@ class Reset(NamedTuple):
 
 
 def _reset_on_the_way(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client, endpoint and side in whose name connections were reset."""
+    """Make one diagnosis for each client, endpoint and side in whose name connections were reset."""
     found = grouped(
         ((each.ends, ending.side == each.listener), Reset(each, ending))
         for each in knowledge.connections

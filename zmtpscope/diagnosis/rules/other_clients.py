@@ -37,7 +37,7 @@ def _scans(knowledge: Knowledge) -> dict[str, dict[Endpoint, RunFinding]]:
 
 
 def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each address that tries many ports."""
+    """Make one diagnosis for each address that tries many ports."""
     scans = _scans(knowledge)
     came_to_look: dict[str, list[str]] = {client: [] for client in scans}
     for connection in knowledge.connections if scans else ():
@@ -63,7 +63,7 @@ def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint with connections that send nothing and leave."""
+    """Make one diagnosis for each client address and endpoint with connections that send nothing and leave."""
     silent = (each for each in knowledge.connections if said_nothing(each))
     for ends, visits in grouped((each.ends, each) for each in silent).items():
         speaks_zmtp = any(map(is_agreed, knowledge.by_ends[ends]))  # and checks the port before
@@ -105,7 +105,7 @@ PLAIN_WEBSOCKET = "ZMTP-CONN-22"
 
 
 def _plain_websockets(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint that opens WebSockets without ZWS."""
+    """Make one diagnosis for each client address and endpoint that opens WebSockets without ZWS."""
     for finding in knowledge.findings:
         if finding.id == PLAIN_WEBSOCKET and finding.ends is not None:
             yield Diagnosis.of(
@@ -124,7 +124,7 @@ MIN_IN_CLEAR = 2
 
 
 def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address that speaks ZMTP to a TLS endpoint."""
+    """Make one diagnosis for each client address that speaks ZMTP to a TLS endpoint."""
     speaking = {each.endpoint: each for each in knowledge.findings if each.id == TLS and each.endpoint is not None}
     for ends, connections in knowledge.by_ends.items() if speaking else ():
         client, endpoint = ends
@@ -163,7 +163,7 @@ def _is_in_clear(connection: ObservedConnection, ending: Ending) -> bool:
 
 
 def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address, endpoint and side with another protocol."""
+    """Make one diagnosis for each client address, endpoint and side with another protocol."""
     found = grouped(
         ((each.connection.ends, each.finding.side == each.connection.listener), each)
         for each in with_finding(knowledge.connections, FOREIGN)

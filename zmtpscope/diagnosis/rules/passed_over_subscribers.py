@@ -30,7 +30,7 @@ HINT = (
 
 
 def _passed_over(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each publisher, about the subscribers that it skips."""
+    """Make one diagnosis for each publisher, about the subscribers that it skips."""
     for publisher in publishers(knowledge):
         if publisher.socket_type != "PUB" or publisher.endpoint is None or not publisher.subscribers[1:]:
             continue

@@ -10,7 +10,7 @@ from zmtpscope.diagnosis.rules.from_findings import OfFindings, diagnoses_of
 
 
 def _imports(_: ObservedConnection, finding: ObservedFinding) -> bool:
-    """Reading it runs code; a pickle of plain values is a note."""
+    """Whether reading the pickle runs code. The finding about a pickle of plain values is a note."""
     return finding.severity != "note"
 
 

@@ -26,7 +26,7 @@ UNASKED_HINT = "make the server reply exactly once to each request: a REQ drops 
 
 
 def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each endpoint and client."""
+    """Make one diagnosis for each endpoint and client."""
     for same in grouped(_late_replies(knowledge)).values():
         first = same[0]
         more = f" (and {len(same) - 1} times more)" if len(same) > 1 else ""
@@ -41,7 +41,7 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _late_replies(knowledge: Knowledge) -> Iterator[tuple[Ends, Diagnosis]]:
-    """One for each connection with late replies, after the ends of the asker."""
+    """Make one diagnosis for each connection with late replies, after the ends of the asker."""
     for connection in knowledge.connections:
         requests = connection.requests
         is_late = requests is not None and (requests.late is not None or requests.are_displaced)

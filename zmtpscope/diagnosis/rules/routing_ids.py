@@ -51,7 +51,7 @@ class Moved(NamedTuple):
 
 
 def _old_routing_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint."""
+    """Make one diagnosis for each client address and endpoint."""
     for ends, connections in knowledge.by_ends.items():
         for old, new in _replaced(connections):
             moved = _moved(old, new, knowledge.last_ns)
@@ -185,7 +185,7 @@ def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _nobody_answered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One note for each endpoint at which a ROUTER sent nothing to any client."""
+    """Make one note for each endpoint at which a ROUTER sent nothing to any client."""
     for endpoint, connections in knowledge.by_endpoint.items():
         if any(each.server.rhythm is not None or _expects_nothing(each.client.rhythm) for each in connections):
             continue

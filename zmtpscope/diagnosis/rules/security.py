@@ -23,7 +23,7 @@ OLD = ("1.0", "2.0")
 
 
 def _old_peers(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint of which one downgrades for the other."""
+    """Make one diagnosis for each client address and endpoint of which one downgrades for the other."""
     secured = {each.endpoint for each in knowledge.connections if each.finding(DOWNGRADE) is not None}
     found = grouped(
         ((each.ends, newer ^ each.listener), each)
@@ -58,7 +58,7 @@ def _newer_side(connection: ObservedConnection) -> int | None:
 
 
 def _unsecured(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each endpoint. The order of old and secured connections does not matter."""
+    """Make one diagnosis for each endpoint. The order of old and secured connections does not matter."""
     for endpoint, connections in knowledge.by_endpoint.items():
         found = list(with_finding(connections, DOWNGRADE))
         old = [each for each in connections if each.values is not None and each.values["version"] in OLD]
@@ -113,7 +113,7 @@ def _passwords(knowledge: Knowledge) -> Diagnosis | None:
 
 
 def _unencrypted(knowledge: Knowledge) -> Diagnosis | None:
-    """One for all endpoints, because most systems have no security at all."""
+    """Make one diagnosis for all endpoints, because most systems have no security at all."""
     clear = (each for each in knowledge.connections if is_agreed(each) and _is_network(each) and _is_clear(each))
     seen = grouped((each.endpoint, each) for each in clear)
     if not seen:

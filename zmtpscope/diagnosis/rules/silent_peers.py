@@ -44,7 +44,7 @@ MISSING_HINT = (
 
 
 def _fell_silent(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each peer: a listener by endpoint, a client by address and identity."""
+    """Make one diagnosis for each peer: a listener by endpoint, a client by address and identity."""
     workers: dict[str, list[Silence]] = {}
     for silence in silences(knowledge):
         of_host = workers.setdefault(silence.connection.endpoint[0], [])
@@ -170,7 +170,7 @@ PAUSED = "paused"
 
 
 def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each listening peer that paused and then continued."""
+    """Make one diagnosis for each listening peer that paused and then continued."""
     paused = (each for each in knowledge.connections if each.is_whole and is_agreed(each) and _has_paused(each))
     for same in grouped((each.endpoint, each) for each in paused).values():
         first = same[0]

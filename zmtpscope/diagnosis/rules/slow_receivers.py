@@ -75,7 +75,7 @@ class Behind(NamedTuple):
 
 @once
 def _slow(knowledge: Knowledge) -> Sequence[Diagnosis]:
-    """One for each receiver, about its worst connection."""
+    """Make one diagnosis for each receiver, about its worst connection."""
     return [*map(_worst, grouped((each.subject, each) for each in _of_connections(knowledge)).values())]
 
 

@@ -113,7 +113,7 @@ SLOW_HINTS: dict[tuple[str | None, str | None], str] = {
 
 
 def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each REP or ROUTER that REQs ask, about its slowest reply."""
+    """Make one diagnosis for each REP or ROUTER that REQs ask, about its slowest reply."""
     for endpoint, replies in slowest(knowledge).items():
         worst, usual = replies[0] if replies else None, latencies(knowledge)[endpoint]
         if worst is None or worst.connection.requests is None:

@@ -30,7 +30,7 @@ HINT = (
 
 
 def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint."""
+    """Make one diagnosis for each client address and endpoint."""
     found = (
         Met(each, finding)
         for each in knowledge.connections
@@ -150,7 +150,7 @@ IDENTITY = "ZMTP3X-META-15"
 
 
 def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each identity at an endpoint."""
+    """Make one diagnosis for each identity at an endpoint."""
     found = grouped((_named_client(each.connection), each) for each in with_finding(knowledge.connections, IDENTITY))
     by_identity = grouped((_named_client(each), each) for each in (knowledge.connections if found else ()))
     for (endpoint, identity), met in found.items():
@@ -281,7 +281,7 @@ def _who_gets_what(same: list[ObservedConnection], ignored: list[ObservedConnect
 
 
 def _host_and_port(connection: ObservedConnection) -> str:
-    """Two clients of one host differ by port."""
+    """Return the client's address, with its port because two clients of one host differ only by port."""
     side = connection.client
     return address((side.ip, side.port))
 

@@ -46,7 +46,7 @@ LARGEST_DEVIATION = 0.02
 
 
 def _handshake_timer(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint."""
+    """Make one diagnosis for each client address and endpoint."""
     for ends, connections in knowledge.by_ends.items():
         ended = [(each, ending) for each in connections if (ending := _ended_by_newer(each)) is not None]
         lives = [lifetime(each, ending) for each, ending in ended]
@@ -82,7 +82,7 @@ SHORT = SECOND
 
 
 def _connection_per_request(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint."""
+    """Make one diagnosis for each client address and endpoint."""
     for ends, connections in knowledge.by_ends.items():
         if len(connections) < MIN_ONCE:
             continue
@@ -132,7 +132,7 @@ AT_ONCE = MILLISECOND
 
 
 def _connected_twice(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address and publisher."""
+    """Make one diagnosis for each client address and publisher."""
     for publisher in publishers(knowledge):
         found: dict[tuple[str, str | None], tuple[Subscriber, Subscriber]] = {}
         for one, other in pairwise(publisher.subscribers):
@@ -168,7 +168,7 @@ PHANTOM = "phantom-identity"
 
 
 def _phantoms(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each client address, endpoint and side."""
+    """Make one diagnosis for each client address, endpoint and side."""
     for ends, connections in knowledge.by_ends.items():
         for listens in (True, False):
             found = [

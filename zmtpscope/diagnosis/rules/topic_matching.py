@@ -85,10 +85,8 @@ def _without_messages(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _silent_publishers(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Subscriptions at a publisher that sent nothing, if another one publishes the topic.
-
-    The client is not connected to the other publisher. Or one of them, if it has been there for long.
-    """
+    """Diagnose publishers that sent nothing. Each subscription is reported if another publisher, to which the client
+    is not connected, publishes the topic; otherwise only the longest one, if it has lasted for long."""
     topics = sorted(
         (
             (key.topic, place)
@@ -120,7 +118,7 @@ def _silent_publishers(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _silent_diagnosis(publisher: Publisher, unanswered: Unanswered, lasted: int, other: Publisher | None) -> Diagnosis:
-    """`publisher` sent nothing; `other` publishes the topic."""
+    """Diagnose a subscription at `publisher`, which sent nothing; `other`, if any, publishes the topic."""
     subscriber, subscription = unanswered
     who, asked = name_of(subscriber.connection, subscriber.side), subscriber.asked_for(subscription.topic)
     text = f"{who} {asked} at {publisher_name(subscriber)}, which sent nothing for {duration(lasted)}"
@@ -331,7 +329,7 @@ def _without_subscriber_diagnosis(
 
 
 def _conflated(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each publisher whose messages arrive with their last frames only."""
+    """Make one diagnosis for each publisher whose messages arrive with their last frames only."""
     for publisher in publishers(knowledge):
         if publisher.socket_type != "PUB" or any(key.is_frame for each in publisher.subscribers for key in each.topics):
             continue

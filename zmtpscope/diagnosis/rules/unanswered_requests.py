@@ -55,7 +55,7 @@ GIVEN_UP_HINT = (
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One for each server with unanswered requests, except requests that a broker passed on."""
+    """Make one diagnosis for each server with unanswered requests, except requests that a broker passed on."""
     behind = behind_brokers(knowledge)
     clients = {client.conn_id for same in behind.values() for client in same}
     hung = (each for each in hanging(knowledge) if each.conn_id not in clients and _hangs(each, knowledge))
@@ -344,7 +344,7 @@ def _lost_for_a_while(same: Sequence[tuple[Hanging, Asked]], behind: Mapping[str
 
 
 def _left(waiting: Hanging, clients: Sequence[Hanging]) -> str:
-    """`clients` wait for the same reply at a broker."""
+    """Diagnose requests whose server left. `clients` wait for the same reply at a broker."""
     for_whom = f" (for {clients[0].asker}, which asked {clients[0].asked})" if clients else ""
     return (
         f"{waiting.asked} left {duration(waiting.waited)} after {waiting.asker} had asked it in packet "

@@ -62,7 +62,7 @@ def unexplained(knowledge: Knowledge, found: Iterable[Diagnosis], rules: Sequenc
 
 
 def _violations(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
-    """One for each kind of finding that none of `found` explains: programs repeat their mistakes."""
+    """Make one diagnosis for each kind of finding that none of `found` explains: programs repeat their mistakes."""
     explained = {each for diagnosis in found for each in diagnosis.explains}
     met = grouped(
         ((finding.severity, finding.id), Met(connection, finding))
@@ -101,7 +101,8 @@ class Failed(NamedTuple):
 
 
 def _failing_handshakes(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
-    """One for each client address and endpoint whose handshakes all fail, unless `found` has the reason."""
+    """Make one diagnosis for each client address and endpoint whose handshakes all fail, unless `found` has the
+    reason."""
     explained = {conn_id for diagnosis in found if diagnosis.rule not in WEAK for conn_id in diagnosis.conn_ids}
     for ends, connections in knowledge.by_ends.items():
         if any(is_agreed(each) or each.conn_id in explained for each in connections):

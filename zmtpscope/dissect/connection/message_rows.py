@@ -103,7 +103,7 @@ class MessageRows:
             self.inference.release()
 
     def end(self, arrival: Arrival, is_whole: bool) -> None:
-        """`is_whole`: every octet of the connection was captured."""
+        """Process the end of the connection. `is_whole`: every octet was captured."""
         if is_whole:
             for note in self.zap.end(arrival):
                 self.writer.note(note)

@@ -59,7 +59,7 @@ class Sent(NamedTuple):
         return Sent(*[column[which] for column in self])
 
     def delimited(self) -> Sent:
-        """Messages without a delimiter are router probes, or dropped by a REP."""
+        """Return the messages with a delimiter. Others are router probes, or dropped by a REP."""
         has_delimiter = self.envelopes != NO_DELIMITER
         return self if has_delimiter.all() else self.some(has_delimiter)
 
@@ -173,7 +173,8 @@ class Requests:
     # -- requests before a reply ---------------------------------------------------------------------------------------
 
     def _look_for_early(self, side: int, runs: list[MessageTable], asked: Sent, answered: Sent) -> list[Note]:
-        """REQREP-02. A request in the packet with the end of the previous one cannot follow its reply."""
+        """Find early requests (REQREP-02). A request in the packet with the end of the previous one cannot follow
+        its reply."""
         replies, next_reply = answered.orders.searchsorted(asked.orders), 0
         is_early = np.diff(replies, prepend=0) == 0
         is_early[:1] &= not self.is_answered

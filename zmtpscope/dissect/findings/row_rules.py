@@ -45,10 +45,8 @@ def _without_delimiter(run: MessageTable) -> Int64:
 
 
 def _does_not_begin_with_delimiter(run: MessageTable) -> Int64:
-    """Neither an empty frame nor a request id and an empty frame at the start.
-
-    A single empty frame is a probe.
-    """
+    """Return the messages with neither an empty frame nor a request id and an empty frame at the start. A single
+    empty frame is a probe."""
     plain = _plain(run)
     first, last = run.first[plain], run.last[plain]
     second = np.minimum(first + 1, last)

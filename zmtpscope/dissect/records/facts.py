@@ -155,7 +155,7 @@ class ConnectionFact(NamedTuple):
 
 class Close(NamedTuple):
     failed: bool
-    """Closed without the wish of the side that opened it."""
+    """The connection ended, but not because the side that opened it wanted that."""
     unsecured: str | None
     """The exchange with a client that is too old for security, although the listener is not."""
     first: Stamp

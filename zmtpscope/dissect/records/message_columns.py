@@ -131,7 +131,7 @@ class Made(NamedTuple):
         return [found[place] for place in self.places.tolist()]
 
     def in_tables(self) -> list[Dissected | None]:
-        """The same in the order of tables."""
+        """Return the same values in the order of tables."""
         found: list[Dissected | None] = []
         for table in self.tables:
             found += [None] * len(table) if table.payloads is None else table.payloads
@@ -407,7 +407,7 @@ class MessageColumns(RowColumns[MessageTable]):
 
 
 def columns_of_rows(batch: Batch, options: Options) -> RowColumns[Any] | None:
-    """Of a batch of one record type; None if its records are no rows."""
+    """Return the columns of a batch of one record type; None if its records are no rows."""
     if batch.messages:
         return MessageColumns.of(batch, options)
     return FrameRowColumns.of(batch) if batch.frames else None

@@ -68,7 +68,7 @@ class PayloadRows:
 
     @property
     def wants_rows(self) -> bool:
-        """Rows that the output does not need can still cause findings."""
+        """Whether rows are needed. Rows that the output does not need can still cause findings."""
         return not self.side.left_alone
 
     @property

@@ -123,7 +123,7 @@ class RecordWriter:
         return max(0, MAX_WRITTEN - self._counts.get((side, id_), 0))
 
     def _put_finding(self, note: Note, offset: int, count: int) -> None:
-        """Sorted to `offset` if the finding has no stream offset."""
+        """Write a finding, which is sorted to `offset` if it has no stream offset."""
         finding, stream = note.finding, self.whole if note.side is None else self.streams[note.side]
         kind = FINDINGS[finding.id]
         located = finding.start is not None
@@ -162,7 +162,7 @@ class RecordWriter:
         self.sink.put(self._record("gap", self.streams[side], gap.decided, gap.decided.ordinal, gap.start, own))
 
     def stall(self, side: int, stall: Stall, ordinal: int) -> None:
-        """Times during which `side` could not send; decided by the segment `ordinal`."""
+        """Write a period during which `side` could not send; decided by the segment `ordinal`."""
         self.sink.summary.stalls += stall.stretches
         self.sink.summary.stalled += stall.duration
         if self.is_writing:
@@ -175,14 +175,14 @@ class RecordWriter:
         return self._record("stall", self.streams[side], stall.begin, ordinal, stall.position, own)
 
     def outage(self, side: int, outage: Outage, ordinal: int) -> None:
-        """Times during which data was not acknowledged; decided by the segment `ordinal`."""
+        """Write a period during which data was not acknowledged; decided by the segment `ordinal`."""
         self.sink.summary.outages += outage.stretches
         self.sink.summary.unacknowledged += outage.duration
         if self.is_writing:
             self.sink.put(self.outage_record(side, outage, ordinal))
 
     def losses(self, side: int, losses: Outage, ordinal: int) -> None:
-        """Lost segments that were soon sent again and acknowledged."""
+        """Write lost segments that were soon sent again and acknowledged."""
         if self.is_writing:
             self.sink.put(self.outage_record(side, losses, ordinal))
 
@@ -197,7 +197,7 @@ class RecordWriter:
         return self._record("retransmission", self.streams[side], outage.begin, ordinal, outage.position, own)
 
     def leftover(self, side: int, leftover: Leftover) -> None:
-        """Octets that belong to no unit."""
+        """Write octets that belong to no unit."""
         if not self.is_writing:
             return
         own: dict[str, Any] = {"source": 0, "offset": leftover.start, "length": leftover.stop - leftover.start}
@@ -211,7 +211,7 @@ class RecordWriter:
         self.sink.put(self._record("datagram", self.streams[0], first, ordinal, offset, own, unit))
 
     def pair(self, first: Stamp, ordinal: int, unit: int, own: dict[str, Any]) -> None:
-        """Two ZRE nodes that the message at offset `unit` made a pair."""
+        """Write a pair of ZRE nodes, which the message at offset `unit` completed."""
         if self.is_writing:
             self.sink.put(self._record("zre_pair", self.whole, first, ordinal, unit, empty_own("zre_pair") | own))
 

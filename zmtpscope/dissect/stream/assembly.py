@@ -214,7 +214,7 @@ class Assembly:
         return runs, frame_runs
 
     def doubt_next(self) -> None:
-        """Data before the next message is missing."""
+        """Note that data before the next message is missing."""
         self.uncertain_start = True
 
     def count_lost(self, octets: int) -> None:
@@ -222,7 +222,7 @@ class Assembly:
         self.unit_octets -= octets
 
     def forget_damage(self) -> None:
-        """The message with losses has ended."""
+        """Note that the message with losses has ended."""
         self.damaged, self.head = False, None
 
     def damage(self, kept: Kept, limit: int) -> None:

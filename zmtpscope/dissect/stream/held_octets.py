@@ -64,7 +64,7 @@ class HeldOctets:
         self.parts, self.base = parts, base
 
     def append(self, octets: bytes) -> None:
-        """Joining octets each time would be slow for a large frame in small pieces."""
+        """Append octets without joining them: joining each time would be slow for a large frame in small pieces."""
         self.parts.append(octets)
         self._share += len(octets)
         self.budget.take(len(octets))

@@ -52,7 +52,7 @@ class Messages:
     # -- counts --------------------------------------------------------------------------------------------------------
 
     def assemblies(self) -> tuple[Assembly, ...]:
-        """Unencrypted and, with keys, from boxes."""
+        """Return the assemblies of unencrypted messages and, with keys, of messages from boxes."""
         return (self.in_clear,) if self.opened is None else (self.in_clear, self.opened.assembly)
 
     @property
@@ -77,7 +77,7 @@ class Messages:
         return 0 if self.opened is None else self.opened.decryption.opened
 
     def lose(self, offset: int) -> None:
-        """Lost octets, or a box that stayed encrypted."""
+        """Process lost octets, or a box that stayed encrypted."""
         insort(self.holes, offset)
 
     def forget_holes(self) -> None:

@@ -306,7 +306,7 @@ class Negotiation:
             stream.agree(version)
 
     def _note_cut_greeting(self, side: int, finding: Finding, arrival: Arrival) -> None:
-        """The side ended within its greeting, as the segment `arrival` made known."""
+        """Note that the side ended within its greeting, as the segment `arrival` made known."""
         first = self.first_octets
         ended, other = self.tcp[side].fin or arrival, self.tcp[1 - side]
         if first is not None and other.seen and not self.streams[1 - side].end:

@@ -82,7 +82,7 @@ class Outputs:
         return outputs
 
     def add(self, output: Output, octets: int = 0) -> None:
-        """`octets` of a unit were captured."""
+        """Add captured `octets` of a unit."""
         self._outputs.append(output)
         self.units += octets
 

@@ -71,7 +71,7 @@ class ReadUnits:
     def _give(
         self, event: Event, doubtful: int | None, incomplete: Incomplete | None = None, whole: bool = True
     ) -> None:
-        """`incomplete` has facts forgotten elsewhere; `whole`: all octets are captured."""
+        """Emit an event. `incomplete` has facts forgotten elsewhere; `whole`: all octets are captured."""
         arrivals, arrived = self.arrivals, None if incomplete is None else incomplete.arrived
         start, stop, regime, end = event.start, event.stop, event.regime, arrivals.end
         first = (arrived and arrived.get(start)) or arrivals.at(start)
@@ -98,7 +98,7 @@ class ReadUnits:
         self.outputs.add(UnitRead(event, decided, octets, whole, certain, unit, next_octets, notes), captured)
 
     def _note(self, event: Event, finding: Finding, ordinal: int, arrived: dict[int, Arrival]) -> Note:
-        """A finding at the end of an event is dated by its last octet, not by later ones."""
+        """Emit a finding. At the end of an event it is dated by the event's last octet, not by later ones."""
         at = event.start if finding.start is None else finding.start
         last = min(max(event.start, event.stop - 1), self.arrivals.end - 1)
         came = arrived.get(at) or self.arrivals.at(min(at, last))

@@ -393,7 +393,7 @@ class Reading:
 
 
 def version_of_records(agreed: str | None, mechanism: str | None) -> str | None:
-    """ZWS counts as 3.1 with a mechanism, as 2.0 without."""
+    """Return the version that records show: ZWS counts as 3.1 with a mechanism, as 2.0 without."""
     if agreed != VERSION_ZWS:
         return agreed
     return "2.0" if mechanism is None else "3.1"

@@ -156,7 +156,7 @@ def _row_of_one(frames: FrameColumns, last: int, edges: Edges, context: Context)
 
 
 def frame_runs(runs: list[MessageTable], packets: array[int], times: array[int], context: Context) -> list[FrameTable]:
-    """`packets` and `times` belong to the frames' first octets."""
+    """Return rows of the frames in `runs`. `packets` and `times` belong to the frames' first octets."""
     made: list[FrameTable] = []
     done = 0
     for run in runs:
@@ -227,7 +227,7 @@ def regime_slices(regimes: list[tuple[int, Regime]], offsets: Int64) -> Iterator
 
 
 def as_array(column: array[int]) -> Int64:
-    """The column must not grow afterwards."""
+    """Return a column as an array over the same memory; the column must not grow afterwards."""
     return np.frombuffer(column, np.int64) if column else np.empty(0, np.int64)
 
 

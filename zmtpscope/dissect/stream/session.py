@@ -104,7 +104,7 @@ class Session:
 
     @property
     def settled(self) -> bool:
-        """Data of one side can no longer affect the records of the other."""
+        """Whether data of one side can no longer affect the records of the other."""
         return self.key is not None or (self.hopeless and not self._shaking)
 
     def role(self, side: int) -> str | None:

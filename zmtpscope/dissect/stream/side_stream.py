@@ -350,7 +350,7 @@ class SideStream:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def finish(self, arrival: Arrival, ended: bool) -> None:
-        """`ended`: a FIN or RST was captured, not just the end of the file."""
+        """Process the end of the stream. `ended`: a FIN or RST was captured, not just the end of the file."""
         while self.search is not None:
             self._take(self._end_search(self.search.conclude(arrival)))
         if self.mode is Mode.READING and self.reading is not None:

@@ -52,7 +52,7 @@ def _suspects(block: SegmentBlock, latest: int) -> Iterator[tuple[bytes, list[in
 
 
 def _put_in_order(block: SegmentBlock, rows: list[int], before: LastSeen | None) -> Iterator[Misordered]:
-    """A SYN with another initial sequence number opens a new connection."""
+    """Correct times within a connection. A SYN with another initial sequence number opens a new one."""
     last, initial = before or (0, -1)
     for row in rows:
         time = int(block.times[row])

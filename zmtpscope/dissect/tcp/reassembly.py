@@ -143,7 +143,7 @@ class Reassembler:
         self._drain(side, at.time, at.ordinal)
 
     def _account_delivered(self, side: TcpSide, position: int, length: int) -> None:
-        """Octets before `next` are late if they belong to a declared hole, otherwise repeated."""
+        """Count octets before `next`: they are late if they belong to a declared hole, otherwise repeated."""
         stop = position + length
         declared = side.out_of_order.declared if side.out_of_order is not None else ()
         late = sum(max(0, min(end, stop) - max(begin, position)) for begin, end in declared if end > position)

@@ -52,7 +52,7 @@ def take(side: TcpSide, peer: TcpSide, header: SegmentHeader, at: Arrival) -> No
 
 
 def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
-    """See `Connection.close` and `Connection.last_moment`."""
+    """End the side's outage with the connection; see `Connection.close` and `Connection.last_moment`."""
     if side.unanswered is not None:
         _end(side, side.unanswered, UNTIL_CLOSE.get(close_how, UNSEEN), end.time, end.ordinal)
 
@@ -73,7 +73,7 @@ def _unanswered(side: TcpSide, peer: TcpSide, at: Arrival) -> Unanswered:
 
 
 def _hear(sender: TcpSide, again: Unanswered, header: SegmentHeader, at: Arrival) -> None:
-    """A segment of the other side may acknowledge the octets that `sender` has sent again."""
+    """Process a segment of the other side, which may acknowledge the octets that `sender` has sent again."""
     if distance(header.acknowledgment, again.edge) > 0 or not again.retransmissions:
         _end(sender, again, ACKNOWLEDGED, at.time, at.ordinal)
     else:

@@ -39,7 +39,7 @@ class ClosedWindow:
         self.probes = 0
 
     def say_again(self, edge: int, now: int) -> None:
-        """Another announcement of the closed window: the octet of a probe may have been accepted."""
+        """Process another announcement of the closed window: the octet of a probe may have been accepted."""
         self.edge, self.last_said = edge, now
         if distance(edge, self.reached) > 0:
             self.reached = edge

@@ -194,7 +194,7 @@ class BatchEvents:
 
 
 def opening(values: Values, *, short: bool) -> Event:
-    """A connection opens. `short` includes the handshake, if it is not drawn separately."""
+    """Return the event that a connection opens. `short` includes the handshake, if it is not drawn separately."""
     ends, start = _of_connection(values), values["start_ns"]
     if values["opened_by"] is None:
         what = "begins before the capture" if values["handshake"] == "unseen" else "TCP opening not captured"

@@ -64,7 +64,7 @@ class Thinning:
         yield step
 
     def is_full(self, key: Key) -> bool:
-        """An arrow of this key is counted and not drawn."""
+        """Whether an arrow of this key is counted and not drawn."""
         stretch = self._stretches.get(key[0])
         return stretch is not None and stretch.drawn[key] >= self.alike
 

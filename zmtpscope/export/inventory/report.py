@@ -114,7 +114,7 @@ def _words(counts: Iterable[str]) -> str:
 
 
 def _row(cells: Iterable[str]) -> str:
-    """A long cell takes space from the cells after it, if they have any."""
+    """Write a row. A long cell takes space from the cells after it, if they have any."""
     line, end = "", 0
     for heading, width, cell in zip(HEADINGS, WIDTHS, cells, strict=True):
         end += width

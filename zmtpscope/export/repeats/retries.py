@@ -237,7 +237,7 @@ class RetryFold:
         return attempt
 
     def _connection(self, connection: Record, files: Files, _: Stream, conn: int) -> Iterator[Stretch]:
-        """A connection ends: a failed attempt, or more."""
+        """Process the end of a connection: a failed attempt, or more."""
         own = connection.own
         if conn in self._open and (own["handshake"] == "complete" or own["close"] not in FAILED):
             yield from self._connected(conn)
@@ -269,7 +269,7 @@ class RetryFold:
             yield from self._failed.popitem(last=False)[1].write()
 
     def _connected(self, conn: int) -> Iterator[Stretch]:
-        """A connection that is not a failed attempt ends the retries of its client."""
+        """Process a connection that is not a failed attempt: it ends the retries of its client."""
         attempt = self._open.pop(conn)
         yield from self._release(conn, attempt)
         if attempt.pair in self._failed:

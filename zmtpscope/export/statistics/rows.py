@@ -60,7 +60,8 @@ class Row(NamedTuple):
 
 
 def rows_of(statistics: Statistics, kind: str, latest: int) -> list[Row]:
-    """Most messages first, and the row of all other messages last. `latest` is the time of the last packet."""
+    """Return the rows, most messages first, and the row of all other messages last. `latest` is the time of the last
+    packet."""
     group = statistics.groups[kind]
     bars = int(statistics.scale.bars_until(latest))
     numbers = range(0 if group.counters.folded else OTHERS + 1, len(group.counters))

@@ -64,7 +64,7 @@ class Counters(Generic[Key]):
         return len(self.keys)
 
     def row(self, key: Key) -> int:
-        """Adds a row for a new key. Raises `TooManyRows`."""
+        """Return the row of a key; add one for a new key. Raises `TooManyRows`."""
         row = self.rows.get(key)
         if row is None:
             row = len(self.keys)

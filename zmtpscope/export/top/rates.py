@@ -97,7 +97,7 @@ class Rates:
         return int(self.topics.previous[SENT].sum())
 
     def feed(self, batch: Batch) -> Iterator[Interval]:
-        """Yields each interval that ends before the messages after it are counted."""
+        """Count a batch. Yields each interval that ends before the messages after it are counted."""
         order = batch.arranged()
         records = [
             (place, item) for place, item, _ in order.between if isinstance(item, Record) and item.type in RELEVANT

@@ -96,7 +96,7 @@ def _longest(column: Column, rows: Sequence[Row]) -> int:
 
 
 def _widths(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> dict[str, int]:
-    """Columns of numbers have a fixed width; columns of text share the rest."""
+    """Return the widths of columns: fixed for numbers, shared by columns of text."""
     widths = {column.name: _number_width(column) for column in columns if column.name not in TEXTS}
     longest = {column.name: _longest(column, rows) for column in columns if column.name in ("name", "from")}
     if width is None:

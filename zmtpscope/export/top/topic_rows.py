@@ -36,7 +36,7 @@ class TopicRows:
         self._numbers: dict[Peer, int] = {}
 
     def clear(self) -> None:
-        """The table has renumbered its rows."""
+        """Forget all rows, because the table has renumbered them."""
         self._rows.clear()
         self._numbers.clear()
         self._senders[:] = -1

@@ -101,10 +101,8 @@ def compile_filter(text: str, link_type: int, snap_length: int) -> Program:
 
 
 def compile_filters(text: str, link_types: Iterable[int], snap_length: int) -> dict[int, Program]:
-    """Leaves out link types that the filter cannot match, such as an Ethernet address on a tunnel.
-
-    Raises `CaptureFilterError` if it matches no link type, or if the programs are too long for the kernel.
-    """
+    """Compile a filter for all link types, except those that it cannot match, such as an Ethernet address on a
+    tunnel. Raises `CaptureFilterError` if it matches no link type, or if the programs are too long for the kernel."""
     programs: dict[int, Program] = {}
     errors: list[CaptureFilterError] = []
     for link_type in link_types:

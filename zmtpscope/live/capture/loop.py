@@ -146,11 +146,8 @@ class Capture:
         return MAX_BATCHES
 
     def looked(self, time: int, clock: float) -> None:
-        """A read, at least `source.delay` after the previous one, has left no packets.
-
-        A packet can be read up to `source.delay` after its time stamp, so a read confirms only the time of the previous
-        read.
-        """
+        """Note that a read, at least `source.delay` after the previous one, has left no packets. A packet can be
+        read up to `source.delay` after its time stamp, so a read confirms only the time of the previous read."""
         self.known_until, self.look = self.look[0], (time, clock)
 
     def write(self, batch: Batch) -> None:

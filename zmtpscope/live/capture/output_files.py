@@ -143,7 +143,7 @@ class OutputFiles:
 
     @property
     def is_full(self) -> bool:
-        """The open file takes no more octets."""
+        """Whether the open file takes no more octets."""
         return self._failure is not None or not self._takes(0, 0) or time.monotonic() >= self._deadline
 
     def _takes(self, packets: int, octets: int) -> bool:
@@ -164,7 +164,7 @@ class OutputFiles:
             raise CannotCapture(f"{self.files[-1].path}: {error.strerror}; {STAYS}") from None
 
     def consumed(self, file: int, octets: int) -> None:
-        """The parent has read file number `file` up to `octets`."""
+        """Note that the parent has read file number `file` up to `octets`."""
         if 0 <= file < len(self.files):
             self.files[file].consumed = octets
         for each in [*self._left]:

@@ -122,7 +122,7 @@ class PacketCopy:
         self.file += 1
 
     def close(self) -> None:
-        """The reader receives the end of the stream."""
+        """Close the pipe, so that the reader receives the end of the stream."""
         for descriptor in (self._output, self._input):
             if descriptor >= 0:
                 os.close(descriptor)

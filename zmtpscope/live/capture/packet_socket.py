@@ -217,7 +217,7 @@ class PacketSocket(ABC):
         return self.socket.fileno()
 
     def stop(self) -> None:
-        """Packets received earlier can still be read."""
+        """Stop to receive; packets received earlier can still be read."""
         self._set_filter([REJECT])
 
     def statistics(self) -> tuple[int, int, int]:

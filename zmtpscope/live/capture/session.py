@@ -180,7 +180,7 @@ class CaptureSession:
         self._release()
 
     def _end_early(self) -> None:
-        """The process ended without a report. Its files remain."""
+        """Note that the process ended without a report. Its files remain."""
         assert self._process is not None
         _, errors = self._process.communicate()
         code = self._process.returncode

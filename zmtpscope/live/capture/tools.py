@@ -185,7 +185,7 @@ class Tool:
         return self._stream.feed(octets)
 
     def stop(self) -> None:
-        """Packets captured before can still be read, and the final counts are known."""
+        """Stop the tool. Packets captured before can still be read, and the final counts are known."""
         self._is_stopped = True
         self._read_until(time.monotonic() + self.delay)
         with suppress(PermissionError):  # it may run as root; it then ends with us, when the pipe closes

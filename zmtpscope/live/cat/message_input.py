@@ -43,10 +43,8 @@ class Notation(NamedTuple):
         return [self._part(piece, number) for number, piece in enumerate(pieces)]
 
     def given(self, texts: Sequence[str]) -> list[bytes]:
-        """One for each argument.
-
-        `@FILE` is replaced by the contents of FILE, a leading `@@` by `@`. Raises `BadMessage`.
-        """
+        """Return one message for each argument. `@FILE` is replaced by the contents of FILE, a leading `@@` by `@`.
+        Raises `BadMessage`."""
         return [
             _content(text[1:]) if _names_a_file(text) else self._part(_literal(text), number)
             for number, text in enumerate(texts)

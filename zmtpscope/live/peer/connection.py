@@ -226,7 +226,7 @@ class Connection:
             self._task.cancel()
 
     def _end(self) -> None:
-        """The received stream has ended. Raises `PeerError` if the protocol does not allow it here."""
+        """Process the end of the received stream. Raises `PeerError` if the protocol does not allow it here."""
         if not self._closing:
             self._closed_by_us = False
             self.flush()
@@ -288,7 +288,7 @@ class Connection:
             self.active_at = asyncio.get_running_loop().time()
 
     def _record_key(self) -> None:
-        """Once, before the first octets that the keys decrypt."""
+        """Record the keys once, before the first octets that they decrypt."""
         line = self.peer.key_line
         if line and not self._keys_recorded and self._recording is not None:
             from zmtpscope.curve_keys import KeyLine

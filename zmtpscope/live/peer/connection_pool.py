@@ -66,7 +66,7 @@ class ConnectionPool:
         self._most = MAX_CONNECTIONS if unlimited else min(MAX_CONNECTIONS, files // 2)
 
     def add(self, connection: Connection) -> None:
-        """Even if the pool is full."""
+        """Add a connection, even if the pool is full."""
         self.connections[connection] = None
 
     def remove(self, connection: Connection) -> None:

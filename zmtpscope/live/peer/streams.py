@@ -32,12 +32,12 @@ Opened = Callable[[StreamReader, asyncio.StreamWriter], None]
 
 
 async def connect_tcp(host: str, port: int) -> tuple[StreamReader, asyncio.StreamWriter]:
-    """As `asyncio.open_connection`. Raises `OSError`."""
+    """Connect as `asyncio.open_connection` does. Raises `OSError`."""
     return await _connected(lambda protocol: asyncio.get_running_loop().create_connection(protocol, host, port))
 
 
 async def connect_ipc(path: str) -> tuple[StreamReader, asyncio.StreamWriter]:
-    """As `asyncio.open_unix_connection`. Raises `OSError`."""
+    """Connect as `asyncio.open_unix_connection` does. Raises `OSError`."""
     return await _connected(lambda protocol: asyncio.get_running_loop().create_unix_connection(protocol, path))
 
 
@@ -49,12 +49,12 @@ async def _connected(connect: Callable[[Any], Any]) -> tuple[StreamReader, async
 
 
 async def listen_tcp(opened: Opened, host: str | None, port: int) -> asyncio.Server:
-    """As `asyncio.start_server`. Raises `OSError`."""
+    """Listen as `asyncio.start_server` does. Raises `OSError`."""
     return await asyncio.get_running_loop().create_server(_accepting(opened), host, port)
 
 
 async def listen_ipc(opened: Opened, path: str) -> asyncio.Server:
-    """As `asyncio.start_unix_server`. Raises `OSError`."""
+    """Listen as `asyncio.start_unix_server` does. Raises `OSError`."""
     return await asyncio.get_running_loop().create_unix_server(_accepting(opened), path)
 
 

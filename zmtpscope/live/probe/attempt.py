@@ -158,7 +158,7 @@ class Attempt:
 
     @property
     def has_our_mechanism(self) -> bool:
-        """We have sent more than our version."""
+        """Whether we have sent more than our version."""
         return self._sent > VERSION_STOP
 
     def _has_received(self, octets: int) -> bool:

@@ -23,7 +23,7 @@ class PastTheFrame(Malformed):
 
 
 def string(reader: Reader, name: str, *, size: int = 1, hidden: bool = False) -> str:
-    """`size`: octets of the length before the string."""
+    """Read a string; `size` is the size of the length before it."""
     start = reader.offset
     if reader.left < size:
         raise PastTheFrame(start, reader.left)
@@ -64,7 +64,7 @@ def hello(reader: Reader) -> None:
 
 
 def hello_1(reader: Reader) -> None:
-    """Version 1: address, port, groups, status, and headers as `name=value`."""
+    """Read a HELLO of version 1: address, port, groups, status, and headers as `name=value`."""
     reader.prefix = "zre1"
     address = string(reader, "ipaddress")
     port = number(reader, "mailbox", 2)
@@ -90,13 +90,13 @@ def group_only(reader: Reader) -> None:
 
 
 def group_and_status(reader: Reader) -> None:
-    """JOIN or LEAVE; the status is the sender's."""
+    """Read a JOIN or LEAVE; the status is the sender's."""
     string(reader, "group")
     number(reader, "status", 1)
 
 
 def group_and(id_name: str) -> Callable[[Reader], None]:
-    """ELECT or LEADER: group and node id."""
+    """Read an ELECT or LEADER: group and node id."""
 
     def read(reader: Reader) -> None:
         string(reader, "group")

@@ -76,7 +76,7 @@ class Shown(NamedTuple):
 
 
 def page(answers: Mapping[str, pa.Table], about: About) -> str:
-    """Self-contained HTML. `answers` are the tables of `answers.answers` by name."""
+    """Write the page as self-contained HTML. `answers` are the tables of `answers.answers` by name."""
     rows = {name: _rows(table) for name, table in answers.items()}
     clock = _clock(rows)
     causes = [row for row in rows["causes"] if row["because_of"] is None]

@@ -59,6 +59,6 @@ def write_report(answers: Mapping[str, DataFrame], directory: Path, about: About
 
 
 def _run(answer: DataFrame, folder: Path) -> pa.Table:
-    """Spark writes the rows itself, so that large results do not pass through JVM memory at once."""
+    """Write the rows of an answer with Spark, so that large results do not pass through JVM memory at once."""
     answer.write.parquet(str(folder))
     return pq.read_table(folder)
