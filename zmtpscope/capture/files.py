@@ -68,7 +68,7 @@ class CaptureFile:
         self.index = 0
         """In `Captures.files`."""
         self.packets_before = 0
-        """If packets are numbered through several files."""
+        """Number of packets in earlier files, if packets are numbered through several files."""
         self.clocks: Clocks | None = None
         """Clocks of the previous file, if this file continues them."""
         self._started: Iterator[PacketBlock] | None = None

@@ -30,7 +30,7 @@ protocol, packet type, padding) in every record header.
 
 FILE_HEADER = 24
 CAPTURED = 8
-"""After seconds and fraction; the original length follows."""
+"""Offset of the captured length, after seconds and fraction; the original length follows."""
 COLUMNS = 4
 
 

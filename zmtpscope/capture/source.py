@@ -35,7 +35,7 @@ sixtieth.
 MAX_OPEN_FILES = 64
 """Regular files that a run keeps open; processes are often limited to 1,024."""
 GATHER_SECONDS = 0.02
-"""For more octets from a pipe: it returns at most 64 KiB at a time, and small blocks cost more."""
+"""Time to wait for more octets from a pipe: it returns at most 64 KiB at a time, and small blocks cost more."""
 
 
 class Octets(Protocol):

@@ -26,9 +26,9 @@ class InterfaceStatistics:
     file: str | None
     start: int | None = None
     received: int | None = None
-    """Before or after a filter, as the tool decides."""
+    """Packets received, before or after a filter, as the tool decides."""
     delivered: int | None = None
-    """To the capturing tool."""
+    """Packets delivered to the capturing tool."""
     dropped_by_interface: int | None = None
     dropped_by_system: int | None = None
     dropped_between: int = 0
@@ -36,7 +36,7 @@ class InterfaceStatistics:
     packets: int = 0
     """Read from the file."""
     end: int | None = None
-    """From the interface's last statistics, in nanoseconds since the epoch."""
+    """Time of the interface's last statistics, in nanoseconds since the epoch."""
 
     @property
     def known_until(self) -> int | None:

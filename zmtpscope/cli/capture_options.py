@@ -21,7 +21,7 @@ USAGE = 2
 
 KILOBYTE = 1000
 STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
-"""For -w."""
+"""Arguments of -w that mean standard output."""
 CAPTURE_ONLY = {
     "filter_": "-f",
     "no_promiscuous": "-p",

@@ -10,7 +10,7 @@ from zmtpscope.dissect.analyser import ENDED, Ongoing
 from zmtpscope.findings import SEVERITIES
 
 MAX_REPORTED = 65_536
-"""Above it, no new ones are reported."""
+"""Above this number, no new diagnoses are reported."""
 
 
 MAX_ENDED = 4096

@@ -23,7 +23,7 @@ LONGEST_SENTENCE = 400
 """Characters of a finding in a line. Real texts with names of peers have fewer than 300."""
 
 SUMS = frozenset({*FINDING_BY_OUTCOME.values(), PACKETS_DROPPED, CLOCK_WENT_BACK})
-"""Their text includes the number of events."""
+"""Findings with a text that includes the number of events."""
 
 GIVEN_UP = {"end of the connection": "waited for until the end"}
 """Reasons for a gap that are too short in the record."""

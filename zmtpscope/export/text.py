@@ -37,14 +37,14 @@ Source = tuple[Record | RowWords, Files]
 """With the files of their batch."""
 
 ROWS_AT_ONCE = 1000
-"""To format."""
+"""Rows to format at a time."""
 
 MAX_FRAMES = 1000
 """Of a message, unpacked ones included, to print field by field or in hex."""
 MORE_FRAMES = f"... and more than {MAX_FRAMES:,} frames: --frames prints one line for each, --json their bodies"
 
 MAX_BEACONS = 4096
-"""To print only new ones."""
+"""Beacons to remember, so that only new ones are printed."""
 
 HOW_TO_UNFOLD = "--all prints one line for each"
 

@@ -32,7 +32,7 @@ class Candidates:
         self.prefixes = tuple(prefix for each in dissectors for prefix in each.prefixes)
         """Prefixes that some of them claim."""
         self.others = others = tuple(each for each in dissectors if not each.prefixes)
-        """They may claim messages without any of `prefixes`."""
+        """Dissectors that may claim messages without any of `prefixes`."""
         by_octets = all(each.claims_at_once for each in others) and len({each.least_frames for each in others}) == 1
         self.is_one = len(others) == 1
         is_possible = by_octets or self.is_one

@@ -14,7 +14,7 @@ from pathlib import Path
 from zmtpscope.ownership import Exposed, exposed, exposed_in
 
 OLDEST = 17
-"""For Spark 4."""
+"""The oldest Java version for Spark 4."""
 
 WITHOUT_VECTORS = """#!/bin/sh
 # Spark asks for a module that speeds up linear algebra, and this Java does not have it.

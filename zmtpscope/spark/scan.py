@@ -23,10 +23,10 @@ from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.storage import check_on_worker, open_again
 
 BLOCK_SIZE = 1 << 20
-"""If one partition reads all flows."""
+"""Size of blocks if one partition reads all flows."""
 LARGE_BLOCK_SIZE = 4 << 20
-"""If several partitions share the flows. The cost of a block depends mostly on its connections, and a partition
-analyses only some of them."""
+"""Size of blocks if several partitions share the flows. The cost of a block depends mostly on its connections, and a
+partition analyses only some of them."""
 
 
 def scan(

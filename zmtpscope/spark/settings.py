@@ -39,7 +39,7 @@ NUMBERS_OF_CONNECTIONS = frozenset({"conn", "conn_0", "conn_1"})
 """Null in Spark, because each worker would number only its own connections. `conn_id` is the key."""
 
 COMPARING = frozenset({"finding", "zre_pair"}) | ACROSS
-"""Their records depend on all connections."""
+"""Record types that depend on all connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class ReadSettings:
     fails: bool = False
     """A damaged file fails the job; otherwise its readable packets are read and a finding names it."""
     folders: Mapping[str, FolderColumn] = field(default_factory=dict)
-    """From folders of the captures."""
+    """Columns from folders of the captures."""
 
     @staticmethod
     def parse(options: Mapping[str, Any], *, also: Collection[str] = ()) -> ReadSettings:

@@ -16,7 +16,7 @@ STEP = 8192
 """Records passed at once; minimum between two copies."""
 
 MAX_COPIES = 64
-"""Above it every second one is removed."""
+"""Above this number every second copy is removed."""
 
 MakeBatch = Callable[[int, int, bool], Batch]
 """Records `low..high` (high excluded), with or without their octets."""

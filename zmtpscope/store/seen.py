@@ -18,7 +18,7 @@ from zmtpscope.store.columns import StoredRows, stored_columns
 from zmtpscope.store.rows import PackedRows
 
 MAX_CHUNKS = 32
-"""To examine, spread over all."""
+"""Chunks to examine, spread over all."""
 
 MAX_VALUES = 1000
 """Different values to count."""

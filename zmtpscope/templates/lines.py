@@ -18,7 +18,7 @@ from zmtpscope.templates.template import Template
 from zmtpscope.templates.values import shown_by
 
 ROWS = 1 << 16
-"""To format at once."""
+"""Rows to format at once."""
 
 
 class TemplateLines:

@@ -50,7 +50,7 @@ class Form(_Kind):
 
 
 SILENT_FORMS = frozenset((Form.NOTHING, Form.WAIT, Form.ALIEN))
-"""Their octets are not read."""
+"""Forms of which no octets are read."""
 
 UPGRADE_FORMS = frozenset((Form.ZWS_REQUEST, Form.ZWS_RESPONSE))
 

@@ -53,7 +53,7 @@ SUBSCRIBERS_AND_DISH = SUBSCRIBERS | {"DISH"}
 
 ONLY_SEND = frozenset({"PUB", "PUSH", "RADIO", "SCATTER"})
 ONLY_RECEIVE = frozenset({"SUB", "PULL", "DISH", "GATHER"})
-"""Their messages travel in one direction (wire.md 10.1, 10.5); subscriptions and groups are not messages."""
+"""Socket types that only receive messages (wire.md 10.1, 10.5); subscriptions and groups are not messages."""
 
 SINGLE_PART = ("CLIENT", "SERVER", "DISH", "SCATTER", "GATHER", "PEER", "CHANNEL")
 """Single-part messages only (wire.md 10.5); RADIO sends two frames, group and body."""

@@ -24,7 +24,7 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND, to_text
 
 MAX_SIBLINGS = 4
-"""To compare with: the ones with most messages."""
+"""Number of siblings to compare with: the ones with most messages."""
 
 MAX_KNOWN = 16
 """Subscribers per topic, for comparisons of a part of the time."""

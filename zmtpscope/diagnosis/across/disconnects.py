@@ -49,7 +49,7 @@ class Disconnect(NamedTuple):
     """The client tried in vain for so long that this alone is a warning."""
     replaced_ns: int | None = None
     gave_up_ns: int | None = None
-    """Its last attempt to reconnect, if it then ceased."""
+    """Time of the client's last attempt to reconnect, if there was none later."""
 
     @property
     def by_listener(self) -> bool:

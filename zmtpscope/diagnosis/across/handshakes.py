@@ -29,7 +29,7 @@ OTHER_CAUSES = (
     "ZMTP-CONN-04",
     "ZMTP-CONN-17",
 )
-"""They give the reason why a handshake stopped."""
+"""Findings that give the reason why a handshake stopped."""
 
 ZAP_STEPS = {("PLAIN", "HELLO"), ("CURVE", "INITIATE")}
 """The server asks its ZAP handler after these commands."""

@@ -239,7 +239,7 @@ class GivenUp(NamedTuple):
     requests: Sequence[Hanging]
     usual: int | None
     answered: int
-    """Its other requests."""
+    """Number of the client's other requests."""
 
     @property
     def patience(self) -> str:

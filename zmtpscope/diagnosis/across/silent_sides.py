@@ -67,7 +67,7 @@ SENDERS = PUBLISHERS_AND_RADIO | {"PUSH", "SCATTER"}
 """Their messages need no request."""
 
 ASKERS = ("REQ", "CLIENT")
-"""They stop when they have nothing more to request."""
+"""Socket types that stop when they have nothing more to request."""
 
 ROUTING = ("DEALER", "ROUTER")
 
@@ -96,7 +96,7 @@ class Silence(NamedTuple):
     severity: Severity
     text: str
     asker: ObservedSide | None = None
-    """Its messages were left unanswered, on whichever connection."""
+    """The side whose messages were left unanswered, on any connection."""
 
     @property
     def rhythm(self) -> ObservedRhythm:

@@ -169,7 +169,7 @@ class ObservedSide:
     phantom: Moment | None = None
     """First message, if that repeats the identity (a fault of libzmq 4.0.3)."""
     last_messages: ObservedMessages | None = None
-    """Until they are acknowledged."""
+    """The last messages, until they are acknowledged."""
 
     @property
     def stalls(self) -> list[ObservedStall]:
@@ -226,7 +226,7 @@ class ObservedConnection:
     listener: int
     """The side that accepted it, as far as known."""
     start: Moment
-    """Its first packet once it has ended, until then its first record."""
+    """The connection's first packet once it has ended, until then its first record."""
     last_ns: int
     spoke_ns: int
     """Last octets of either side."""
@@ -476,4 +476,4 @@ LEARN = {
 }
 
 SPOKEN = frozenset({"greeting", "command"})
-"""Sent octets, except messages, which `Derivation` handles."""
+"""Records of octets that a side sent, except messages, which `Derivation` handles."""

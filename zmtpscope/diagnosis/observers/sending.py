@@ -29,7 +29,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._side: int | None = None
-        """Sent the last message."""
+        """The side that sent the last message."""
         self._last_ns = 0
         self._delay: int | None = None
         """Time from the last message of the other side to this turn (ns). None for the first turn."""

@@ -17,7 +17,7 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 
 IN_TURN = ("DEALER", "REQ", "PUSH")
-"""They send their messages to all their peers in turn."""
+"""Socket types that send their messages to all their peers in turn."""
 AT_ONCE = SECOND
 """A socket usually connects to all its endpoints within this time."""
 

@@ -25,7 +25,7 @@ PUSHES = 1.5
 """A ROUTER that sends this many messages for each received does not only answer."""
 MIN_SILENCE = 5 * SECOND
 MANY_PAUSES = 10
-"""It is silent on the new connection for this many times as long as the longest pause before."""
+"""The ROUTER is silent on the new connection for this many times as long as the longest pause before."""
 
 HINT = (
     "a ROUTER silently drops messages to the routing id of a connection that is gone: give the client a fixed identity "

@@ -150,7 +150,7 @@ def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
 MAX_SHARE = 1 / 10
 """Slow replies of a server that pauses now and then, as a fraction of all."""
 FAR_SLOWER = 100
-"""They take this many times as long as half of the replies."""
+"""The slowest replies take this many times as long as half of the replies."""
 
 
 def _are_few_slow(worst: SlowReply, usual: Distribution) -> bool:

@@ -47,7 +47,7 @@ TIMER = (
 )
 
 WEAK = ("peer-departed", "periodic-disconnect", "reconnect-storm", "clear-text")
-"""They give no reason for a failing handshake."""
+"""Rules that give no reason for a failing handshake."""
 
 
 def unexplained(knowledge: Knowledge, found: Iterable[Diagnosis], rules: Sequence[Rule]) -> list[Diagnosis]:

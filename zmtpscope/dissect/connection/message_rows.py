@@ -31,7 +31,7 @@ Made = tuple[Assembly, list[MessageTable], list[FrameTable]]
 """The rows of an assembly in a block."""
 
 FOLLOWED = frozenset({ZAP, ZRE})
-"""Their findings need both sides or several connections."""
+"""Protocols with findings that need both sides or several connections."""
 
 
 class MessageRows:

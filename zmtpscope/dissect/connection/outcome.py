@@ -33,7 +33,7 @@ class SideOutcome(NamedTuple):
     unfinished: int = 0
     undissected: int = 0
     passed: int = 0
-    """For a proxy; also counted as undissected."""
+    """Octets for a proxy; also counted as undissected."""
 
 
 class CurveOutcome(NamedTuple):
@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
     confidence: str
     sides: tuple[SideOutcome, SideOutcome]
     curve: CurveOutcome | None = None
-    """If keys were given and there was a box."""
+    """The outcome of keys, if there were any and there was a box."""
 
 
 def outcome_of(view: ConnectionView) -> Outcome:

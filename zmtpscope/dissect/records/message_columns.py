@@ -40,7 +40,7 @@ KINDS = {0: "data", ENCRYPTED: "encrypted", SUBSCRIBE: "subscribe", CANCEL: "can
 
 REQUESTERS = frozenset({"REQ", "REP"})
 GROUPED = PUBLISHERS | {"RADIO"}
-"""Their messages of several frames begin with a topic or group."""
+"""Socket types whose messages of several frames begin with a topic or group."""
 
 NO_TOPIC = -1
 """Without a topic."""

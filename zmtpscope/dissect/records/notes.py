@@ -25,7 +25,7 @@ class Note(NamedTuple):
     source: int = 0
     events: int = 1
     last: Stamp | None = None
-    """If the finding represents several `events`."""
+    """The last event, if the finding represents several `events`."""
     stream: Stream | None = None
     """Any side of the connection or flow, if the caller writes findings of many."""
 

@@ -84,11 +84,11 @@ class Summary:
     frames: int = 0
     body_octets: int = 0
     curve_connections: int = 0
-    """With boxes to open, if keys were given."""
+    """CURVE connections with boxes to open, if keys were given."""
     proven_connections: int = 0
-    """Its box proves that the HELLO was made for a given server key."""
+    """Connections with a HELLO that, as its box proves, was made for a given server key."""
     named_connections: int = 0
-    """With a line in a key file."""
+    """Connections with a line in a key file."""
     opened_connections: int = 0
     """With a proven key for MESSAGEs."""
     opened_boxes: int = 0

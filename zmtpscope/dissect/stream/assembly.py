@@ -75,7 +75,7 @@ class Assembly:
         self.frame_packets = array("q")
         """Packets with the first octets of the carried frames, if frame rows are wanted."""
         self.frame_times = array("q")
-        """Their times."""
+        """Times of the packets in the preceding array."""
 
     @property
     def wants_rows(self) -> bool:

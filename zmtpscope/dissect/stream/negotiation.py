@@ -75,7 +75,7 @@ class Negotiation:
         self.evaluated = [0, 0]
         """Octets of each side at the last negotiation."""
         self.proxied: Proxied | None = None
-        """Before ZMTP."""
+        """The header or handshake of a proxy before ZMTP."""
         self.foreign: tuple[int, str, str] | None = None
         """Client side of a WebSocket without ZWS, or of TLS, with finding id and answer."""
         self._notes: list[Note] = []

@@ -36,7 +36,8 @@ MAX_KEYS = 1000
 """Shared keys of other connections, and server keys, to try on a box."""
 
 TRIED_OCTETS = 8 << 20
-"""To authenticate in vain for one MESSAGE of an unknown connection, approximately. Large MESSAGEs get fewer keys."""
+"""Octets to authenticate in vain for one MESSAGE of an unknown connection, approximately. Large MESSAGEs get fewer
+keys."""
 
 ALWAYS_TRIED = 16
 """Keys tried even on a large MESSAGE."""
@@ -93,7 +94,7 @@ class Session:
         self._tried_until: Sequence[Place] = ()
         """Key file positions up to which keys were tried without a known connection."""
         self._tried_before: Sequence[Place] = ()
-        """The same, before the key files grew."""
+        """The value of `_tried_until` before the key files grew."""
         self._met_box_of_k = False
         self._generation = keys.generation
 

@@ -36,7 +36,7 @@ class TcpState(NamedTuple):
     octets: int = 0
     last: Arrival = NEVER
     fin: Arrival | None = None
-    """It uses a sequence number."""
+    """The FIN, which uses a sequence number."""
 
     @classmethod
     def after(cls, initial: int, octets: int, acknowledged: int, last: Arrival, fin: Arrival | None = None) -> TcpState:
@@ -105,7 +105,7 @@ class TcpSide:
         self.unanswered: Unanswered | None = None
         """Retransmitted octets without an acknowledgment."""
         self.unread: tuple[Arrival, int] | None = None
-        """Its system acknowledges late: the deciding segment and the first packet, until reported."""
+        """If the side's system acknowledges late: the deciding segment and the first packet, until reported."""
         self.outages: Stretches[Outage] | None = None
         """From the first outage on."""
         self.losses: Outage | None = None

@@ -30,7 +30,7 @@ End = tuple[str, int]
 """Address and port."""
 
 SAID = frozenset({"greeting", "command", "message", "datagram"})
-"""Sent by one side."""
+"""Records that one side sent."""
 
 OPENING, CLOSING, ATTEMPT, NOTE = "open", "close", "attempt", "note"
 """A connection opens, a side sends FIN or RST, a connection attempt fails, a note about a connection. A gap or

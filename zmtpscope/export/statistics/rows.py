@@ -33,7 +33,7 @@ class Row(NamedTuple):
     kind: str
     key: Any
     name: str
-    """To print."""
+    """The name to print."""
     counts: list[int]
     """As the columns of `zmtpscope/export/top/counters.py`."""
     busiest: int

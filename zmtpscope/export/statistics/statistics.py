@@ -68,7 +68,7 @@ class Statistics:
         topics = self.groups.get("topic")
         self._topic_rows = None if topics is None else TopicRows(topics.counters)
         self.incomplete = 0
-        """They count, but not among sizes."""
+        """Incomplete messages, which count, but not among sizes."""
         self.is_empty = True
         """Nothing has been counted."""
         self._messages = 0

@@ -11,7 +11,7 @@ from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.export.statistics.sizes import LARGEST
 
 BARS = 64
-"""For the time of a capture."""
+"""Bars for the time of a capture."""
 
 MIN_BAR_NS = 1_000_000
 """Width of a bar."""

@@ -44,7 +44,7 @@ MAX_HELD, TABLE_COST, SENDER_COST, FRAME_COST = 8 << 20, 3000, 400, 100
 frame besides the data."""
 
 RELEVANT = ("greeting", "command", "connection")
-"""They identify peers or change subscriptions."""
+"""Records that identify peers or change subscriptions."""
 
 
 class Interval(NamedTuple):

@@ -50,7 +50,7 @@ class Subscriptions:
     def __init__(self, most: int = MAX_SUBSCRIPTIONS) -> None:
         self.most = most
         self.left_out = 0
-        """Beyond the limit."""
+        """Number of subscriptions beyond the limit."""
         self._held: dict[ConnectionEnds, tuple[Peer, Counter[bytes]]] = {}
         """By connection of a subscriber: its publisher, and subscriptions to each topic."""
         self._holders: dict[Peer, Holders] = {}

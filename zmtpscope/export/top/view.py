@@ -20,7 +20,7 @@ class Column(NamedTuple):
     heading: str
     value: Callable[[Row], Any]
     priority: int
-    """If not all columns fit, the largest numbers are dropped."""
+    """If not all columns fit, the ones with the largest priority are dropped."""
 
 
 def _sender(row: Row) -> str:

@@ -44,7 +44,7 @@ class Capture:
         """Packets read but not written, by interface."""
         self.never_read = 0
         self.notices: list[str] = [] if files.private is None else files.private.notices
-        """For people; the parent has not got them yet."""
+        """Sentences for people that were not yet sent to the parent."""
         self.failure: str | None = None
         self.is_complete = False
         """A limit of the settings was reached. Later packets do not count as lost."""

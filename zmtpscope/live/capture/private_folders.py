@@ -29,7 +29,7 @@ class PrivateFolders:
     def __init__(self) -> None:
         self.directories: list[str] = []
         self.notices: list[str] = []
-        """For people; the caller removes them after printing."""
+        """Sentences for people; the caller removes them after printing."""
         self._candidates = _candidates()
         for folder, _ in self._candidates:
             remove_abandoned(folder)

@@ -26,9 +26,9 @@ from zmtpscope.live.capture.settings import CaptureSettings
 
 SO_TIMESTAMPNS, SO_RCVBUFFORCE, PACKET_AUXDATA = 35, 33, 8
 MAX_PACKETS = 1024
-"""To read before other events are handled."""
+"""Packets to read before other events are handled."""
 ROOM = 512
-"""For the control messages of a packet."""
+"""Octets for the control messages of a packet."""
 
 Address = tuple[str, int, int, int, bytes]
 """Interface, protocol, packet type, hardware type, address."""

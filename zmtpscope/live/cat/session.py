@@ -35,7 +35,7 @@ WAIT = 5.0
 GRACE = 0.25
 """Seconds added to a time limit, so that a connection with the same limit can report its reason first."""
 MAX_LINES_OF_A_KIND = 10
-"""To print; further lines are only counted."""
+"""Lines of a kind to print; further ones are only counted."""
 CATCH_UP = 0.1
 """Delay in seconds that `--rate` catches up with by sending faster."""
 

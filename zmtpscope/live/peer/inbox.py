@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 from zmtpscope.zmtp.peer import Message
 
 MAX_WAITING = 1000
-"""Above it, a connection may add messages only after its own were taken."""
+"""Above this number, a connection may add messages only after its own were taken."""
 LARGEST_WAITING = 16 << 20
 """Octets of waiting messages, with `PART_COST` for each.
 
