@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tests.diagnosis.reading import diagnoses
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.diagnose import diagnose
-from zmtpscope.diagnosis.diagnosis import Diagnosis, Rule
+from zmtpscope.diagnosis.diagnosis import Diagnosis, Explained, Rule
 from zmtpscope.diagnosis.rules.catalogue import RULES
 from zmtpscope.findings.kinds import Severity
 
@@ -40,15 +41,29 @@ def test_nothing_stands_beneath_a_cause_that_is_less_severe(cause: Severity, con
     assert beneath(cause, consequence) == []
 
 
+@pytest.mark.parametrize("severities", [("error", "error", "note"), ("error", "note", "note")])
+def test_what_follows_from_a_consequence_stands_beneath_the_cause(severities: tuple[Severity, ...]) -> None:
+    """A REQ gets no reply because the network drops its packets, and its program does not close because of that."""
+    chain = ("not-acknowledged", "request-unanswered", "half-closed")
+    (explained,) = _diagnosed(zip(chain, severities, strict=True))
+    assert explained.diagnosis.rule == chain[0]
+    assert [each.rule for each in explained.consequences] == [*chain[1:]]
+
+
 def beneath(cause: Severity, consequence: Severity) -> list[str]:
     """The rules beneath a cause."""
-    rules = [
-        Rule(rule, severity, "", "", "", lambda _, rule=rule, severity=severity: [_about_one(rule, severity)])
-        for rule, severity in (("violating-frame", cause), ("reconnect-storm", consequence))
-    ]
-    found = diagnose(Knowledge((), (), None, 0), rules)
+    found = _diagnosed((("violating-frame", cause), ("reconnect-storm", consequence)))
     (explained,) = [each for each in found if each.diagnosis.rule == "violating-frame"]
     return [each.rule for each in explained.consequences]
+
+
+def _diagnosed(severities: Iterable[tuple[str, Severity]]) -> list[Explained]:
+    """Diagnoses of these rules about one connection."""
+    rules = [
+        Rule(rule, severity, "", "", "", lambda _, rule=rule, severity=severity: [_about_one(rule, severity)])
+        for rule, severity in severities
+    ]
+    return diagnose(Knowledge((), (), None, 0), rules)
 
 
 def _about_one(rule: str, severity: Severity) -> Diagnosis:

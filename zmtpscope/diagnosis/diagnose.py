@@ -59,17 +59,23 @@ def _explained(found: Sequence[Diagnosis]) -> list[Explained]:
     A diagnosis that is worse than its cause stays separate: an error below a note would be missed.
     """
     about = grouped(((each.rule, conn_id), place) for place, each in enumerate(found) for conn_id in each.conn_ids)
-    causes: dict[int, list[Diagnosis]] = {}
-    beneath: set[int] = set()
+    cause_of: dict[int, int] = {}
     for place, diagnosis in enumerate(found):
         rules, conn_ids = RULES[diagnosis.rule].consequences, diagnosis.conn_ids
         consequences = {other for rule in rules for conn_id in conn_ids for other in about.get((rule, conn_id), ())}
         is_worse = {other for other in consequences if found[other].is_worse_than(diagnosis)}
-        for other in sorted(consequences - is_worse - beneath - {place}):
-            causes.setdefault(place, []).append(found[other])
-            beneath.add(other)
+        for other in consequences - is_worse - cause_of.keys() - {_first_cause(place, cause_of)}:
+            cause_of[other] = place
+    beneath = grouped((_first_cause(place, cause_of), each) for place, each in enumerate(found) if place in cause_of)
     return [
-        Explained(diagnosis, tuple(causes.get(place, ())))
+        Explained(diagnosis, tuple(beneath.get(place, ())))
         for place, diagnosis in enumerate(found)
-        if place not in beneath
+        if place not in cause_of
     ]
+
+
+def _first_cause(place: int, cause_of: dict[int, int]) -> int:
+    """Return the cause at the beginning of the chain that leads to a diagnosis."""
+    while place in cause_of:
+        place = cause_of[place]
+    return place
