@@ -60,6 +60,7 @@ def test_names_keep_their_width_until_all_other_columns_have_given_way(width: in
         ("··██┃·██", 4, "·█┃█"),
         ("████████···┃", 4, "███┃"),
         ("▁▂▃▄▅▆▇█·", 3, "▃▆█"),
+        ("███     ", 4, "██  "),
     ],
 )
 def test_plots_are_scaled_and_keep_ends_and_peaks(plot: str, width: int, shown: str) -> None:

@@ -18,7 +18,7 @@ GAP = 2
 MIN_TEXT, MIN_LAST = 16, 28
 """Minimum cells of a narrowed text column, and of a last column without a maximum."""
 CUT = "…"
-PLOTTED = "┃█▇▆▅▄▃▂▁·"
+PLOTTED = "┃█▇▆▅▄▃▂▁· "
 """Characters of plots, most telling first: the end of a connection, then high to low."""
 FIRST_COMBINING = "\u0300"
 """All characters below this one take one cell."""

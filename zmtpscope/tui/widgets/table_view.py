@@ -159,8 +159,8 @@ class TableView(LineView):
             if column.width or not any(_cell(row, index) for row in self._table.rows):
                 continue
             # texts of deeper rows may extend over empty cells to the right
-            is_number = column.is_number
-            shown = (row for row in self._table.rows if not row.depth or is_number or _cell(row, index + 1))
+            is_own = column.is_number or column.is_plot
+            shown = (row for row in self._table.rows if not row.depth or is_own or _cell(row, index + 1))
             needed = max((width_of(self._front(row, index) + _cell(row, index)) for row in shown), default=0)
             needed = max(needed, self._width_of_heading(column))
             self._widths[index] = max(self._widths[index], min(needed, column.widest))
@@ -310,7 +310,7 @@ class TableView(LineView):
             if width_of(text) > room:
                 room = self._room(row, number) - len(front)
             if column.is_plot:
-                text = scaled_plot(text, max(1, room))
+                text = scaled_plot(text.ljust(self._widths[slot.column]), max(1, room))
             text = front + fitted(text, max(0, room), column.is_number)
             look = (row.looks[slot.column] if row.looks else "") or row.style or column.style
             cells.append(Cell(slot.start, slot.start + width_of(text), text, style(look, ground)))

@@ -47,7 +47,7 @@ COLUMNS = (
     Column("p90", "P90", scaled, is_number=True, rank=1),
     Column("p99", "P99", scaled, is_number=True),
     Column("max", "MAX", scaled, is_number=True),
-    Column("plot", "OVER TIME, OR HOW MANY", order=len),
+    Column("plot", "OVER TIME, OR HOW MANY", order=len, is_plot=True),
 )
 
 
