@@ -34,7 +34,7 @@ def from_text(text: str) -> bytes:
 
 
 class Field(NamedTuple):
-    """`unit` is None for plain numbers and words."""
+    """A field of a record type. `unit` is None for plain numbers and words."""
 
     name: str
     type: str

@@ -166,7 +166,7 @@ class View(Sequence[R], Tabular[R]):
 
 
 class Capture(View[Record]):
-    """All records of captures."""
+    """All records of one or more captures."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, Record, np.arange(len(store)))

@@ -55,7 +55,7 @@ class _Lists(NamedTuple):
 
 
 class RowWords:
-    """`width` is the terminal width, or None."""
+    """Writes rows in words. `width` is the terminal width, or None."""
 
     def __init__(self, columns: RowColumns[Any], options: Options, width: int | None) -> None:
         self.columns = columns

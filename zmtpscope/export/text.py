@@ -61,7 +61,7 @@ def is_habitual(severity: str, id_: str) -> bool:
 
 
 class Look(NamedTuple):
-    """`width` is the terminal width, or None. `wide` lines have both addresses."""
+    """How lines are written. `width` is the terminal width, or None. `wide` lines have both addresses."""
 
     clock: Clock
     paint: Paint = plain

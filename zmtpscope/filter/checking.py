@@ -50,7 +50,7 @@ def operand_of(text: str) -> Operand:
 
 
 class Checker:
-    """`text` is the filter, for error messages."""
+    """Checks a parsed filter. `text` is the filter, for error messages."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -39,7 +39,7 @@ class FieldColumns(Protocol):
 
 
 class Rows:
-    """`start` is the time of the first packet of the capture, if known."""
+    """Evaluates conditions on rows. `start` is the time of the first packet of the capture, if known."""
 
     def __init__(self, columns: FieldColumns, start: int | None) -> None:
         self.columns = columns

@@ -9,11 +9,9 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warn", "note", "chat")
 
 
 class FindingKind(NamedTuple):
-    """`text` is a sentence without its full stop, so that details can follow; `hint` is the remedy.
-
-    `section` names a specification (at rfc.zeromq.org, except TCP) and its section. If implementations are the only
-    source, it names a page of docs/protocol.
-    """
+    """A kind of finding. `text` is a sentence without its full stop, so that details can follow; `hint` is the
+    remedy. `section` names a specification (at rfc.zeromq.org, except TCP) and its section. If implementations are
+    the only source, it names a page of docs/protocol."""
 
     id: str
     severity: Severity

@@ -47,7 +47,7 @@ class Group(NamedTuple):
 
 
 class TreeBuilder:
-    """`nodes` are the top-level nodes of each frame, by frame index."""
+    """Builds the tree of a message. `nodes` are the top-level nodes of each frame, by frame index."""
 
     __slots__ = ("_frame", "_level", "nodes")
 

@@ -19,7 +19,7 @@ METADATA = {".dist-info": "METADATA", ".egg-info": "PKG-INFO"}
 
 
 class EntryPoint(NamedTuple):
-    """`value` is `module:attribute`, `package` the distribution."""
+    """An installed entry point. `value` is `module:attribute`, `package` the distribution."""
 
     name: str
     value: str

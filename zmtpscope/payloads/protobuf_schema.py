@@ -20,7 +20,7 @@ REPEATED = 3
 
 
 class FieldType(NamedTuple):
-    """`type_name` is its message or enum."""
+    """The type of a field. `type_name` is its message or enum."""
 
     name: str
     type: int

@@ -82,8 +82,8 @@ class Zap(Payload):
 def _start(message: Message) -> int:
     """Return the index of the version frame. Request and reply end with the message.
 
-    They may follow an envelope, with or without a delimiter. Without one, the first empty frame (often the identity)
-    was taken for it.
+    Frames of an envelope may precede them, with or without a delimiter. Without a delimiter, `message.content` is
+    wrong: it is behind the first empty frame, which is often the identity.
     """
     frames = message.frames
     most = FRAMES + MAX_CREDENTIALS

@@ -27,7 +27,7 @@ def uncompressed(path: str) -> str:
 
 
 class Capture(NamedTuple):
-    """`first_time` is the time of its first packet (ns), or -1 if it has none yet."""
+    """A capture in the folder. `first_time` is the time of its first packet (ns), or -1 if it has none yet."""
 
     path: str
     size: int
@@ -41,7 +41,7 @@ class Capture(NamedTuple):
 
 
 class BatchFile(NamedTuple):
-    """`number` is its index among all files of the query."""
+    """A file of a micro-batch. `number` is its index among all files of the query."""
 
     number: int
     path: str

@@ -65,7 +65,7 @@ class FactChunks:
 
 
 def end_chunk(latest: int, reports: Sequence[FileReports]) -> Chunk:
-    """The largest time of all packets, and the reports of each file."""
+    """Make a chunk of the largest time of all packets, and of the reports of each file."""
     return Chunk(0, latest, LATEST, Kind.END, 0, b"", b"", pickle.dumps(reports))
 
 

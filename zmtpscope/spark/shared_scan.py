@@ -26,7 +26,7 @@ MAX_SCANS = 8
 
 @dataclass(frozen=True)
 class SharedScan:
-    """All partitions read the same files, and divide their flows."""
+    """A scan of which all partitions read the same files, and divide their flows."""
 
     files: list[str]
     settings: ReadSettings
@@ -55,7 +55,7 @@ class SharedScan:
 
 @dataclass(frozen=True)
 class FileScan:
-    """Files are separate captures, divided among partitions."""
+    """A scan of files as separate captures, divided among partitions."""
 
     files: list[str]
     settings: ReadSettings

@@ -54,7 +54,7 @@ def split(file: CaptureFile | None, index: int, splitter: Splitter, reports: Fil
 
 
 class Splitter:
-    """Each flow of a file goes to one partition, fragments to all that may need them."""
+    """Splits packets by partition. Each flow of a file goes to one partition, fragments to all that may need them."""
 
     def __init__(self, partitions: int, chunk_octets: int, endpoints: tuple[Endpoints, ...] = ()) -> None:
         self.partitions = partitions

@@ -23,7 +23,7 @@ MakeBatch = Callable[[int, int, bool], Batch]
 
 
 class Lines:
-    """`look` is the format; `batch` returns records."""
+    """Writes the lines of records as `read` does. `look` is the format; `batch` returns records."""
 
     def __init__(self, look: Look, options: Options, batch: MakeBatch) -> None:
         self._batch = batch

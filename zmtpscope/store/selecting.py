@@ -25,7 +25,8 @@ MakeBatch = Callable[[Int64], Batch]
 
 
 class StoredRowsOfFilter(Rows):
-    """`again` returns some rows or records with all fields."""
+    """Stored rows to which a filter is applied. `again` returns some of them with all fields, for conditions that need
+    fields outside the columns."""
 
     def __init__(
         self,

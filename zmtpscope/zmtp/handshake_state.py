@@ -63,7 +63,7 @@ class HandshakeState:
         self._judge_traffic(reader, "ZMTP3X-CMD-09")
 
     def encrypted(self, reader: Reader) -> None:
-        """Process a MESSAGE. If it may wrap READY, the first one after INITIATE does (wire.md 8.4)."""
+        """Process a MESSAGE. With some mechanisms the first one after INITIATE contains READY (wire.md 8.4)."""
         if self.error:
             self._judge_after_error(reader)
         self.traffic = True

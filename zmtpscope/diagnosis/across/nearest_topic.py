@@ -81,7 +81,7 @@ def _case(subscription: bytes, topic: bytes) -> str | None:
 
 
 def _around(subscription: bytes, topic: bytes) -> str | None:
-    """Describe the smallest difference at the two ends that makes them match."""
+    """Describe the smallest change at the beginning and the end that makes subscription and topic match."""
     front, behind = _in_front(subscription), len(subscription) - len(subscription.rstrip(NO_WORDS))
     if len(subscription) <= front + behind:
         return None

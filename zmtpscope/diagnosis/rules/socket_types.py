@@ -150,7 +150,7 @@ IDENTITY = "ZMTP3X-META-15"
 
 
 def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each identity at an endpoint."""
+    """Make one diagnosis for each identity that several clients use at an endpoint."""
     found = grouped((_named_client(each.connection), each) for each in with_finding(knowledge.connections, IDENTITY))
     by_identity = grouped((_named_client(each), each) for each in (knowledge.connections if found else ()))
     for (endpoint, identity), met in found.items():

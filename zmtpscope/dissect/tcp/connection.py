@@ -174,7 +174,7 @@ class Connection:
     reset: Arrival | None = None
     """The first RST, if it ended the connection."""
     reset_by: int | None = None
-    """The side that sent it."""
+    """The side that sent the RST."""
     hops: tuple[int | None, int | None] = (None, None)
     """Remaining TTL (or hop limit) of the SYN of `reset_by`, and of the RST."""
     idle: int | None = None

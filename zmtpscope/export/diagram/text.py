@@ -43,8 +43,8 @@ ASCII = Marks("|", "-", ".", ">", "<", "|", "|", "|", "x", "*", ":", "@", "...")
 
 
 class Look(NamedTuple):
-    """`width` is the terminal width, or None. `is_unicode`: the terminal can show box-drawing characters. `paint`
-    takes a style of `export.text.STYLES` and a text."""
+    """How a diagram is drawn. `width` is the terminal width, or None. `is_unicode`: the terminal can show
+    box-drawing characters. `paint` takes a style of `export.text.STYLES` and a text."""
 
     clock: Clock
     paint: Callable[[str, str], str]

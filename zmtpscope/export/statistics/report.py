@@ -53,7 +53,7 @@ GAPS = Column("GAPS", 5, 2)
 
 
 class Look(NamedTuple):
-    """`width` is the terminal width, or None. `is_unicode`: the terminal can show blocks."""
+    """How a report is written. `width` is the terminal width, or None. `is_unicode`: the terminal can show blocks."""
 
     width: int | None
     is_unicode: bool

@@ -68,7 +68,7 @@ class Interface:
 
 
 class UnknownInterface(Exception):
-    """There is no interface with this name; the text lists the existing ones."""
+    """No interface has the requested name; the text lists the existing ones."""
 
 
 def interfaces() -> list[Interface]:

@@ -36,7 +36,7 @@ class WrittenFile:
 
 
 class OutputFiles:
-    """`files` includes removed ones. Methods raise `CannotCapture`."""
+    """The files that a capture writes. `files` includes removed ones. Methods raise `CannotCapture`."""
 
     def __init__(self, settings: CaptureSettings) -> None:
         self.files: list[WrittenFile] = []

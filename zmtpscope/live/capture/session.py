@@ -31,7 +31,7 @@ class CaptureRefused(Exception):
 
 
 class CaptureFile(NamedTuple):
-    """Its first `octets`, whole blocks, can be read. Nothing is added to a complete file."""
+    """A file of the capture. Its first `octets`, whole blocks, can be read. Nothing is added to a complete file."""
 
     path: str
     octets: int

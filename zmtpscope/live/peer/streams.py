@@ -18,7 +18,7 @@ READ_AHEAD = 1 << 14
 
 
 class StreamReader(asyncio.StreamReader):
-    """It ends when its connection fails; `failure` then contains the error."""
+    """An asyncio stream that ends when its connection fails; `failure` then contains the error."""
 
     failure: Exception | None = None
 
