@@ -1,4 +1,4 @@
-"""Two peers in memory: what they do, the octets between them in the pieces of a network, and what a capture shows."""
+"""Two peers in memory: their actions, the octets between them in pieces as in a network, and the capture of it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SERVER_KEY, CLIENT_KEY = map(curve_crypto.public_key, (SERVER_SECRET, CLIENT_SEC
 
 
 LOGIN = ("admin", "secret")
-"""Whom the PLAIN servers of these tests let in."""
+"""User name and password that the PLAIN servers of these tests admit."""
 
 
 def allows(username: str, password: str) -> bool:
@@ -54,11 +54,11 @@ SECURITY: dict[str, tuple[Security, Security]] = {
         CurveServer(SERVER_SECRET, curve_crypto, lambda key: key == CLIENT_KEY),
     ),
 }
-"""Client and server of each mechanism, which let each other in."""
+"""Client and server of each mechanism, which admit each other."""
 
 
 class Act(NamedTuple):
-    """What an application asks of its peer: the name of a method and what it is called with."""
+    """An action of an application: the name of a method of its peer, and the arguments."""
 
     what: str
     arguments: tuple[Any, ...]
@@ -69,23 +69,23 @@ def send(*parts: bytes, envelope: tuple[bytes, ...] = ()) -> Act:
 
 
 class Meeting:
-    """Two peers, side 0 and side 1, and the octets that are under way between them.
+    """Two peers, side 0 and side 1, and the octets in transit between them.
 
-    What arrives, in whatever pieces, is a packet of `capture`; what the peers tell is in `happened`, and what they were
-    asked to do and did in `done`, an answered PING as an act of the side that answers.
+    Each piece that arrives is a packet of `capture`. Events of the peers are in `happened`. Actions of the applications
+    are in `done`, as are answered PINGs, as actions of the answering side.
     """
 
     def __init__(self, first: Settings, second: Settings) -> None:
         self.peers = Peer(first, 0.0), Peer(second, 0.0)
         self.capture = Conversation()
         self.streams = bytearray(), bytearray()
-        """All that each side has sent."""
+        """All octets that each side has sent."""
         self.arrived = [0, 0]
-        """How much of it the other side has."""
+        """Number of these that the other side has received."""
         self.happened: tuple[list[PeerEvent], list[PeerEvent]] = ([], [])
         self.done: tuple[list[Act], list[Act]] = ([], [])
         self._pings: tuple[list[tuple[int, bytes]], list[tuple[int, bytes]]] = ([], [])
-        """Where in the stream of each side its PINGs end, and their contexts."""
+        """For each side, offset in the stream after each of its PINGs, and the context."""
         for side in (0, 1):
             self._collect(side)
 
@@ -94,11 +94,11 @@ class Meeting:
         return self.peers[0].ready and self.peers[1].ready
 
     def under_way(self, side: int) -> int:
-        """Octets that `side` has sent and the other has not got."""
+        """Count the octets that `side` has sent and the other side has not received."""
         return len(self.streams[side]) - self.arrived[side]
 
     def arrive(self, side: int, count: int) -> None:
-        """The next `count` octets that `side` has sent reach the other."""
+        """Deliver the next `count` octets of `side` to the other."""
         start = self.arrived[side]
         octets = bytes(self.streams[side][start : start + count])
         self.arrived[side] += len(octets)
@@ -111,13 +111,13 @@ class Meeting:
         self._collect(other)
 
     def settle(self) -> None:
-        """Everything arrives, until nobody has anything to say."""
+        """Deliver everything, until neither side has more to send."""
         while any(self.under_way(side) for side in (0, 1)):
             for side in (0, 1):
                 self.arrive(side, self.under_way(side))
 
     def act(self, side: int, act: Act) -> None:
-        """`side` does what its application asks; a publisher keeps back what nobody wants."""
+        """Let `side` act as its application asks; a publisher drops messages without a subscriber."""
         peer = self.peers[side]
         arguments = (0.0, *act.arguments) if act.what == "ping" else act.arguments
         if getattr(peer, act.what)(*arguments) is False:
@@ -131,12 +131,12 @@ class Meeting:
         self.streams[side].extend(self.peers[side].outgoing())
 
     def messages(self, side: int) -> list[Message]:
-        """What `side` has received."""
+        """Return the messages that `side` has received."""
         return [event for event in self.happened[side] if isinstance(event, Message)]
 
 
 def met(first: Settings, second: Settings) -> Meeting:
-    """Two peers whose handshake is complete."""
+    """Return two peers after their handshake."""
     meeting = Meeting(first, second)
     meeting.settle()
     assert meeting.ready
@@ -144,13 +144,13 @@ def met(first: Settings, second: Settings) -> Meeting:
 
 
 def secured(mechanism: str, client: str = "DEALER", server: str = "ROUTER") -> tuple[Settings, Settings]:
-    """Settings of a client and a server of this mechanism."""
+    """Return settings of a client and a server of this mechanism."""
     ours, theirs = SECURITY[mechanism]
     return Settings(client, ours), Settings(server, theirs)
 
 
 def crypto(*drawn: bytes) -> Any:
-    """The cryptography, whose random octets are these, in this order."""
+    """Return the cryptography with these random octets, in this order."""
     left = list(drawn)
     functions = ("public_key", "shared_key", "seal_box", "open_box")
 
@@ -165,7 +165,7 @@ def crypto(*drawn: bytes) -> Any:
 
 
 def of_the_vector() -> tuple[Settings, Settings]:
-    """Client and server of curve.md 8; each serves for one peer."""
+    """Return client and server of curve.md 8; each serves for one peer."""
     welcome, cookie, vouch = (bytes(range(first, first + 16)) for first in (0xA0, 0xB0, 0xC0))
     client = crypto(curve_vector.CLIENT_TRANSIENT.secret, vouch)
     server = crypto(curve_vector.SERVER_TRANSIENT.secret, welcome, cookie, curve_vector.COOKIE_KEY)
@@ -175,7 +175,7 @@ def of_the_vector() -> tuple[Settings, Settings]:
     )
 
 
-# -- what hypothesis draws ---------------------------------------------------------------------------------------------
+# -- strategies --------------------------------------------------------------------------------------------------------
 
 PAIRS = sorted((one, other) for one in PEERS for other in PEERS[one])
 VERSIONS = ("1.0", "2.0", "3.0", "3.1")
@@ -184,7 +184,7 @@ MATCHES = [
     for versions, oldest in product(product(VERSIONS, repeat=2), repeat=2)
     if all(old <= min(versions) for old in oldest)
 ]
-"""The newest and the oldest versions of two sides that can agree."""
+"""The newest and the oldest versions of two compatible sides."""
 
 BODIES = strategies.BODIES | st.sampled_from([bytes(253), b"x" * 254, b"\xff" * 70_000, b"\x05READY", b"\x04PING\0\0"])
 TOPICS = st.sampled_from([b"", b"a", b"ab", b"b", b"\xff\0", b"t" * 300])
@@ -196,7 +196,7 @@ PROPERTIES = st.dictionaries(st.sampled_from(["X-Trace", "X-a", "Resource"]), st
 
 @st.composite
 def settings_pairs(draw: Draw, mechanism: str) -> tuple[Settings, Settings]:
-    """Two sockets that can talk; side 0 may be the client or the server of the mechanism."""
+    """Draw two compatible sockets; side 0 may be the client or the server of the mechanism."""
     socket_types = draw(st.sampled_from(PAIRS))
     properties = [draw(PROPERTIES) for _ in socket_types] if draw(st.booleans()) else [{}, {}]
     modern = mechanism != "NULL" or any(properties) or not DRAFT.isdisjoint(socket_types)
@@ -227,7 +227,7 @@ def bodies(least: int = 1) -> st.SearchStrategy[list[bytes]]:
 
 @st.composite
 def scripts(draw: Draw, ours: Settings, theirs: Settings) -> list[Act]:
-    """What the application of one side does, without what it answers to messages of the other."""
+    """Draw the actions of the application of one side, without its answers to messages."""
     socket_type, pair = ours.socket_type, {ours.socket_type, theirs.socket_type}
     acts: list[Act] = []
     size = draw(st.integers(0, 5))
@@ -257,7 +257,7 @@ def scripts(draw: Draw, ours: Settings, theirs: Settings) -> list[Act]:
 
 @st.composite
 def memberships(draw: Draw, names: st.SearchStrategy[Any], enter: str, leave: str, size: int) -> list[Act]:
-    """Subscriptions and cancels, or joins and leaves; none is taken back that was not made."""
+    """Draw subscriptions and cancels, or joins and leaves; only existing ones are cancelled."""
     acts, open_ = [], []
     for _ in range(size):
         if open_ and draw(st.booleans()):
@@ -269,7 +269,7 @@ def memberships(draw: Draw, names: st.SearchStrategy[Any], enter: str, leave: st
 
 
 class Network(NamedTuple):
-    """How octets travel: sizes of pieces, and how often in ten it is those of side 0 that move."""
+    """How octets are delivered: sizes of pieces, and how many of ten pieces are from side 0."""
 
     seed: int
     sizes: tuple[int, ...]
@@ -283,13 +283,14 @@ NETWORKS = st.builds(
     st.sampled_from([0, 1, 5, 9, 10]),
 )
 FEW_PIECES = 10
-"""What is large travels in no more pieces than about so many, so that tests end."""
+"""Large data is delivered in about this many pieces at most, so that tests end."""
 
 
 def talk(settings: tuple[Settings, Settings], acts: tuple[list[Act], list[Act]], network: Network) -> Meeting:
-    """Two applications do what their scripts say, as soon as they may, while octets are under way in both directions.
+    """Let two applications act by their scripts as soon as they can, while octets are in transit in both directions.
 
-    A REP answers each request, and a ROUTER each of a REQ, with what it got; a REQ waits for that.
+    A REP answers each request with its frames, and so does a ROUTER for each request of a REQ, which waits for the
+    answer.
     """
     meeting = Meeting(*settings)
     scripts = copy.deepcopy(acts)
@@ -319,13 +320,13 @@ def talk(settings: tuple[Settings, Settings], acts: tuple[list[Act], list[Act]],
 
 
 def waits(meeting: Meeting, side: int, act: Act) -> bool:
-    """Whether this is a second request in front of the reply to the first."""
+    """Whether this is a second request before the reply to the first."""
     if meeting.peers[side].settings.socket_type != "REQ" or act.what != "send":
         return False
     return sum(each.what == "send" for each in meeting.done[side]) > len(meeting.messages(side))
 
 
 def ready_of(meeting: Meeting, side: int) -> Ready:
-    """What `side` was told when its handshake was complete."""
+    """Return the event that completed the handshake of `side`."""
     (ready,) = [event for event in meeting.happened[side] if isinstance(event, Ready)]
     return ready

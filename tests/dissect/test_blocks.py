@@ -1,7 +1,7 @@
-"""P1 once more, where it was broken: what is told is decided by packets, never by where a block ends.
+"""Cases that broke P1: records depend on packets, never on the boundaries of blocks.
 
-A block is as much as is read at a time. What the capture of a connection says has to be the same whether all of it is
-in one block or each packet is in one of its own.
+A block is the number of packets that are read at a time. The records of a connection must be the same in one block and
+with each packet in a block of its own.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from zmtpscope.zmtp.websocket import CONTINUATION
 EVERYTHING = Options(frames=True, details=True)
 
 IMPOSSIBLE = b"\x02\xff" + bytes(7)
-"""A header whose size is above 2^63-1: behind it the framing is lost."""
+"""A header with a size above 2^63-1: after it the framing is lost."""
 
 ENDLESS_COMMAND = b"\x06" + (1 << 40).to_bytes(8)
-"""The header of a command that nobody waits for."""
+"""The header of a command that is too large to wait for."""
 
 
 FORCED = [DecodeAs("conn", 1, version) for version in ("1.0", "2.0", "3.0")]
 FORCED += [DecodeAs("conn", 1, "3.1", mechanism) for mechanism in ("NULL", "CURVE", "GSSAPI")]
 
 Told = tuple[dict[str, Any], list[Detail]]
-"""A record, and the octets and packets of what it was made of."""
+"""A record, and the octets and packets that it was made from."""
 
 
 def told(packets: list[Packet], size: int, options: Options = EVERYTHING) -> list[Told]:
-    """Every record of the packets in blocks of `size`, with the octets and packets of what it was made of."""
+    """Return all records of the packets in blocks of `size`, with the octets and packets that they were made from."""
     found: list[Told] = []
     for batch in Analyser(options).run(Capture(packets, size)):
         for item, index in batch.in_order():
@@ -67,8 +67,8 @@ def assert_same_for_any_blocks(packets: list[Packet], options: Options = EVERYTH
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_what_is_counted_of_a_kind_ends_with_the_last(size: int) -> None:
-    """A CURVE nonce goes back again and again (real octets, changed): findings beyond the tenth are one, which names
-    the last packet, in whatever order a block gives them."""
+    """A CURVE nonce goes back repeatedly (real octets, changed). Findings after the tenth become one, which names
+    the last packet, whatever the order within blocks."""
 
     def folded(packets: int) -> list[tuple[int, int, int]]:
         captures = open_captures([str(Path(__file__).with_name("folded-findings.pcap"))])
@@ -86,7 +86,7 @@ def greeting_with_an_endless_identity(socket_type: str) -> bytes:
 
 
 def with_an_endless_identity() -> list[Packet]:
-    """The identity of one side goes on for ever, and the other side answers in between."""
+    """The identity of one side never ends, and the other side sends data meanwhile."""
     talk = Conversation()
     talk.send(0, greeting_with_an_endless_identity("PUB") + b"begin")
     talk.send(1, build_greeting_2("PUSH"))
@@ -95,7 +95,7 @@ def with_an_endless_identity() -> list[Packet]:
 
 
 def with_a_large_identity() -> list[Packet]:
-    """One that is too large to wait for, but comes."""
+    """An identity arrives that is too large to wait for."""
     size = LARGEST_AWAITED_IDENTITY + 1
     talk = Conversation()
     talk.send(0, build_greeting_2("PUB")[:-2] + b"\2" + size.to_bytes(8) + bytes(size), cuts=range(100, size, 20_000))
@@ -114,7 +114,7 @@ def with_an_endless_command() -> list[Packet]:
 
 
 def with_a_ready_too_large_to_wait_for() -> list[Packet]:
-    """What follows the head of it within the command is no traffic that came too early."""
+    """The octets after the header belong to the command and are no early traffic."""
     talk = Conversation()
     body = b"\x05READY" + bytes(1 << 20)
     octets = build_greeting_3() + build_frame(Framing.V2, body, command=True) + message(b"x")
@@ -127,7 +127,7 @@ def with_a_ready_too_large_to_wait_for() -> list[Packet]:
 
 
 def with_a_second_ready() -> list[Packet]:
-    """Something came behind the first one, which the other side never answered."""
+    """Data followed the first READY, which the other side never answered."""
     talk = Conversation()
     talk.send(0, build_greeting_3()[:39])
     talk.send(1, hello("PULL"))
@@ -137,7 +137,8 @@ def with_a_second_ready() -> list[Packet]:
 
 
 def with_a_late_syn() -> list[Packet]:
-    """The READY of a SUB was captured in front of the SYNs of both sides: what it shows of the silent side stays."""
+    """The READY of a SUB was captured before the SYNs of both sides. Its conclusion about the silent side must
+    remain."""
     talk = Conversation()
     handshake = talk.packets[:]
     talk.send(0, hello("SUB")[64:])
@@ -145,7 +146,7 @@ def with_a_late_syn() -> list[Packet]:
 
 
 def with_a_message_that_an_impossible_size_ends() -> list[Packet]:
-    """Its frames came with one packet, what ends it with the next."""
+    """The frames arrive with one packet, and the impossible size with the next."""
     talk = Conversation()
     talk.send(0, hello("PUSH"))
     talk.send(1, hello("PULL"))
@@ -157,7 +158,7 @@ def with_a_message_that_an_impossible_size_ends() -> list[Packet]:
 
 
 def with_a_message_that_an_impossible_fragment_ends() -> list[Packet]:
-    """The same over WebSocket, where the rest is given up."""
+    """The same over WebSocket, where the remaining octets are given up."""
     continued = build_websocket_frame(b"no", CONTINUATION, final=False)
     reserved = bytes([continued[0] | 0x40]) + continued[1:]
     talk = zws_talk()
@@ -168,7 +169,7 @@ def with_a_message_that_an_impossible_fragment_ends() -> list[Packet]:
 
 
 def with_acknowledgments_behind_the_close(octets: int) -> list[Packet]:
-    """They count as little as whatever else comes then: of the greeting nothing was lost that this side lacked."""
+    """Acknowledgments after the close do not count: no octets of the greeting were lost that this side lacked."""
     talk = Conversation()
     talk.send(0, build_greeting_3("PLAIN"))
     talk.send(1, build_greeting_3("PLAIN", as_server=True) + IMPOSSIBLE)
@@ -179,7 +180,7 @@ def with_acknowledgments_behind_the_close(octets: int) -> list[Packet]:
 
 
 def with_a_zre_node_that_speaks_before_it_says_who_it_is() -> list[Packet]:
-    """What it says then is not known to come from the node that READY names."""
+    """The earlier messages are not known to be from the node that READY names."""
     talk = Node(1).connect(Node(2))
     greeting, ready = talk.packets[3].payload[:64], talk.packets[3].payload[64:]
     early = Conversation()
@@ -213,16 +214,16 @@ def test_p1_blocks_of_any_size_tell_the_same(packets: list[Packet]) -> None:
 
 
 def test_what_nobody_waits_for_has_the_octets_of_its_head() -> None:
-    """And no more; it is told when it is over, here with the capture."""
+    """The leftover has only the octets of the header. It is reported when the command ends, here with the capture."""
     found = told(with_an_endless_identity(), 1 << 30)
     (made,) = (made for record, made in found if record["record"] == "greeting" and record["side"] == 0)
     assert made[0].octets == greeting_with_an_endless_identity("PUB")
     (unfit,) = (record for record, _ in found if record.get("id") == "ZMTP20-GREETING-04")
-    assert unfit["side"] == 0  # whose greeting was over last
+    assert unfit["side"] == 0  # the greeting of this side ended last
 
 
 def units(*more: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
-    """Traffic of 2.0 and 3.x, honest and not; now and then what ends the framing, or never ends."""
+    """Draw traffic of 2.0 and 3.x, with and without mistakes; some units end the framing or never end."""
     part = build_frame(Framing.V2, b"part", more=True)
     honest = st.sampled_from([part, part + part, message(b"a", b"end"), message(b""), bytes([0x41]) + part[1:]])
     return st.one_of(honest, honest, st.sampled_from([IMPOSSIBLE, IMPOSSIBLE, b"\2" + (1 << 40).to_bytes(8)]), *more)
@@ -230,7 +231,7 @@ def units(*more: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
 
 @st.composite
 def hostile_sides(draw: Draw[Any], version: str) -> bytes:
-    """A side whose units announce what never comes, end amid a message, or say it twice."""
+    """Draw a side with units that are incomplete, end inside a message, or are repeated."""
     if version == "2.0":
         kind = draw(st.sampled_from(["PUB", "PUSH", "PAIR"]))
         greeting = draw(st.sampled_from([build_greeting_2(kind, "me"), greeting_with_an_endless_identity(kind)]))
@@ -244,7 +245,8 @@ def hostile_sides(draw: Draw[Any], version: str) -> bytes:
 
 @st.composite
 def hostile_connections(draw: Draw[Any]) -> list[Packet]:
-    """Two such sides. Some packets are lost, and acknowledgments say what they like, also behind the close."""
+    """Draw a connection of two such sides. Some packets are lost, and acknowledgments are random, also after the
+    close."""
     version = draw(st.sampled_from(["2.0", "3.1", "3.1"]))
     packets = draw(packets_of(draw(hostile_sides(version)), draw(hostile_sides(version)), close=draw(st.booleans())))
     for _ in range(draw(st.integers(0, 2))):
@@ -268,7 +270,7 @@ def test_p1_blocks_of_any_size_tell_the_same_of_hostile_sides(
 
 
 def test_findings_about_one_thing_come_in_one_order() -> None:
-    """Whatever was made first: what came together with what differs with the blocks."""
+    """The order does not depend on which finding was made first: that differs with the blocks."""
     talk = Conversation()
     talk.send(0, hello("PUSH"))
     talk.send(1, hello("PULL"))

@@ -1,5 +1,5 @@
-"""Connections that open as others did: what is said of them is what the ordinary way says (seam P19), and they are read
-by nobody else."""
+"""Connections that open like earlier ones: their records are the same as on the slow path (seam P19), and the slow
+path does not read them."""
 
 from __future__ import annotations
 
@@ -38,29 +38,27 @@ from zmtpscope.zmtp.scanner import is_part_of_header, scan_2
 from zmtpscope.zmtp.trie import NODE_COST
 
 LIBZMQ = (10, 11, 64)
-"""Where libzmq cuts its greeting."""
+"""Places at which libzmq cuts its greeting."""
 
 
 def ready(socket_type: str, identity: str = "") -> bytes:
-    """A READY with an identity."""
+    """Return a READY with an identity."""
     metadata = [{"name": "Socket-Type", "value": socket_type}, {"name": "Identity", "value": identity}]
     return build_frame(Framing.V2, build_command("NULL", "READY", {"metadata": metadata}), command=True)
 
 
 def greets(socket_type: str, version: str = "3.1", identity: str = "") -> bytes:
-    """Greeting and READY of a NULL peer, with an identity if it has one."""
+    """Return greeting and READY of a NULL peer, with an identity if it has one."""
     if not identity:
         return hello(socket_type, version)
     return build_greeting_3("NULL", version=version) + ready(socket_type, identity)
 
 
 def subscribe(topic: bytes) -> bytes:
-    """The command."""
     return build_frame(Framing.V2, b"\x09SUBSCRIBE" + topic, command=True)
 
 
 def cancel(topic: bytes) -> bytes:
-    """The command."""
     return build_frame(Framing.V2, b"\x06CANCEL" + topic, command=True)
 
 
@@ -76,7 +74,7 @@ FAULTY = build_frame(
     ),
     command=True,
 )
-"""A READY with a property that no peer may name so."""
+"""A READY with a property whose name is not allowed."""
 
 OTHERS: list[Callable[[Random], tuple[bytes, bytes]]] = [
     lambda random: (greets("PUSH", "3.0"), greets("PULL", "3.1")),
@@ -93,7 +91,7 @@ OTHERS: list[Callable[[Random], tuple[bytes, bytes]]] = [
     lambda random: (random.randbytes(30), greets("PULL")),
     lambda random: (greets("PUSH")[: random.randrange(1, 90)], greets("PULL")),
 ]
-"""What else both sides may begin with: other handshakes, and what is none."""
+"""Other openings of both sides: other handshakes, and octets that are none."""
 
 
 ALIKE = [
@@ -105,11 +103,12 @@ ALIKE = [
     (greets("REQ"), greets("REP")),
     (greets("REQ"), greets("ROUTER", "3.0")),
 ]
-"""How many connections open."""
+"""Numbers of connections that open."""
 
 
 def connection(random: Random, number: int, opening: tuple[bytes, bytes], cuts: tuple[int, ...]) -> list[Packet]:
-    """One that opens so, as many do or a little otherwise, and sends what can be read on the fast path, as a rule."""
+    """Make a connection with this opening, often slightly different, and mostly with data that the fast path can
+    read."""
     talk = Conversation(initial=(random.choice([1000, 2**32 - 70]), 9000), ports=(50_000 + number, 5555))
     early = message(b"early")[: random.choice([0, 0, 0, 0, 0, 3, 7])]
     if random.random() < 0.2:
@@ -156,7 +155,7 @@ def connection(random: Random, number: int, opening: tuple[bytes, bytes], cuts: 
 
 
 def ask(talk: Conversation, random: Random) -> None:
-    """Requests and replies, which take turns as a rule."""
+    """Add requests and replies, which mostly alternate."""
     disorder = random.choice([0, 0, 0.1])
     for _ in range(random.choice([1, 2, 5])):
         for side in (0, 1):
@@ -170,7 +169,8 @@ def ask(talk: Conversation, random: Random) -> None:
 
 @st.composite
 def alike(draw: Callable[[st.SearchStrategy[Any]], Any], fewest: int, most: int) -> list[Packet]:
-    """The packets of connections most of which open alike, in turns or one behind the other; some ports come again."""
+    """Draw the packets of connections that mostly open alike, interleaved or one after the other; some ports are
+    reused."""
     random = Random(draw(st.integers(0, 1 << 32)))
     opening = random.choice(ALIKE)
     if random.random() < 0.2:
@@ -213,7 +213,7 @@ def test_p19_connections_that_come_whole_in_a_block_are_read_as_each_of_them(
 
 
 def many(count: int, opening: Callable[[int], tuple[bytes, bytes]], *, closed: bool = True) -> list[Packet]:
-    """Connections one behind the other, with three messages each."""
+    """Make connections one after the other, with three messages each."""
     packets = []
     for number in range(count):
         start = (1_700_000_000 + number) * SECOND
@@ -230,12 +230,12 @@ def many(count: int, opening: Callable[[int], tuple[bytes, bytes]], *, closed: b
 
 
 def pushing(_: int) -> tuple[bytes, bytes]:
-    """The usual one."""
+    """Return the usual opening."""
     return greets("PUSH"), greets("PULL")
 
 
 def otherwise_read(packets: list[Packet], monkeypatch: pytest.MonkeyPatch, size: int = 100) -> int:
-    """How many connections of a run are read in the ordinary way."""
+    """Count the connections of a run that the slow path reads."""
     found = []
     made = Analyser._read
     monkeypatch.setattr(Analyser, "_read", lambda analyser, tcp, block: (found.append(tcp), made(analyser, tcp, block)))
@@ -255,7 +255,7 @@ def test_connections_that_open_alike_are_read_on_the_fast_path_alone(
 
 @pytest.mark.parametrize("size", [7, 1 << 30])
 def test_records_of_equal_openings_share_their_fields(size: int) -> None:
-    """So that outputs format them once."""
+    """Outputs can then format them once."""
     found: dict[tuple[str, int | None, int], list[dict[str, Any]]] = {}
     for batch in Analyser(OPTIONS[0]).run(Capture(many(40, pushing), size)):
         for record in batch.records:
@@ -270,8 +270,7 @@ def test_records_of_equal_openings_share_their_fields(size: int) -> None:
 
 
 def repeat_syns(packets: list[Packet], places: tuple[int, ...]) -> list[Packet]:
-    """The packets with the SYN of every second connection again before its packets with these numbers, which are two
-    seconds later each time."""
+    """Repeat the SYN of every second connection before its packets with these numbers, each time two seconds later."""
     repeated, number, seen, late = [], 0, 0, 0
     for packet in packets:
         if packet.flags == SYN:
@@ -288,7 +287,7 @@ def repeat_syns(packets: list[Packet], places: tuple[int, ...]) -> list[Packet]:
 def test_a_syn_may_be_repeated_before_anything_else(
     places: tuple[int, ...], expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The full queue of a listener drops many."""
+    """A listener with a full queue drops many SYNs."""
     packets = repeat_syns(many(40, pushing), places)
     assert otherwise_read(packets, monkeypatch, 1 << 30) == expected
 
@@ -302,7 +301,7 @@ def test_p19_connections_with_a_repeated_syn_are_read_as_each_of_them(places: tu
 
 
 def test_an_opening_is_learned_when_it_comes_the_fourth_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most captures have fewer connections, and learning costs twice what reading does."""
+    """Most captures have fewer connections, and learning costs twice as much as reading."""
     monkeypatch.setattr(openings, "FEWEST_ALIKE", 4)
     assert otherwise_read(many(40, pushing), monkeypatch) == 3
 
@@ -329,7 +328,7 @@ def test_subscribers_of_nothing_or_much_or_something_else_are_read_as_before(
 
 def test_what_was_subscribed_to_counts_as_long_as_connections_are_open() -> None:
     def held(packets: list[Packet]) -> list[tuple[int, int, int]]:
-        """Octets in all, of topics for the readers and of subscriptions, behind each block."""
+        """Return the octets held in all, for topics of readers and for subscriptions, after each block."""
         analyser, capture, found = Analyser(Options()), Capture(packets, 50), []
         analyser.begin(capture.files)
         for block in capture:
@@ -353,7 +352,8 @@ def test_what_was_subscribed_to_counts_as_long_as_connections_are_open() -> None
 def test_where_topics_take_much_room_connections_are_read_as_before(
     most: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that who gets what is left is told by the order of packets. Four are open up to the end."""
+    """The order of packets then decides which connections get the remaining memory. Four connections are open to the
+    end."""
     monkeypatch.setattr(budget, "ALL_MEMBERSHIPS", most * NODE_COST)
     packets = subscribing(4, subscribe(b"one") + subscribe(b"two"), closed=False)
     packets += subscribing(20, subscribe(b"one") + subscribe(b"two"), first=10)
@@ -380,7 +380,7 @@ def test_an_error_in_an_opening_may_be_why_the_other_side_closes(size: int) -> N
 
 @pytest.mark.parametrize("size", [1, 5, 100])
 def test_p19_heartbeats_of_connections_that_open_alike_are_matched(size: int) -> None:
-    """Each begins with the READY, gets no answer, and is followed by nothing for longer than it promises."""
+    """After its READY each side gets no answer, and stays silent for longer than it promises."""
     packets = []
     for number in range(9):
         talk = Conversation(ports=(40_000 + number, 5555), start=(1_700_000_000 + 20 * number) * SECOND)
@@ -412,7 +412,8 @@ def test_p19_what_refers_to_one_connection_is_said_of_no_other(opening: str) -> 
 def subscribing(
     count: int, commands: bytes, *, first: int = 0, at_once: bool = False, closed: bool = True
 ) -> list[Packet]:
-    """Connections one behind the other, on which a SUB says this and a PUB publishes; `at_once`: with its READY."""
+    """Make connections one after the other on which a SUB sends these commands and a PUB publishes; `at_once`: in
+    one packet with its READY."""
     packets = []
     for number in range(first, first + count):
         talk = Conversation(ports=(40_000 + number, 5555), start=(1_700_000_000 + number) * SECOND)
@@ -428,7 +429,8 @@ def subscribing(
 
 
 def asking(count: int, server: str, turns: str, *frames: bytes) -> list[Packet]:
-    """Connections one behind the other on which a REQ (0) and a `server` (1) send messages of these frames in turns."""
+    """Make connections one after the other on which a REQ (0) and a `server` (1) send messages of these frames in
+    turns."""
     packets = []
     for number in range(count):
         talk = Conversation(ports=(40_000 + number, 5555), start=(1_700_000_000 + number) * SECOND)
@@ -466,7 +468,7 @@ def test_a_request_without_a_reply_is_told_where_its_connection_ends_in_another_
 
 
 def test_a_newcomer_whose_request_is_not_answered_is_told() -> None:
-    """All of it comes in the block behind those that were learned from."""
+    """The whole new connection is in the block after the learned connections."""
     learned_from, more = asking(3, "REP", "01", b"", b"words"), asking(4, "REP", "0", b"", b"words")
     packets = learned_from + more[-len(more) // 4 :]
     found = read(packets, len(learned_from), Options(), keep)
@@ -475,7 +477,7 @@ def test_a_newcomer_whose_request_is_not_answered_is_told() -> None:
 
 
 def test_an_opening_behind_which_most_are_lost_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests have no delimiter."""
+    """Without a delimiter in requests, most connections leave the fast path."""
     lost = []
     again = KnownConnection.read_again
     monkeypatch.setattr(KnownConnection, "read_again", lambda *given: (lost.append(given), again(*given))[1])
@@ -532,7 +534,7 @@ NAMED: dict[str, Callable[[int], bytes]] = {
 
 
 def naming(of: Callable[[int], bytes]) -> Callable[[int], tuple[bytes, bytes]]:
-    """Connections of DEALERs, with an identity each, to a ROUTER."""
+    """Make connections of DEALERs, each with an identity, to a ROUTER."""
     return lambda number: (greets("DEALER", identity=to_text(of(number))), greets("ROUTER"))
 
 
@@ -548,7 +550,7 @@ def test_connections_with_an_identity_each_are_read_on_the_fast_path_alone(
 @pytest.mark.parametrize("kind", NAMED)
 @pytest.mark.parametrize("size", [1, 7, 100, 1 << 30])
 def test_p19_each_connection_has_its_own_identity(kind: str, size: int, closed: bool) -> None:
-    """In records and in comparisons: an identity that two open connections have is a finding (ZMTP3X-META-15)."""
+    """In records and in comparisons: one identity on two open connections is a finding (ZMTP3X-META-15)."""
     packets = many(12, naming(NAMED[kind]), closed=closed)
     found = read(packets, size, Options(), keep)
     assert found == without_fast_path(packets, size, Options())
@@ -560,7 +562,7 @@ def test_p19_each_connection_has_its_own_identity(kind: str, size: int, closed: 
 
 @pytest.mark.parametrize("identity", [b"", b"\0ne", b"x" * 64, b"x" * 200])
 def test_p19_an_identity_that_rules_judge_is_learned_with_its_octets(identity: bytes) -> None:
-    """Some of the last connections have it; the others have another one of the same size."""
+    """Some of the last connections have this identity; the others have another one of the same size."""
     packets = many(24, naming(lambda number: identity if number > 12 and number % 2 else b"n" * len(identity)))
     found = read(packets, 100, Options(), keep)
     assert found == without_fast_path(packets, 100, Options())
@@ -568,7 +570,7 @@ def test_p19_an_identity_that_rules_judge_is_learned_with_its_octets(identity: b
 
 
 def test_a_server_that_closes_is_noticed_where_connections_open_alike() -> None:
-    """The client is back at once, and is closed again (ZMTP-CONN-10)."""
+    """The client reconnects at once, and is closed again (ZMTP-CONN-10)."""
     packets = []
     for number in range(12):
         talk = Conversation(ports=(40_000 + number, 5555), start=1_700_000_000 * SECOND + number * 110_000_000)
@@ -583,7 +585,7 @@ def test_a_server_that_closes_is_noticed_where_connections_open_alike() -> None:
 
 
 def by_halves(number: int, pause: float = 0.0) -> Conversation:
-    """Both sides greet, the second one after a while, and then shake hands."""
+    """Both sides greet, the second one after a pause, and then shake hands."""
     talk = Conversation(ports=(40_000 + number, 5555), start=(1_700_000_000 + 10 * number) * SECOND)
     talk.send(0, greets("PUSH")[:64])
     talk.wait(int(pause * SECOND))
@@ -595,7 +597,7 @@ def by_halves(number: int, pause: float = 0.0) -> Conversation:
 
 @pytest.mark.parametrize("pause", [0.4, 4.0])
 def test_an_opening_that_takes_its_time_is_left_to_the_ordinary_way(pause: float) -> None:
-    """Who has greeted, and hears nothing for three seconds, is read alone then."""
+    """A side that has sent its greeting and receives nothing for three seconds is then read on the slow path."""
     packets = [packet for number in range(5) for packet in by_halves(number).packets]
     packets += by_halves(6, pause).packets
     expected = without_fast_path(packets, 50, Options())
@@ -623,7 +625,7 @@ def test_the_beginning_of_a_message_amid_the_handshakes_is_not_lost() -> None:
 
 @pytest.mark.parametrize("size", [1, 3, 50])
 def test_mechanisms_that_differ_are_found_in_an_opening_that_is_read_again(size: int) -> None:
-    """What is read again are the segments of this connection alone: acknowledgments lie between them."""
+    """Only the segments of this connection are read again: acknowledgments are between them."""
     talk = Conversation(ports=(40_000, 5555))
     client, server = build_greeting_3("PLAIN"), build_greeting_3("NULL")
     talk.send(1, server[:10])
@@ -643,8 +645,8 @@ def test_mechanisms_that_differ_are_found_in_an_opening_that_is_read_again(size:
 
 
 def known_way(number: int, *, late: bool = False) -> Conversation:
-    """Both sides greet and shake hands, the client asks for nothing and sends two messages; `late`: the server greets
-    first."""
+    """Both sides greet and shake hands; the client subscribes to nothing and sends two messages; `late`: the server
+    greets first."""
     talk = Conversation(ports=(40_000 + number, 5555), start=(1_700_000_000 + 10 * number) * SECOND)
     for octets in (slice(64), slice(64, 999)):
         for side in (1, 0) if late else (0, 1):
@@ -669,7 +671,7 @@ def takes_its_time(talk: Conversation) -> None:
 
 
 def hears_the_other_first(talk: Conversation) -> None:
-    """The clock says nothing of it."""
+    """The times do not show this order."""
     talk.close()
     packets = known_way(20, late=True).packets + talk.packets[-3:]
     talk.packets[:] = [replace(packet, time=talk.packets[0].time) for packet in packets]
@@ -697,7 +699,7 @@ def says_something_else(talk: Conversation) -> None:
 def test_newcomers_that_are_not_what_they_seem_are_read_in_the_ordinary_way(
     change: Callable[[Conversation], None],
 ) -> None:
-    """The block behind those that were learned from has all of a connection."""
+    """The block after the learned connections contains the whole connection."""
     packets = []
     for number in range(3):
         talk = known_way(number)
@@ -725,7 +727,7 @@ def test_what_comes_late_for_a_connection_that_was_over_at_once_opens_no_other()
 
 
 def test_who_was_over_at_once_is_remembered_from_its_end_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connection that ended longest ago is forgotten, not the one that began then."""
+    """The connection that ended longest ago is forgotten, not the one that began longest ago."""
     monkeypatch.setattr(flows, "REMEMBERED_CLOSED", 4)
     learned, within = ([known_way(number) for number in numbers] for numbers in (range(3), (21, 22)))
     around = known_way(20)
@@ -756,8 +758,8 @@ def test_findings_that_were_only_counted_are_told_at_the_end(size: int) -> None:
 
 
 def in_two_blocks(talk: Conversation, first: int, *others: Conversation) -> tuple[list[Packet], int]:
-    """Packets, and the size of blocks: three connections that are learned from, a block with the `first` packets of
-    another, and one with the rest of it but for the last packet, behind which come others, and that."""
+    """Return packets and the size of blocks: three connections to learn from, a block with the `first` packets of
+    another one, and a block with the rest of it, except for the last packet, which follows after the `others`."""
     learned = [known_way(number) for number in range(3)]
     for each in (*learned, *others):
         each.close()
@@ -769,7 +771,7 @@ def in_two_blocks(talk: Conversation, first: int, *others: Conversation) -> tupl
 
 
 def test_a_second_fin_does_not_move_the_end_of_a_connection() -> None:
-    """What ends in between comes in front of it."""
+    """Data between the two FINs is before the end."""
     talk = known_way(20)
     talk.add(0, FIN | 0x10)
     first = len(talk.packets)
@@ -803,7 +805,7 @@ def test_what_comes_behind_a_fin_is_no_message() -> None:
 
 
 def test_time_alone_ends_an_opening_that_goes_on_nowhere() -> None:
-    """A server that says nothing: after three seconds the version is that of the client."""
+    """The server sends nothing: after three seconds the version is the client's."""
 
     def told(ticks: bool) -> list[Any]:
         packets = many(5, pushing)
@@ -837,7 +839,7 @@ def test_what_a_known_connection_has_said_is_said_once_where_it_goes_on_by_itsel
 
 
 def test_facts_of_an_opening_are_reported_once() -> None:
-    """Also if the connection leaves the fast path later, and the analyser of all connections is another one."""
+    """Also if the connection leaves the fast path later, and another analyser compares all connections."""
     packets = many(12, naming(NAMED["text"]), closed=False)
     analyser = Analyser(Options(), comparing=False)
     facts = [fact for batch in analyser.run(Capture(packets, 50)) for fact in batch.facts]
@@ -877,7 +879,7 @@ def test_p3_frames_of_many_strings_are_those_of_the_scanner(
 
 
 def test_a_password_is_not_remembered() -> None:
-    """Not even of a client that says it to a server which did not ask."""
+    """Not even a password of a client that sends it to a server which did not ask for it."""
     talks = []
     for number in range(6):
         talk = Conversation(ports=(40_000 + number, 5555))

@@ -1,4 +1,5 @@
-"""P7: what an observer says of two of our peers is exactly what they did, and each hears what the other said."""
+"""P7: the records of a capture of two of our peers show exactly their actions, and each peer receives what the other
+sent."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ HEALTHY = {
     "CURVE-10": "MESSAGE travels in message frames, or libzmq would lose it",
     "CURVE-11": "commands inside of MESSAGE are marked as libzmq does",
 }
-"""The only findings that traffic of our peers may give, all of them notes or chat, and where they come from."""
+"""The only findings that traffic of our peers may cause, all of severity note or chat, and their source."""
 
 COMMANDS = {"ping": "PING", "pong": "PONG", "join": "JOIN", "leave": "LEAVE"}
 HANDSHAKES = {
@@ -60,7 +61,8 @@ HANDSHAKES = {
 
 
 def observed(meeting: Meeting, key_lines: tuple[str, ...] = ()) -> Records:
-    """All records of the capture of a meeting, both sides closed; `key_lines` are those of a key log."""
+    """Return all records of the capture of a meeting, with both sides closed; `key_lines` are the lines of a key
+    log."""
     meeting.capture.close()
     with tempfile.TemporaryDirectory() as folder:
         log = keys(Path(folder), "".join(key_lines))
@@ -68,11 +70,12 @@ def observed(meeting: Meeting, key_lines: tuple[str, ...] = ()) -> Records:
 
 
 def key_log(meeting: Meeting, side: int) -> str:
-    """The line of a key log that opens what this peer said and heard."""
+    """Return the key log line that decrypts this peer's traffic."""
     return f"CURVE_{' '.join(meeting.peers[side].key_line)}\n"
 
 
-# -- what an observer has to say ---------------------------------------------------------------------------------------
+# -- expected records
+# -----------------------------------------------------------------------------------------------------
 
 
 def agreed(meeting: Meeting) -> str:
@@ -80,7 +83,7 @@ def agreed(meeting: Meeting) -> str:
 
 
 def greeting_of(settings: Settings, version: str) -> dict[str, Any]:
-    """What the greeting of a peer tells on a connection of this version (wire.md 3.2, 4.1, 5)."""
+    """Return the expected fields of a peer's greeting on a connection of this version (wire.md 3.2, 4.1, 5)."""
     unsaid = dict.fromkeys(("mechanism", "as_server", "socket_type", "identity"))
     if version >= "3.0":
         server = settings.security.role == "server"
@@ -94,14 +97,14 @@ def greeting_of(settings: Settings, version: str) -> dict[str, Any]:
 
 
 def metadata_of(settings: Settings) -> list[tuple[str, str]]:
-    """READY as libzmq writes it (wire.md 7.2): Socket-Type, Identity where it means something or is set, the rest."""
+    """Return READY as libzmq writes it (wire.md 7.2): Socket-Type, Identity where it is meaningful or set, the rest."""
     identified = settings.socket_type in IDENTIFIED or settings.identity
     identity = [("Identity", settings.identity)] if identified else []
     return [("Socket-Type", settings.socket_type), *identity, *settings.properties]
 
 
 def handshake_of(settings: Settings, version: str) -> list[tuple[str, dict[str, Any]]]:
-    """The commands of a peer in the handshake, with what they say."""
+    """Return the expected handshake commands of a peer, with their fields."""
     if version < "3.0":
         return []
     security = settings.security
@@ -113,13 +116,13 @@ def handshake_of(settings: Settings, version: str) -> list[tuple[str, dict[str, 
 
 
 def frames_of(ours: Settings, act: Act) -> list[bytes]:
-    """The frames of a message (wire.md 10.1)."""
+    """Return the frames of a message (wire.md 10.1)."""
     parts, envelope = act.arguments
     return {"REQ": [b"", *parts], "REP": [*envelope, b"", *parts]}.get(ours.socket_type, [*parts])
 
 
 class OneOf(frozenset[Any]):
-    """Equal to each of its values: which of them it is depends on what was under way."""
+    """Equal to each of its values: the order of arrival decides which one is correct."""
 
     def __eq__(self, other: object) -> bool:
         return other in self
@@ -128,15 +131,16 @@ class OneOf(frozenset[Any]):
 
 
 def topic_of(frames: list[bytes], subscribed: set[bytes]) -> str | OneOf:
-    """The topic of a published message: its first frame, or, of a single one, the longest subscription that it matches.
-    The network decides which of `subscribed` had come by then."""
+    """Return the topic of a published message: its first frame, or for a single frame the longest matching
+    subscription. The network decides which of `subscribed` had arrived by then."""
     if len(frames) > 1:
         return to_text(frames[0])
     return OneOf([None, *(to_text(each) for each in subscribed if frames[0].startswith(each))])
 
 
 def told(ours: Settings, theirs: Settings, version: str, act: Act, subscribed: set[bytes]) -> tuple[Any, ...]:
-    """The record of one act: its kind, then what sets it apart. `subscribed`: by the other side, at any time."""
+    """Return the expected record of one action: its kind, then its distinguishing fields. `subscribed`: by the other
+    side, at any time."""
     if act.what == "send":
         frames = frames_of(ours, act)
         envelope: list[str] | None = None
@@ -159,7 +163,7 @@ def told(ours: Settings, theirs: Settings, version: str, act: Act, subscribed: s
 
 
 def as_told(record: dict[str, Any]) -> tuple[Any, ...]:
-    """A record of traffic in the form of `told`."""
+    """Convert a record of traffic to the form of `told`."""
     if record["record"] == "message":
         return record["kind"], record["bodies"], record["envelope"], record["topic"]
     name = record["name"]
@@ -173,7 +177,7 @@ def test_findings_that_are_expected_are_harmless() -> None:
 
 
 def assert_is_told(meeting: Meeting, found: Records, *, opened: bool) -> None:
-    """The records are what the two sides did, in order, and nothing else."""
+    """The records show the actions of both sides, in order, and nothing else."""
     version = agreed(meeting)
     both = [peer.settings for peer in meeting.peers]
     mechanism = both[0].security.mechanism
@@ -204,11 +208,12 @@ def assert_is_told(meeting: Meeting, found: Records, *, opened: bool) -> None:
     assert {record["record"] for record in found} <= {"connection", "greeting", "command", "message", "finding"}
 
 
-# -- what the other peer has to hear -----------------------------------------------------------------------------------
+# -- expected events of the other peer
+# -------------------------------------------------------------------------------------
 
 
 def heard(ours: Settings, theirs: Settings, version: str, act: Act) -> PeerEvent | None:
-    """What `theirs` is told when `ours` does this."""
+    """Return the event of `theirs` that an action of `ours` causes."""
     if act.what == "ping":
         return None
     (argument, *_) = act.arguments
@@ -233,7 +238,7 @@ def heard(ours: Settings, theirs: Settings, version: str, act: Act) -> PeerEvent
 
 
 def assert_is_heard(meeting: Meeting) -> None:
-    """Each peer was told what the other did, in order, and nothing else."""
+    """Each peer has the events that the other's actions cause, in order, and no others."""
     version = agreed(meeting)
     for side, peer in enumerate(meeting.peers):
         ours, theirs = meeting.peers[1 - side].settings, peer.settings
@@ -264,7 +269,7 @@ def test_p7_what_two_peers_do_is_what_an_observer_says(mechanism: str, data: st.
 
 @given(data=st.data(), network=NETWORKS)
 def test_p7_without_keys_an_observer_counts_what_it_cannot_open(data: st.DataObject, network: Network) -> None:
-    """Each frame and command is one MESSAGE; nothing of what is inside is told, and nothing is made up."""
+    """Each frame and command is one MESSAGE; no record shows its contents or invents any."""
     settings = data.draw(peers.settings_pairs("CURVE"))
     acts = data.draw(peers.scripts(*settings)), data.draw(peers.scripts(*reversed(settings)))
     meeting = peers.talk(settings, acts, network)
@@ -283,11 +288,11 @@ def test_p7_without_keys_an_observer_counts_what_it_cannot_open(data: st.DataObj
 
 
 def test_p7_what_sides_send_at_once_crosses() -> None:
-    """Both say all that they have before either has heard a word of it."""
+    """Both sides send everything before either has received anything."""
     meeting = met(Settings("PAIR"), Settings("PAIR"))
     for number in range(100):
         meeting.act(number % 2, send(b"%d" % number, b""))
-        if number < 6:  # more than three that wait for an answer would be worth a word
+        if number < 6:  # more than three that wait for an answer would cause a finding
             meeting.act(number % 2, Act("ping", (b"%d" % number,)))
     meeting.settle()
     assert_is_heard(meeting)

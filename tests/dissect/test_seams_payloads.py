@@ -1,4 +1,4 @@
-"""The seams of the analyser for what rides inside messages: P1, P5, P6, P9 and P13 of docs/seams.md."""
+"""The analyser's invariants for payloads of messages: P1, P5, P6, P9 and P13 of docs/seams.md."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ Frames = tuple[bytes, ...]
 TYPES = [("PUSH", "PULL"), ("PUB", "SUB"), ("DEALER", "ROUTER"), ("REQ", "REP"), ("DEALER", "REP"), ("RADIO", "DISH")]
 UUID = b"\x01" + bytes(range(16))
 
-# -- what is sent ----------------------------------------------------------------------------------------------------
+# -- traffic ----------------------------------------------------------------------------------------------------------
 
 
 def peer(socket_type: str, identity: bytes = b"") -> bytes:
-    """Greeting and READY of a NULL peer."""
+    """Return greeting and READY of a NULL peer."""
     properties = [{"name": "Socket-Type", "value": socket_type}, {"name": "Identity", "value": to_text(identity)}]
     ready = build_command("NULL", "READY", {"metadata": properties})
     return build_greeting_3("NULL", version="3.1") + build_frame(Framing.V2, ready, command=True)
@@ -89,7 +89,7 @@ def jupyter(kind: str, content: bytes) -> Frames:
 
 @st.composite
 def zre_talks(draw: Draw) -> list[Frames]:
-    """What a node says, right or wrong."""
+    """Draw messages of a ZRE node, correct or not."""
     said: list[Frames] = [(zre.hello("alice", ("A",)),)]
     for sequence in range(2, draw(st.integers(2, 12))):
         number = sequence + draw(st.sampled_from([0, 0, 0, 1]))
@@ -107,7 +107,7 @@ def zre_talks(draw: Draw) -> list[Frames]:
 
 @st.composite
 def numbered(draw: Draw) -> list[Frames]:
-    """What a publisher with sequence numbers sends, some of which are left out."""
+    """Draw messages of a publisher with sequence numbers, some of which are missing."""
     size, order = draw(st.sampled_from([(4, "little"), (8, "big")]))
     said: list[Frames] = []
     number = draw(st.sampled_from([0, 7, 2 ** (8 * size) - 4]))
@@ -141,7 +141,7 @@ SAID = st.one_of(
 
 @st.composite
 def talks(draw: Draw) -> list[Packet]:
-    """A connection on which both sides send messages of some kind or of several, of which the capture may lack some."""
+    """Draw a connection with messages of one kind or of several on both sides. The capture may lack some."""
     types = draw(st.sampled_from(TYPES))
     streams = []
     for socket_type in types:
@@ -179,7 +179,7 @@ def options(given: Record, **more: Any) -> Options:
     return Options(payloads=Registry(given.get("only")), **rest, **more)
 
 
-# -- P1 --------------------------------------------------------------------------------------------------------------
+# -- P1 ---------------------------------------------------------------------------------------------------------------
 
 
 @given(packets=talks(), given=st.sampled_from(GIVEN), size=st.integers(1, 9), details=st.booleans())
@@ -201,7 +201,7 @@ def test_p1_blocks_of_any_size_count_the_same(packets: list[Packet], given: Reco
 
 
 def in_packets(types: tuple[str, str], said: list[Frames], together: int, lost: tuple[int, ...] = ()) -> list[Packet]:
-    """A connection on which this is said, so many messages in a packet; some packets with messages are lost."""
+    """Return the packets of a connection with these messages, `together` in a packet; some packets are lost."""
     talk = Conversation()
     talk.send(0, peer(types[0], UUID))
     talk.send(1, peer(types[1]))
@@ -214,7 +214,7 @@ def in_packets(types: tuple[str, str], said: list[Frames], together: int, lost: 
 
 
 def counted(numbers: Iterable[int], between: Frames = ()) -> list[Frames]:
-    """Numbered messages of two topics, now and then with another behind them."""
+    """Return numbered messages of two topics, sometimes with another message after them."""
     said: list[Frames] = []
     for number in numbers:
         said.append((b"AB"[number % 2 :][:1], b"body", (number // 2).to_bytes(4, "little")))
@@ -223,7 +223,7 @@ def counted(numbers: Iterable[int], between: Frames = ()) -> list[Frames]:
 
 
 def with_a_hole(*parts: list[Frames]) -> list[Packet]:
-    """A publisher that says this, and in front of it something large, whose middle the capture does not have."""
+    """Return the packets of a publisher that sends a large message first, of which the capture lacks the middle."""
     talk = Conversation()
     talk.send(0, peer("PUB"))
     talk.send(1, peer("SUB"))
@@ -237,7 +237,8 @@ def with_a_hole(*parts: list[Frames]) -> list[Packet]:
 
 
 def at_the_edge(filling: bytes, before: int) -> list[Frames]:
-    """What nobody claims, and around the place where its side is left alone what somebody does."""
+    """Return messages that no dissector claims, and some that one does, around the limit after which the side is
+    left alone."""
     return [
         *[(filling,)] * before,
         (b'{"a":1}',),
@@ -296,7 +297,7 @@ def test_p1_long_connections(what: str, given: Record, told: bool) -> None:
 
 ASKED_ROWS = "zmtpscope.dissect.records.row_contents.asked_rows"
 
-# -- the same, asked in other ways -----------------------------------------------------------------------------------
+# -- the same messages, dissected in other ways -----------------------------------------------------------------------
 
 
 @given(packets=talks(), given=st.sampled_from(GIVEN))
@@ -315,7 +316,7 @@ def test_text_that_is_recognised_for_whole_runs_is_what_the_dissector_of_text_re
         return known & False
 
     with pytest.MonkeyPatch.context() as patch:
-        # nobody looks with care behind many that are none
+        # then no message is examined carefully after many unclaimed ones
         patch.setattr("zmtpscope.payloads.side.MAX_UNCLAIMED", 1 << 30)
         quick, _ = records(Capture(packets), options(given))
         patch.setattr(payload_rows, "asked_rows", twins(ASKED_ROWS)[-1])
@@ -328,7 +329,8 @@ def test_text_that_is_recognised_for_whole_runs_is_what_the_dissector_of_text_re
 def test_what_octets_alone_tell_is_what_is_read_of_the_message(
     packets: list[Packet], given: Record, told: bool
 ) -> None:
-    """The quick way through messages that one dissector knows by their octets (`at_once`) says what the others say."""
+    """The fast way, for messages that one dissector recognises by their octets (`at_once`), gives the same results
+    as the other ways."""
     quick, first = records(Capture(packets), options(given, records=told))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SidePayloads, "dissect_at_once", lambda self, candidates, octets, size: None)
@@ -340,7 +342,7 @@ def test_what_octets_alone_tell_is_what_is_read_of_the_message(
 
 @st.composite
 def pushed(draw: Draw) -> list[Packet]:
-    """Some messages of one frame."""
+    """Draw messages of one frame."""
     said = draw(st.lists(st.one_of(BODIES, PACKED), min_size=1, max_size=10))
     return draw(packets_of(peer("PUSH", b"") + b"".join(map(message, said)), peer("PULL", b"")))
 
@@ -349,8 +351,8 @@ def pushed(draw: Draw) -> list[Packet]:
 def test_who_is_asked_is_the_same_message_by_message_and_as_columns(
     packets: list[Packet], given: Record, told: bool
 ) -> None:
-    """Who may claim a message is told by its first octet: of one after the other where that is compiled, else of
-    all."""
+    """The first octet decides which dissectors may claim a message: one message at a time if that is compiled,
+    otherwise as columns."""
     found = []
     for asked_rows in twins(ASKED_ROWS):
         with pytest.MonkeyPatch.context() as patch:
@@ -363,7 +365,7 @@ def test_who_is_asked_is_the_same_message_by_message_and_as_columns(
 
 @given(packets=talks())
 def test_who_is_asked_about_rows_is_who_would_be_asked_about_each(packets: list[Packet]) -> None:
-    """The shapes of a run of messages, and those of the messages one by one."""
+    """Compare the shapes of a run of messages with those of single messages."""
 
     seen: list[tuple[int, int]] = []
     shapes_of_rows = row_contents.shapes_of_rows
@@ -388,7 +390,7 @@ def test_who_is_asked_about_rows_is_who_would_be_asked_about_each(packets: list[
 
 
 def of_payloads(id_: str) -> bool:
-    """Whether findings of that id are about what rides inside messages."""
+    """Whether findings with this id are about payloads."""
     return id_.startswith(("PAYLOAD-", "ZRE-", "PICKLE-", "JUPYTER-", "SEQUENCE-", "ZAP-", "RADIO-"))
 
 
@@ -405,7 +407,8 @@ def test_without_payloads_all_else_is_the_same(packets: list[Packet]) -> None:
 
 
 NOT_JUDGED = ("PAYLOAD-01", "PAYLOAD-02", "PAYLOAD-03", "PAYLOAD-05")
-"""What those who judge nothing may meet all the same: more fields or levels than are read. Counting does not read."""
+"""Findings that also occur if findings are not evaluated: more fields or levels than are read. Counting does not
+read."""
 
 
 @given(packets=talks(), given=st.sampled_from(GIVEN))
@@ -423,7 +426,7 @@ def test_counting_counts_the_findings_of_a_full_read(packets: list[Packet], give
     assert quiet.summary.messages == full.summary.messages
 
 
-# -- P5, P9, P12, P13 ------------------------------------------------------------------------------------------------
+# -- P5, P9, P12, P13 -------------------------------------------------------------------------------------------------
 
 
 @given(packets=talks(), given=st.sampled_from(GIVEN), size=st.integers(1, 9))
@@ -439,7 +442,7 @@ def test_p5_leaves_tile_every_frame_and_every_packed_part(packets: list[Packet],
 
 
 def of_noise(seed: int, most: int) -> Iterator[Frames]:
-    """Messages that begin as payloads do and go on as nothing."""
+    """Yield messages that begin like payloads and continue with noise."""
     noise = Random(seed)
     heads = [b"{", b"[", b"\x80\x04", b"\x1f\x8b\x08\0", b"\x78\x9c", b"\xaa\xa1", b"\x81", b"\xa1", b"\xb5", b"1.0"]
     for _ in range(noise.randrange(most)):
@@ -467,11 +470,11 @@ def test_p9_p13_nothing_that_rides_inside_raises_or_is_lost(
     assert not [id_ for _, id_ in analyser.summary.findings if id_ == "PAYLOAD-01"]
 
 
-# -- what is larger than an example ----------------------------------------------------------------------------------
+# -- larger than examples ---------------------------------------------------------------------------------------------
 
 
 def published(*said: Frames, types: tuple[str, str] = ("PUB", "SUB")) -> Conversation:
-    """A connection on which one side has said this, a packet each."""
+    """Return a connection on which one side sends these messages, one per packet."""
     talk = Conversation()
     talk.send(0, peer(types[0]))
     talk.send(1, peer(types[1]))
@@ -483,7 +486,7 @@ def published(*said: Frames, types: tuple[str, str] = ("PUB", "SUB")) -> Convers
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("limit", [1 << 16, 1 << 20, 16 << 20])
 def test_p1_large_messages(limit: int, size: int) -> None:
-    """In many packets, around the limits for bodies and for what is read."""
+    """The messages take many packets, around the limits for bodies and for dissection."""
     talk = Conversation()
     talk.send(0, peer("PUSH"))
     talk.send(1, peer("PULL"))
@@ -505,7 +508,8 @@ BY_TOPIC = {"decode_as": (DecodeAs("topic", b"A", payload=("sequence", None)),)}
 
 @pytest.mark.parametrize("given", [{}, BY_TOPIC], ids=["claimed", "forced"])
 def test_a_loss_is_told_to_each_who_asks_what_came_before(given: Record) -> None:
-    """Behind the loss somebody else is asked first; numbers that the capture lacks are not missing all the same."""
+    """After the loss another dissector is asked first. Numbers that the capture lacks must still not be reported as
+    missing."""
     counted = [(b"A", b"body", number.to_bytes(4, "little")) for number in range(40)]
     talk = published(*counted[:20], (b"\xff\xfe",), *counted[20:])
     talk.close()
@@ -519,7 +523,7 @@ def test_a_loss_is_told_to_each_who_asks_what_came_before(given: Record) -> None
 
 @pytest.mark.parametrize("size", [1, 7])
 def test_what_stays_in_its_box_is_not_missing(size: int, tmp_path: pathlib.Path) -> None:
-    """A publisher whose numbers are sealed; the boxes of three messages do not open."""
+    """The numbers of a publisher are encrypted; the boxes of three messages do not open."""
     peers = CurvePeers()
     steps = peers.handshake("PUB", "SUB")
     for number in range(30):
@@ -538,7 +542,7 @@ def test_what_stays_in_its_box_is_not_missing(size: int, tmp_path: pathlib.Path)
 
 
 def test_counting_goes_on_about_what_routers_send() -> None:
-    """A ROUTER that sends what nobody claims breaks a rule of ZRE with each message."""
+    """Each message of a ROUTER that no dissector claims breaks a rule of ZRE."""
     talk = Conversation()
     talk.send(0, peer("DEALER", UUID))
     talk.send(1, peer("ROUTER"))
@@ -562,7 +566,7 @@ def test_text_is_text_however_much_came_that_is_none(forced: tuple[DecodeAs, ...
         assert last["payload"] == {"protocol": "text", "summary": "plain text", "fields": None}
 
 
-# -- what stands in front ---------------------------------------------------------------------------------------------
+# -- delimiters -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("types", [("DEALER", "ROUTER"), ("ROUTER", "DEALER"), ("DEALER", "DEALER"), ("PAIR", "PAIR")])

@@ -1,6 +1,6 @@
-"""The ways a capture is changed: its TCP segments, its packets, its file, the compressed file. A table of each.
+"""Tables of changes to a capture: to its TCP segments, its packets, its file, and the compressed file.
 
-Every change is a function of what is changed and a source of random numbers, and gives something new of the same kind.
+Each change is a function of its input and a source of random numbers, and returns a new object of the same kind.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SIZES = (0, 1, 2, 40, 255, 256, 65535, 2**20, 2**31, 2**32 + 5, 2**62, 2**63 - 1
 
 
 def some(items: Sequence[Item], random: Random, most: int = 4) -> list[int]:
-    """The places of a few items, in order; none where there are none."""
+    """Return the indices of a few items, in order; none if there are no items."""
     return sorted(random.sample(range(len(items)), min(len(items), random.randint(1, most))))
 
 
@@ -44,7 +44,7 @@ def some(items: Sequence[Item], random: Random, most: int = 4) -> list[int]:
 
 
 def dropped(items: list[Item], random: Random) -> list[Item]:
-    """Some are lost: single ones, or several in a row."""
+    """Lose single segments, or several in a row."""
     if random.random() < 0.5:
         lost = set(some(items, random))
     else:
@@ -54,7 +54,7 @@ def dropped(items: list[Item], random: Random) -> list[Item]:
 
 
 def doubled(items: list[Item], random: Random) -> list[Item]:
-    """Some come again, at once or later."""
+    """Repeat some segments, at once or later."""
     result = list(items)
     for place in reversed(some(items, random)):
         result.insert(min(len(result), place + random.choice((0, 1, 3, 20))), items[place])
@@ -62,7 +62,7 @@ def doubled(items: list[Item], random: Random) -> list[Item]:
 
 
 def reordered(items: list[Item], random: Random) -> list[Item]:
-    """Some come earlier or later."""
+    """Move some segments."""
     result = list(items)
     for place in some(items, random):
         moved = result.pop(place)
@@ -71,23 +71,23 @@ def reordered(items: list[Item], random: Random) -> list[Item]:
 
 
 def begun_later(items: list[Item], random: Random) -> list[Item]:
-    """The capture begins in the middle."""
+    """Begin the capture in the middle."""
     return items[random.choice((1, 2, 3, 5, len(items) // 2)) :]
 
 
 def ended_early(items: list[Item], random: Random) -> list[Item]:
-    """The capture ends in the middle."""
+    """End the capture in the middle."""
     return items[: random.randrange(len(items) + 1)]
 
 
 def of_one_side(segments: Segments, random: Random) -> Segments:
-    """The capture saw one direction only."""
+    """Keep only one direction."""
     key = random.choice(segments).key
     return [segment for segment in segments if segment.key != reverse(key)]
 
 
 def held_back(segments: Segments, random: Random) -> Segments:
-    """One direction is slow: from somewhere on its segments come behind some or all of the other's."""
+    """Delay one direction: from some place on its segments are after some or all segments of the other."""
     start = random.choice((0, 3, 4, 5, 6, random.randrange(len(segments))))
     stop = random.choice((len(segments), start + 2, start + 5, start + 20))
     key = random.choice(segments).key
@@ -96,7 +96,7 @@ def held_back(segments: Segments, random: Random) -> Segments:
 
 
 def overlapped(segments: Segments, random: Random) -> Segments:
-    """Octets are sent again, with other content, elsewhere by a few, before or after the first time."""
+    """Repeat octets with other content, shifted by a few, before or after the first time."""
     result = list(segments)
     for place in reversed(some(segments, random)):
         segment = segments[place]
@@ -108,11 +108,11 @@ def overlapped(segments: Segments, random: Random) -> Segments:
 
 
 EDGES = (1, 2, 9, 10, 11, 12, 13, 14, 64, 66)
-"""Where greetings and their parts end."""
+"""Ends of greetings and of their parts."""
 
 
 def sent_in_other_pieces(segments: Segments, random: Random) -> Segments:
-    """Some segments are cut in two or into single octets."""
+    """Split some segments in two, or into single octets."""
     result = list(segments)
     for place in reversed(some(segments, random)):
         segment = segments[place]
@@ -137,7 +137,7 @@ def sent_in_other_pieces(segments: Segments, random: Random) -> Segments:
 
 
 def sent_together(segments: Segments, random: Random) -> Segments:
-    """Segments that follow one another become one."""
+    """Join consecutive segments."""
     result: Segments = []
     for segment in segments:
         last = result[-1] if result else segment
@@ -157,7 +157,7 @@ def sent_together(segments: Segments, random: Random) -> Segments:
 
 
 def snapped(segments: Segments, random: Random) -> Segments:
-    """A snap length leaves out the end of the payloads of all, or of some."""
+    """Cut the payload of all or of some segments by a snap length."""
     limit = random.choice((0, 1, 2, 9, 24, 60, 200))
     those = range(len(segments)) if random.random() < 0.6 else some(segments, random, 10)
     result = list(segments)
@@ -169,7 +169,7 @@ def snapped(segments: Segments, random: Random) -> Segments:
 
 
 def numbered_anew(segments: Segments, random: Random) -> Segments:
-    """Sequence numbers begin elsewhere, most often so that they pass 2^32."""
+    """Shift sequence numbers, mostly so that they pass 2^32."""
     key = random.choice(segments).key
     first = next(segment.sequence for segment in segments if segment.key == key)
     shift = (random.choice((0, MODULUS - 1, MODULUS - 100, 2**31, random.randrange(MODULUS))) - first) % MODULUS
@@ -184,7 +184,7 @@ def numbered_anew(segments: Segments, random: Random) -> Segments:
 
 
 def flagged(segments: Segments, random: Random) -> Segments:
-    """A RST, FIN or SYN stands somewhere, in a segment of its own or in one that is there."""
+    """Add a RST, FIN or SYN, in a new segment or in an existing one."""
     result = list(segments)
     for place in some(segments, random, 2):
         segment = segments[place]
@@ -199,7 +199,7 @@ def flagged(segments: Segments, random: Random) -> Segments:
 
 
 def acknowledged(segments: Segments, random: Random) -> Segments:
-    """Acknowledgments say something else, or are lost."""
+    """Change or remove acknowledgments."""
     if random.random() < 0.3:
         return [segment for segment in segments if segment.payload or segment.flags & (SYN | FIN | RST)]
     result = list(segments)
@@ -211,7 +211,7 @@ def acknowledged(segments: Segments, random: Random) -> Segments:
 
 
 def kept_alive(segments: Segments, random: Random) -> Segments:
-    """Keep-alives: the last octet again, or none, one octet in front of what comes next."""
+    """Add keep-alives: the last octet again, or no octet, with the sequence number before the next one."""
     result = list(segments)
     for place in reversed(some(segments, random)):
         segment = segments[place]
@@ -222,7 +222,7 @@ def kept_alive(segments: Segments, random: Random) -> Segments:
 
 
 def said_again(segments: Segments, random: Random) -> Segments:
-    """All of it once more: the same ports some time later, from the same sequence numbers or others."""
+    """Repeat everything: the same ports some time later, from the same sequence numbers or from others."""
     later = random.choice((0, SECOND, 100 * SECOND))
     shift = random.choice((0, 0, 1, 70_000, 2**31))
     again = [
@@ -237,7 +237,8 @@ def said_again(segments: Segments, random: Random) -> Segments:
 
 
 def retimed(segments: Segments, random: Random) -> Segments:
-    """The clock goes back, far ahead, stands still, or is slow; for some, for a connection, or for all behind."""
+    """Set the clock back or far ahead, stop it, or slow it down; for some segments, for a connection, or for all
+    later ones."""
     kind = random.choice(("some", "connection", "behind", "same", "slow"))
     shift = random.choice((-SECOND, SECOND // 2, 2 * SECOND, 4 * SECOND, 100 * SECOND, -86_400 * SECOND, 10**18))
     if kind == "same":
@@ -259,11 +260,12 @@ def retimed(segments: Segments, random: Random) -> Segments:
     ]
 
 
-# -- what the segments carry: the octets of one side change, and all that counts them with them ------------------------
+# -- contents of segments: change the octets of one side, and everything that counts them
+# -----------------------------------
 
 
 class Stream(NamedTuple):
-    """The octets of one direction, as far as they are without a hole; `begin` is the sequence number of the first."""
+    """The octets of one direction up to the first hole; `begin` is the sequence number of the first."""
 
     key: bytes
     begin: int
@@ -271,7 +273,7 @@ class Stream(NamedTuple):
 
 
 def stream_of(segments: Segments, key: bytes) -> Stream:
-    """What was sent in one direction since its first SYN, or its first octet."""
+    """Return the octets of one direction since its first SYN, or since its first octet."""
     sent = [segment for segment in segments if segment.key == key and (segment.payload or segment.flags & SYN)]
     if not sent:
         return Stream(key, 0, b"")
@@ -285,7 +287,7 @@ def stream_of(segments: Segments, key: bytes) -> Stream:
 
 
 def exchanged(segments: Segments, stream: Stream, start: int, stop: int, octets: bytes) -> Segments:
-    """Other octets in place of the octets `start..stop` of a stream; what follows moves, in both directions."""
+    """Replace the octets `start..stop` of a stream, and shift everything after them, in both directions."""
     moved = len(octets) - (stop - start)
     result = []
     for segment in segments:
@@ -311,12 +313,12 @@ def exchanged(segments: Segments, stream: Stream, start: int, stop: int, octets:
 
 
 GREETING_FIELDS = ((0, 1), (1, 8), (8, 1), (9, 1), (10, 1), (11, 1), (12, 20), (32, 1), (33, 31))
-"""(place, size) of the fields of a greeting of 3.x; those of the older ones begin alike."""
+"""(offset, size) of the fields of a greeting of 3.x; older ones begin alike."""
 FIELD_VALUES = (b"NULL", b"PLAIN", b"CURVE", b"GSSAPI", b"null", b"\0", b"\1", b"\2", b"\3", b"\xff", b"\x7f")
 
 
 def frame_headers(octets: bytes, start: int) -> list[tuple[int, int, int]]:
-    """(start, begin of the body, stop) of the frames of 2.0 and 3.x from `start` on."""
+    """Return (start, begin of the body, stop) of the frames of 2.0 and 3.x from `start` on."""
     found = []
     while start + 2 <= len(octets):
         if octets[start] & 2:
@@ -338,7 +340,7 @@ def greeting_changed(stream: Stream, random: Random) -> tuple[int, int, bytes]:
 
 
 def header_changed(stream: Stream, random: Random) -> tuple[int, int, bytes]:
-    """Flags or size of a frame."""
+    """Change flags or size of a frame."""
     frames = frame_headers(stream.octets, 64 if stream.octets[:1] == b"\xff" else 0)
     if not frames:
         return flipped_octets(stream, random)
@@ -355,7 +357,7 @@ NAMES = (b"READY", b"HELLO", b"WELCOME", b"INITIATE", b"ERROR", b"MESSAGE", b"PI
 
 
 def name_changed(stream: Stream, random: Random) -> tuple[int, int, bytes]:
-    """The name of a command is another one, in other letters, or has another length."""
+    """Change the name of a command, its case, or its length."""
     frames = frame_headers(stream.octets, 64 if stream.octets[:1] == b"\xff" else 0)
     commands = [frame for frame in frames if stream.octets[frame[0]] & 4 and frame[1] < frame[2] <= len(stream.octets)]
     if not commands:
@@ -367,7 +369,8 @@ def name_changed(stream: Stream, random: Random) -> tuple[int, int, bytes]:
 
 
 def frame_inserted(stream: Stream, random: Random) -> tuple[int, int, bytes]:
-    """A frame more, at the end of one: a message, a command, an empty one, one that announces more than comes."""
+    """Insert a frame between two others: a message, a command, an empty frame, or one with fewer octets than its
+    size."""
     frames = frame_headers(stream.octets, 64 if stream.octets[:1] == b"\xff" else 0)
     places = [stop for _, _, stop in frames if stop <= len(stream.octets)] or [len(stream.octets)]
     fields = {"topic": "A", "group": "g", "ttl_ms": 300, "context": b"c", "reason": "no", "metadata": []}
@@ -392,7 +395,7 @@ def flipped_octets(stream: Stream, random: Random) -> tuple[int, int, bytes]:
 
 
 def stretch_repeated(stream: Stream, random: Random) -> tuple[int, int, bytes]:
-    """A stretch comes again in the stream, as if the application had sent it twice."""
+    """Repeat a part of the stream, as if the application had sent it twice."""
     start = random.randrange(len(stream.octets) + 1)
     stop = min(len(stream.octets), start + random.choice((2, 10, 64, 200)))
     return stop, stop, stream.octets[start:stop] * random.choice((1, 1, 3, 50))
@@ -406,11 +409,11 @@ STREAM_CHANGES: dict[str, Callable[[Stream, Random], tuple[int, int, bytes]]] = 
     "octets": flipped_octets,
     "stretch repeated": stretch_repeated,
 }
-"""What gives the octets to put in place of those of a stretch: where it starts and stops, and they."""
+"""Replacements of stream octets by name: each returns start, stop and the new octets."""
 
 
 def of_a_stream(change: Callable[[Stream, Random], tuple[int, int, bytes]]) -> Callable[[Segments, Random], Segments]:
-    """The change to the stream of one direction, as one of the segments that carry it."""
+    """Apply a change of one direction's stream to the segments that carry it."""
 
     def changed(segments: Segments, random: Random) -> Segments:
         keys = sorted({segment.key for segment in segments if segment.payload})
@@ -445,11 +448,12 @@ SEGMENT_CHANGES: dict[str, Callable[[Segments, Random], Segments]] = {
 }
 
 
-# -- two captures become one -------------------------------------------------------------------------------------------
+# -- two captures become one
+# ---------------------------------------------------------------------------------------------
 
 
 def side_by_side(one: Segments, other: Segments, random: Random) -> Segments:
-    """Both connections at a time, packets in turn; now and then between the same sockets."""
+    """Interleave the packets of both connections, sometimes between the same sockets."""
     if one and other and random.random() < 0.9:
         port = random.randrange(1024, 65536).to_bytes(2, "big")
         first = other[0].key
@@ -460,13 +464,13 @@ def side_by_side(one: Segments, other: Segments, random: Random) -> Segments:
     left = [iter(one), iter(other)]
     together = [next(left[turn]) for turn in turns]
     start = together[0].time if together else 0
-    if random.random() < 0.7:  # one clock
+    if random.random() < 0.7:  # one clock for both
         together = [segment._replace(time=start + place * 1_000_000) for place, segment in enumerate(together)]
     return together
 
 
 def spliced(one: Segments, other: Segments, random: Random) -> Segments:
-    """A connection on which one direction goes on with, or says from the start, what another connection has."""
+    """Continue or replace one direction of a connection with the octets of another connection."""
     carriers = [segment for segment in one if segment.payload]
     payloads = [segment for segment in other if segment.payload]
     if not carriers or not payloads:
@@ -488,7 +492,7 @@ SPLICES: dict[str, Callable[[Segments, Segments, Random], Segments]] = {
 
 
 def octets_flipped(packets: Packets, random: Random) -> Packets:
-    """Octets of headers and payloads change."""
+    """Change octets of headers and payloads."""
     result = list(packets)
     for place in some(packets, random):
         result[place] = replace(packets[place], octets=damaged(packets[place].octets, random, 90))
@@ -496,7 +500,7 @@ def octets_flipped(packets: Packets, random: Random) -> Packets:
 
 
 def damaged(octets: bytes, random: Random, within: int = 1 << 62) -> bytes:
-    """The octets with one or a few of the first ones changed."""
+    """Change one or a few of the first octets."""
     data = bytearray(octets)
     for _ in range(random.choice((1, 1, 2, 5)) if data else 0):
         at = random.randrange(min(within, len(data)))
@@ -505,7 +509,7 @@ def damaged(octets: bytes, random: Random, within: int = 1 << 62) -> bytes:
 
 
 def octets_cut(packets: Packets, random: Random) -> Packets:
-    """A snap length for headers and all, or packets that end early without a word of it."""
+    """Cut packets by a snap length that includes headers, or without recording the original length."""
     limit, said = random.choice((0, 10, 20, 34, 40, 54, 66, 96)), random.random() < 0.7
     return [
         replace(packet, octets=packet.octets[:limit], original=packet.wire_length if said else None)
@@ -514,7 +518,7 @@ def octets_cut(packets: Packets, random: Random) -> Packets:
 
 
 def lengths_wrong(packets: Packets, random: Random) -> Packets:
-    """The length on the wire is not what the packets say of themselves."""
+    """Record a wrong original length."""
     result = list(packets)
     for place in some(packets, random):
         length = random.choice((0, 1, len(packets[place].octets) - 1, 65536, 2**31, 2**32 - 1))
@@ -523,11 +527,11 @@ def lengths_wrong(packets: Packets, random: Random) -> Packets:
 
 
 LARGEST_INSIDE = 65_000
-"""Octets of a packet that fits into a tunnel."""
+"""Maximum size of a packet that fits into a tunnel."""
 
 
 class Raw(NamedTuple):
-    """A packet of raw IP as the builders of tunnels take it."""
+    """A packet of raw IP, as the builders of tunnels take it."""
 
     ip: bytes
 
@@ -537,7 +541,7 @@ class Raw(NamedTuple):
 
 
 def through_tunnels(packets: Packets, random: Random) -> Packets:
-    """All or some packets go through a tunnel, or two."""
+    """Send all or some packets through one tunnel, or two."""
     result = list(packets)
     for _ in range(random.choice((1, 1, 2))):
         wrap = WRAPPED[random.choice(sorted(WRAPPED))]
@@ -555,7 +559,7 @@ def through_tunnels(packets: Packets, random: Random) -> Packets:
 
 
 def on_another_link(packets: Packets, random: Random) -> Packets:
-    """The same packets from another kind of network."""
+    """Use another link type for the same packets."""
     number, header = LINKS[random.choice(sorted(LINKS))]
     return [
         replace(
@@ -571,7 +575,7 @@ def on_another_link(packets: Packets, random: Random) -> Packets:
 
 
 def in_fragments(packets: Packets, random: Random) -> Packets:
-    """IP fragments, in order or not, one of them perhaps lost."""
+    """Split packets into IP fragments, in order or not, of which one may be lost."""
     result: Packets = []
     for packet in packets:
         if packet.link != RAW_IP or len(packet.octets) < 60 or packet.original != len(packet.octets):
@@ -587,7 +591,7 @@ def in_fragments(packets: Packets, random: Random) -> Packets:
 
 
 def with_noise(packets: Packets, random: Random) -> Packets:
-    """Packets of nothing that is known."""
+    """Add packets of unknown protocols."""
     result = list(packets)
     for place in reversed(some(packets, random)):
         octets = random.randbytes(random.choice((0, 1, 14, 20, 40, 60, 100)))
@@ -613,14 +617,14 @@ HARMLESS = {
     *("doubled", "reordered", "held back", "other pieces", "sent together", "numbered anew", "kept alive"),
     *("packets doubled", "packets reordered", "tunnels", "link"),
 }
-"""Changes of segments and packets that leave what both sides said, and all of it captured."""
+"""Changes of segments and packets that keep all octets of both sides, completely captured."""
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
 def written(packets: Packets, random: Random) -> bytes:
-    """A capture file of any form."""
+    """Write a capture file in any format."""
     order = random.choice("<<<>")
     alike = {packet.link for packet in packets} == {packets[0].link} if packets else True
     if alike and random.random() < 0.6:
@@ -630,7 +634,7 @@ def written(packets: Packets, random: Random) -> bytes:
 
 
 def in_32_bits(packet: Packet) -> Packet:
-    """With a time that pcap can say."""
+    """Limit the time of a packet to the range of pcap."""
     return replace(packet, time=packet.time % (SECOND << 32))
 
 
@@ -654,7 +658,7 @@ def stretch_doubled(octets: bytes, random: Random) -> bytes:
 
 
 def number_set(octets: bytes, random: Random) -> bytes:
-    """Four octets, where lengths are likely to stand, say something else."""
+    """Change four octets at a place that is likely to contain a length."""
     at = random.randrange(len(octets) // 4 + 1) * 4
     value = random.choice((0, 1, 4, 12, 16, 28, 32, 0xFFFF, 0x40000, 0x40001, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF))
     return octets[:at] + struct.pack(random.choice("<>") + "I", value) + octets[at + 4 :]
@@ -676,7 +680,7 @@ FILE_CHANGES: dict[str, Callable[[bytes, Random], bytes]] = {
 
 
 def gzipped(octets: bytes, random: Random) -> bytes:
-    """One member, or several with padding behind them."""
+    """Compress with gzip: one member, or several with padding after them."""
     level = random.choice((0, 1, 9))
     if random.random() < 0.7:
         return gzip.compress(octets, level, mtime=0)

@@ -1,4 +1,4 @@
-"""What must hold of every case, a table: each check raises `Fault` where it does not."""
+"""Properties that hold for every case, as a table: each check raises `Fault` if one does not hold."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ from zmtpscope.records import PLURALS, RECORDS, SECOND
 
 
 def sums(subject: Subject) -> None:
-    """Every octet that was captured went somewhere, and every octet of a stream came from somewhere."""
+    """Every captured octet is accounted for, and every octet of a stream was captured."""
     if not subject.reading.summary.sums.hold():
         raise Fault("a sum does not come out even", str(subject.reading.summary.sums))
 
 
 def summary(subject: Subject) -> None:
-    """Without records the same is counted."""
+    """The counts are the same without records."""
     with_records, without = (
         {name: counted(getattr(each, name)) for name in Summary.__dataclass_fields__}
         for each in (subject.reading.summary, subject.read(records=False).summary)
@@ -63,14 +63,14 @@ def summary(subject: Subject) -> None:
 
 
 def counted(value: Any) -> Any:
-    """What a summary counts, without the findings of those who judge nothing: they do not read for counting alone."""
+    """Return the counts of a summary, without findings that are not evaluated if records are only counted."""
     if not isinstance(value, dict):
         return value
     return {key: number for key, number in value.items() if not (isinstance(key, tuple) and key[1] in NOT_JUDGED)}
 
 
 def octets(subject: Subject) -> None:
-    """Every octet of a stream is named by one record, and by one only; records and sums agree."""
+    """Every octet of a stream belongs to exactly one record; records and sums agree."""
     naming = octets_named(subject.records)
     for fault in naming.faults:
         raise Fault(re.sub("[0-9]+", "N", fault), fault)
@@ -82,7 +82,7 @@ def octets(subject: Subject) -> None:
 
 
 def identities(subject: Subject) -> None:
-    """No two records have one name (records.md). Findings may say several things of one place."""
+    """No two records have the same identity (records.md). Several findings may refer to one place."""
     names = Counter(
         (each["conn_id"], each["side"], each.get("source"), each.get("offset"), each["record"])
         for each in subject.records
@@ -115,7 +115,7 @@ WORDS: dict[tuple[str, str], set[str]] = {
     ("finding", "severity"): set(SEVERITIES),
     ("finding", "id"): set(FINDINGS),
 }
-"""Fields that have one of a few words."""
+"""Fields with one of a few words."""
 
 SIDES = {"side", "opened_by", "closed_by", "reset_by", "security_server"}
 ALWAYS = {
@@ -125,13 +125,13 @@ ALWAYS = {
 }
 """Fields that are never null; `reason` in gaps only."""
 OF_CONNECTIONS = {"conn_id", "packet", "src_ip", "src_port", "dst_ip", "dst_port"}
-"""Those of them that findings on captures themselves do not have."""
+"""Fields of connections that findings about whole captures do not have."""
 CONN_ID = re.compile("[0-9a-f]{16}")
 REFERENCE = re.compile("[0-9a-f]{16}/[01-]?/[0-9]*/[0-9]*/[a-z_]+")
 
 
 def schema(subject: Subject) -> None:
-    """Every line is what records.py and docs/records.md say of its type."""
+    """Every line has the fields of its type in records.py and docs/records.md."""
     for line, record in zip(subject.reading.lines, subject.records, strict=True):
         if line.count(b"\n") != 1 or not line.endswith(b"\n"):
             raise Fault("a record is not one line", line[:300].decode())
@@ -149,7 +149,7 @@ def schema(subject: Subject) -> None:
 
 
 def must_be(record: Record, name: str) -> None:
-    """What is known of the values of one field beyond its type."""
+    """Check the values of one field beyond its type."""
     value, kind = record[name], record["record"]
     if value is None:
         is_of_capture = str(record.get("id")).startswith("CAPTURE-") and name in OF_CONNECTIONS
@@ -193,7 +193,7 @@ def fits(value: Any, type_: str) -> bool:
 
 
 def messages(subject: Subject) -> None:
-    """A message says the same of itself in all its fields, and connections count what they sent."""
+    """All fields of a message agree, and connections count the messages that were sent."""
     sent: Counter[tuple[int, int]] = Counter()
     for record in subject.records:
         if record["record"] != "message":
@@ -213,11 +213,12 @@ def messages(subject: Subject) -> None:
                     raise Fault(f"messages_{side} is not their number", str(record)[:300])
 
 
-# -- what people see ---------------------------------------------------------------------------------------------------
+# -- output on terminals
+# --------------------------------------------------------------------------------------------------
 
 
 def safe_text(subject: Subject) -> None:
-    """No character that a terminal might obey."""
+    """Output contains no character that a terminal might interpret."""
     for character in sorted(set(subject.text) - {"\n"}):
         if unicodedata.category(character) in FORBIDDEN:
             at = subject.text.index(character)
@@ -228,8 +229,7 @@ LETTERS = re.compile(r"(?m)^    [0-9a-f]{8}  .{47}  (.*)$")
 
 
 def secrets(subject: Subject) -> None:
-    """The password of the talks of our own is nowhere, as long as the messages that hold it are whole, and read as what
-    they are."""
+    """The password of our own conversations is never printed, if its messages are complete and parsed correctly."""
     if not subject.case.is_harmless or "decode_as" in subject.case.reading or "payloads" in subject.case.reading:
         return
     if PASSWORD in subject.text or PASSWORD in "".join(LETTERS.findall(subject.text)):
@@ -240,7 +240,7 @@ def secrets(subject: Subject) -> None:
 
 
 def octets_of(value: Any) -> Iterable[bytes]:
-    """Every text and everything that may be base64 in a value of JSON, as octets."""
+    """Yield all texts and all possible base64 in a JSON value, as octets."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
@@ -252,11 +252,12 @@ def octets_of(value: Any) -> Iterable[bytes]:
             yield base64.b64decode(value, validate=True)
 
 
-# -- the same, read in another way -------------------------------------------------------------------------------------
+# -- the same capture, read in other ways
+# ----------------------------------------------------------------------------------
 
 
 def blocks(subject: Subject) -> None:
-    """The same records in the same order, whatever packets are read at a time."""
+    """The records and their order do not depend on the number of packets that are read at a time."""
     random = Random(subject.case.salt)
     # not both: which octets of frames are shown depends on blocks where payloads are read (limitations.md)
     more = random.choice(({}, {"frames": True}, {"details": True}))
@@ -267,7 +268,7 @@ def blocks(subject: Subject) -> None:
 
 
 def reads(subject: Subject) -> None:
-    """The same records, whatever octets of a file are read at a time."""
+    """The records do not depend on the number of octets of a file that are read at a time."""
     size = max(1, subject.case.octets // Random(subject.case.salt).choice((2, 3, 5, 10, 40)))
     lines = subject.read(block_size=size).lines
     if lines != subject.reading.lines:
@@ -278,9 +279,9 @@ def reads(subject: Subject) -> None:
 
 
 def connections(subject: Subject) -> None:
-    """The same records of a connection whatever other connections are in the capture, if it ends at the same time.
+    """The records of a connection do not depend on other connections in the capture, if it ends at the same time.
 
-    Fragments are those of two hosts, not of a connection.
+    Fragments belong to two hosts, not to a connection.
     """
     if len(subject.paths) > 1 or "fragments" in subject.case.made:
         return
@@ -305,14 +306,14 @@ def who_to_whom(record: Record) -> tuple[Endpoint, Endpoint]:
 
 
 def read_anew(subject: Subject, packets: list[Packet]) -> list[Record]:
-    """The records of these packets of a case."""
+    """Return the records of these packets of a case."""
     path = subject.folder / "some.pcapng"
     path.write_bytes(pcapng(packets))
     return subject.read([path]).records
 
 
 def flows_of(path: Path) -> tuple[dict[int, bytes], list[Packet]]:
-    """The flow of each TCP packet of a file, by its number, and all packets."""
+    """Return the flow of each TCP packet of a file, by its number, and all packets."""
     flows = {}
     for block in open_captures([str(path)]):
         for flow, reference in zip(block.flows.tolist(), block.packets.tolist(), strict=True):
@@ -324,7 +325,8 @@ NUMBERING = ("conn", "file", "packet", "packet_end", "last_packet", "conn_0", "c
 
 
 def by_connection(records: list[Record]) -> dict[str, list[Record]]:
-    """The records of each TCP connection without what counts over the capture and what compares connections."""
+    """Return the records of each TCP connection, without fields that count over the capture and records that compare
+    connections."""
     found: dict[str, list[Record]] = {}
     for record in records:
         if record["conn"] is None or record["record"] == "zre_pair" or COMPARING.match(record.get("id") or ""):
@@ -342,7 +344,7 @@ def first_difference(one: list[Record], other: list[Record]) -> tuple[Record | N
 
 
 def proven(subject: Subject) -> None:
-    """With packets lost, no message is called proven that the whole capture lacks."""
+    """If packets are lost, no message is proven that the complete capture lacks."""
     if not subject.case.is_whole:
         return
     packets, salt = packets_of(subject.paths[0]), subject.case.salt
@@ -356,7 +358,7 @@ def proven(subject: Subject) -> None:
 
 
 def harmless(subject: Subject) -> None:
-    """Packets that come twice, in other pieces or through a tunnel change nothing of what was said."""
+    """Packets that are repeated, split differently or tunnelled change no record."""
     talk = subject.case.talk
     if talk is None or not talk.honest or not subject.case.is_harmless or reorders(subject.case.made):
         return
@@ -369,7 +371,7 @@ def harmless(subject: Subject) -> None:
 
 
 def reorders(made: Iterable[str]) -> bool:
-    """Whether packets were moved, perhaps by more than a hole is waited for."""
+    """Whether packets were moved, perhaps further than a hole is waited for."""
     return any("reordered" in name for name in made)
 
 
@@ -379,7 +381,7 @@ def name_of(record: Record) -> tuple[Any, ...]:
 
 
 def tables(subject: Subject) -> None:
-    """CSV and Parquet hold what the JSON lines do."""
+    """CSV and Parquet have the same contents as JSON lines."""
     options = subject.options(frames=True)
     expected: dict[str, list[bytes]] = {record: [] for record in RECORDS}
     for line in subject.read(frames=True).lines:
@@ -409,7 +411,7 @@ def csv_rows(path: Path) -> list[list[str]]:
 
 
 def csv_wanted(record: str, lines: list[bytes]) -> list[list[str]]:
-    """The cells of JSON lines, as a reader of CSV finds them."""
+    """Return the cells of JSON lines as a reader of CSV parses them."""
     of_types = CELLS | {"octets": text_cell}  # JSON has base64
     cells = {field.name: of_types.get(field.type, json_cell) for field in RECORDS[record].fields} | {"time": str}
     text = "".join(
@@ -420,12 +422,12 @@ def csv_wanted(record: str, lines: list[bytes]) -> list[list[str]]:
 
 
 READ, NOT_A_CAPTURE = {0, 3}, {2}
-"""Exit codes of `read` and `export`: it was read, or is damaged; no capture at all."""
+"""Exit codes of `read` and `export`: success or damage; not a capture."""
 
 
 def command_line(subject: Subject) -> None:
-    """The commands themselves: no traceback, the exit codes that are written down, and nothing that a terminal might
-    obey."""
+    """Commands print no traceback, end with documented exit codes, and print no character that a terminal might
+    interpret."""
     out = str(subject.folder / "tables")
     for arguments in (
         ["read", "-V", "-x"],
@@ -448,7 +450,7 @@ def command_line(subject: Subject) -> None:
 
 MAX_SECONDS, SECONDS_AN_OCTET = 1.0, 50e-6
 MAX_MEMORY, MEMORY_AN_OCTET = 100 << 20, 1000
-"""Generous, so that a machine with other things to do raises no fault: usual are 2 us and a few octets."""
+"""Generous limits, so that a busy machine causes no fault: usual values are 2 us and a few octets."""
 
 
 def cost(subject: Subject) -> None:
@@ -464,21 +466,21 @@ def cost(subject: Subject) -> None:
 
 
 def streams_of(subject: Subject) -> Iterator[tuple[bytes, bytes]]:
-    """The octets of each direction of a case, behind its flow key."""
+    """Yield the octets of each direction of a case, after its flow key."""
     segments = segments_of(subject.folder, subject.case.files[0])
     for key in sorted({segment.key for segment in segments if segment.payload}):
         yield key, stream_of(segments, key).octets
 
 
 def pieces(octets: bytes, random: Random) -> list[int]:
-    """Where a stream is cut."""
+    """Return the places at which a stream is cut."""
     return [random.randrange(len(octets) + 1) for _ in range(random.choice((1, 1, 5, 30)))]
 
 
 def core(subject: Subject) -> None:
-    """The readers of the core, and a peer that hears what a side of the capture says.
+    """Feed the captured octets to the readers of the core, and to a peer.
 
-    Where one of our peers said it, it is the other one that hears it: with the same randomness, it would be answered.
+    Octets that one of our own peers sent are fed to the other one: with the same randomness it would accept them.
     """
     random, talk = Random(subject.case.salt), subject.case.talk
     for key, octets in streams_of(subject):
@@ -490,14 +492,14 @@ def core(subject: Subject) -> None:
 
 
 def sockets(subject: Subject) -> None:
-    """A socket whose peers say what is said in the capture, but for one, which must be served."""
+    """Connect a socket to peers that send the captured octets, and to one correct peer, which must be served."""
     streams = [octets for _, octets in streams_of(subject)]
     serves_among_hostile(streams, Random(subject.case.salt))
 
 
 class Check(NamedTuple):
-    """Made once in `every` so many cases; with `unreadable` also where a file is no capture at all. What fails is made
-    smaller where it `shrinks`: not where it is compared with what it was made of."""
+    """A check that runs in one of `every` cases; with `unreadable` also for files that are no captures. A failing
+    case is reduced if the check `shrinks`, which excludes checks that compare a case with its origin."""
 
     name: str
     hold: Callable[[Subject], None]

@@ -1,4 +1,4 @@
-"""Our sockets where the network or the other side fails them, and where whoever uses them asks for too much."""
+"""Our sockets when the network or the other side fails, and when the application asks for too much."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from zmtpscope.live.recording.recording import Recording
 from zmtpscope.zmtp.peer import ClosedHalfWay, Dropped, Limits, PeerError, Settings, Violation
 
 PATIENCE = 30.0
-"""Seconds after which a test has failed; none waits for it."""
+"""Seconds after which a test fails; no test waits this long."""
 
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
@@ -43,8 +43,8 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
 
 @contextlib.asynccontextmanager
 async def stranger(to: Socket, socket_type: str, buffer: int = 4096) -> AsyncIterator[socket.socket]:
-    """A connection to a socket that listens, on which the handshake is said, and nothing is read. `buffer`: octets that
-    the system takes all the same, about."""
+    """Yield a connection to a listening socket that completes the handshake and then reads nothing. `buffer`: octets
+    that the system takes anyway, approximately."""
     with socket.socket() as made:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         made.setblocking(False)
@@ -83,7 +83,7 @@ def test_a_network_that_fails_ends_a_connection(error: OSError) -> None:
 
 
 def test_a_server_that_resets_before_anything_is_said() -> None:
-    """Whose address the system does not know any more, by the time that it is looked at."""
+    """The system no longer knows the address of the reset connection when we ask for it."""
 
     async def reset(endpoint: str) -> None:
         recording = Recording([lambda time, packets: None])
@@ -95,7 +95,7 @@ def test_a_server_that_resets_before_anything_is_said() -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     async def work() -> None:
-        for _ in range(6):  # a few in a hundred meet it
+        for _ in range(6):  # a few in a hundred fail so
             await asyncio.gather(*(reset(endpoint) for _ in range(50)))
 
     with served(script) as endpoint:
@@ -103,7 +103,7 @@ def test_a_server_that_resets_before_anything_is_said() -> None:
 
 
 def test_who_closes_and_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sender that waits for it goes on."""
+    """A sender that waits for the closed connection continues."""
     monkeypatch.setattr("zmtpscope.live.peer.connection.LINGER", 0.1)
 
     async def work() -> None:
@@ -126,7 +126,7 @@ def test_who_sends_pings_and_reads_no_answers_is_left() -> None:
 
         async with bind("tcp://:0", "PULL", report=report) as ours, stranger(ours, "PUSH") as other:
             with contextlib.suppress(ConnectionError):
-                while ours.connected:  # the system keeps a few MiB of answers
+                while ours.connected:  # the system buffers a few MiB of answers
                     await asyncio.get_running_loop().sock_sendall(other, ping * 1000)
             assert isinstance(error := await ends.get(), Violation)
             assert str(error) == "the other side does not read the answers to its PINGs: more than 1 MiB of them wait"
@@ -135,7 +135,7 @@ def test_who_sends_pings_and_reads_no_answers_is_left() -> None:
 
 
 def test_pings_that_come_while_much_is_sent_are_answered() -> None:
-    """What waits then is what the application says."""
+    """Meanwhile only messages of the application wait, and no answers."""
     ping = b"\x04\x07\x04PING\0\0"
 
     async def work() -> None:
@@ -181,7 +181,7 @@ def test_messages_keep_the_name_of_who_has_gone() -> None:
 
 @pytest.mark.parametrize("topic", [None, b"wanted"], ids=["nobody", "nobody who wants it"])
 def test_who_says_what_nobody_wants_lets_others_go_on(topic: bytes | None) -> None:
-    """So that somebody can come who does."""
+    """The sender then waits for a subscriber."""
 
     async def work() -> None:
         async with bind("tcp://:0", "PUB") as ours, connect(str(ours.endpoint), "SUB") as other:
@@ -240,7 +240,7 @@ def test_a_new_request_does_not_fail_for_the_last_one() -> None:
 
 
 def test_what_cannot_be_asked_for_is_refused_at_once() -> None:
-    """Not when somebody has connected, where nobody hears it."""
+    """The error is raised at once, and not in a task of a later connection, where it would be lost."""
 
     async def work() -> None:
         with pytest.raises(ValueError, match="a REQ socket has no subscriptions"):
@@ -254,7 +254,7 @@ def test_what_cannot_be_asked_for_is_refused_at_once() -> None:
 
 
 def test_connections_take_half_of_the_files_that_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where none is left, nobody can even be turned away."""
+    """Without a free file descriptor, a connection cannot even be rejected."""
     monkeypatch.setattr(resource, "getrlimit", lambda which: (3, resource.RLIM_INFINITY))
 
     async def work() -> None:
@@ -270,7 +270,7 @@ def test_connections_take_half_of_the_files_that_may_be_open(monkeypatch: pytest
 
 
 def test_whoever_was_connected_comes_back_without_delay() -> None:
-    """However the connection ended: half a message comes."""
+    """However the connection ended, for example inside a message."""
     count = 0
 
     def script(connection: socket.socket) -> None:
@@ -281,7 +281,7 @@ def test_whoever_was_connected_comes_back_without_delay() -> None:
 
     async def work() -> None:
         async with connect(endpoint, "PULL"), asyncio.timeout(3):
-            while count < 8:  # with delays that double it would take 6 s at least
+            while count < 8:  # with delays that double it would take at least 6 s
                 await asyncio.sleep(0.05)
 
     with served(script) as endpoint:
@@ -300,7 +300,7 @@ def test_an_address_in_brackets_without_a_port() -> None:
 
 @pytest.mark.slow
 def test_many_who_send_much_wait_for_each_other() -> None:
-    """What is kept is a small piece of each of them, which messages of two octets make the most of."""
+    """Of each connection only a small part is held, of which messages of two octets take the most."""
     count, messages = 20, 20_000
 
     async def work() -> None:
@@ -319,7 +319,7 @@ def test_many_who_send_much_wait_for_each_other() -> None:
 
 
 def test_whoever_sends_little_does_not_wait_for_all_that_another_sends() -> None:
-    """Those who wait for room have it in turn, however much of what they sent exists."""
+    """Connections that wait for room get it in turn, however much the others have sent."""
     count = 100_000
 
     async def work() -> None:
@@ -355,7 +355,8 @@ def test_closing_does_not_wait_for_what_nobody_takes() -> None:
 
 
 def test_a_subscriber_that_reads_nothing_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is waited for, once; from then on what is meant for it is dropped and told, and everybody else is served."""
+    """It is waited for once; from then on its messages are dropped and reported, and all other subscribers are
+    served."""
     monkeypatch.setattr(send_timeout, "SEND_TIMEOUT", 0.2)
     told: list[object] = []
 
@@ -392,7 +393,7 @@ def test_what_nobody_was_sent_is_not_waited_for() -> None:
 
 
 async def published(ours: Socket, seconds: float) -> float:
-    """Publish for so long; the longest time that one message took."""
+    """Publish for some seconds; return the longest time that one message took."""
     time_of = asyncio.get_running_loop().time
     begin = before = time_of()
     longest = 0.0
@@ -403,7 +404,7 @@ async def published(ours: Socket, seconds: float) -> float:
 
 
 def test_all_who_read_nothing_are_waited_for_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And those that come later, or again, not at all."""
+    """Subscribers that connect later, or again, are not waited for."""
     monkeypatch.setattr(send_timeout, "SEND_TIMEOUT", 0.5)
     monkeypatch.setattr(send_timeout, "RENEWAL", 0.0)
     subscribe = command("NULL", "SUBSCRIBE", topic="")
@@ -427,7 +428,7 @@ def test_all_who_read_nothing_are_waited_for_at_the_same_time(monkeypatch: pytes
 
 
 def test_whoever_reads_slowly_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where it needs longer for a message than others are waited for, and these have used up what all share."""
+    """Also if it takes longer for a message than the time-out, which other subscribers have used up."""
     monkeypatch.setattr(send_timeout, "SEND_TIMEOUT", 0.3)
     monkeypatch.setattr(send_timeout, "RENEWAL", 0.0)
     subscribe = command("NULL", "SUBSCRIBE", topic="")
@@ -437,7 +438,7 @@ def test_whoever_reads_slowly_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         loop = asyncio.get_running_loop()
 
         async def read_slowly() -> None:
-            """2 MiB a second."""
+            """Read 2 MiB a second."""
             came = 0
             while came < count * size:
                 came += len(await loop.sock_recv(slow, piece))
@@ -464,7 +465,7 @@ def test_whoever_reads_slowly_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_reply_that_is_not_taken_holds_up_others_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often whoever asked comes back."""
+    """However often the requesting client reconnects."""
     monkeypatch.setattr(send_timeout, "SEND_TIMEOUT", 0.5)
     monkeypatch.setattr(send_timeout, "RENEWAL", 0.0)
 
@@ -485,7 +486,7 @@ def test_a_reply_that_is_not_taken_holds_up_others_once(monkeypatch: pytest.Monk
 
 
 def test_subscriptions_of_all_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who has most of them is closed, and told why; others keep theirs."""
+    """The connection with the most subscriptions is closed with a reason; the others keep theirs."""
     monkeypatch.setattr(connection_pool, "LARGEST_HELD", 1 << 20)
     ends: dict[str, object] = {}
 
@@ -541,7 +542,7 @@ def test_messages_under_way_are_bounded_over_all(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_connection_that_was_closed_for_the_limit_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even until the garbage collector runs: of a thousand connections it would be gigabytes."""
+    """Not even until the garbage collector runs: for a thousand connections it would be gigabytes."""
     monkeypatch.setattr(connection_pool, "LARGEST_HELD", 2 << 20)
     ends: list[object] = []
     count, octets = 24, 1 << 20
@@ -572,7 +573,7 @@ def test_a_connection_that_was_closed_for_the_limit_keeps_nothing(monkeypatch: p
 
 @pytest.mark.parametrize("greets", [False, True])
 def test_a_full_socket_closes_whom_nobody_needs(greets: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Silent ones, before their handshake or behind it; a connection that is in use is kept."""
+    """Silent connections are closed, before or after their handshake; a connection in use is kept."""
     monkeypatch.setattr(connection_pool, "MAX_CONNECTIONS", 8)
     monkeypatch.setattr(connection_pool, "MIN_IDLE", 3600)
     ends: list[tuple[str, object]] = []
@@ -640,7 +641,7 @@ def test_a_puller_that_reads_nothing_does_not_stop_the_others() -> None:
 
 
 def test_what_came_before_a_reset_is_received() -> None:
-    """Also where there was no room for it yet."""
+    """Also if there was no room for it yet."""
     count = 2500
 
     def script(connection: socket.socket) -> None:

@@ -1,4 +1,5 @@
-"""Whatever comes, in whatever pieces: a peer ends with a `PeerError` or goes on, and keeps no more than its limits."""
+"""Send arbitrary octets in arbitrary pieces: a peer ends with a `PeerError` or continues, and holds no more than its
+limits."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ from zmtpscope.zmtp.side import SideReader
 
 
 def feed(peer: Peer, octets: bytes, cuts: list[int]) -> PeerError | None:
-    """Give octets in the pieces between `cuts`, then the end of the stream and time enough; the error that came."""
+    """Feed octets in the pieces between `cuts`, then the end of the stream and enough time; return the error, if
+    any."""
     edges = [0, *sorted(cut for cut in cuts if cut <= len(octets)), len(octets)]
     try:
         for start, stop in pairwise(edges):
@@ -72,7 +74,7 @@ def feed(peer: Peer, octets: bytes, cuts: list[int]) -> PeerError | None:
 
 @st.composite
 def listeners(draw: Draw) -> Settings:
-    """Any socket."""
+    """Draw a socket of any type."""
     mechanism = draw(st.sampled_from(["NULL", "NULL", "PLAIN", "CURVE"]))
     return draw(peers.settings_pairs(mechanism))[draw(st.integers(0, 1))]
 
@@ -89,7 +91,7 @@ def test_anything_may_come(settings: Settings, data: st.DataObject) -> None:
 @MANY
 @given(mechanism=st.sampled_from(sorted(SECURITY)), side=st.integers(0, 1), data=st.data())
 def test_a_dialogue_may_be_damaged_anywhere(mechanism: str, side: int, data: st.DataObject) -> None:
-    """The other side is a real one up to some octet, and changes what it likes from there on."""
+    """The other side is a real peer up to a random octet, and then sends damaged octets."""
     settings = data.draw(peers.settings_pairs(mechanism))
     acts = data.draw(peers.scripts(*settings)), data.draw(peers.scripts(*reversed(settings)))
     meeting = peers.talk(settings, acts, Network(data.draw(st.integers(0, 9)), (40, 200), 5))
@@ -102,7 +104,7 @@ def test_a_dialogue_may_be_damaged_anywhere(mechanism: str, side: int, data: st.
 
 
 def assert_orderly(peer: Peer, error: PeerError | None) -> None:
-    """Messages come behind Ready only; an error says something, and is no way to a terminal."""
+    """Messages follow only after Ready. An error has a text, and it contains no terminal control characters."""
     events = peer.events()
     assert sum(isinstance(event, Ready) for event in events) == peer.ready
     assert not events or isinstance(events[0], Ready)
@@ -110,7 +112,7 @@ def assert_orderly(peer: Peer, error: PeerError | None) -> None:
 
 
 def refusal(peer: Peer, octets: bytes) -> PeerError:
-    """What a peer raises when these octets come."""
+    """Return the error that a peer raises for these octets."""
     with pytest.raises(PeerError) as raised:
         peer.receive(octets, 0.0)
     return raised.value
@@ -131,7 +133,7 @@ SMALL = Settings("DEALER", limits=Limits(message=LIMIT))
 
 
 def listening(settings: Settings = SMALL, other: str = "ROUTER") -> Peer:
-    """A peer behind its handshake."""
+    """Return a peer that has completed its handshake."""
     return met(settings, Settings(other)).peers[0]
 
 
@@ -142,7 +144,7 @@ def test_what_is_announced_too_large_is_not_waited_for(flags: bytes, size: int) 
 
 
 def test_a_message_may_be_as_large_as_the_limit() -> None:
-    """Each part counts for a little more than its octets, so many empty ones do not come for nothing."""
+    """Each part counts for a little more than its octets, so that many empty parts have a cost too."""
     listening().receive(frame(bytes(LIMIT - 64)), 0.0)
     assert "larger than the limit of 100000 octets" in str(refusal(listening(), frame(bytes(LIMIT - 63))))
     listening().receive(frame(b"", more=True) * (LIMIT // 64), 0.0)
@@ -180,13 +182,13 @@ ENDLESS: dict[str, tuple[Callable[[], Peer], bytes, bytes, type[PeerError] | Non
         Violation,
     ),
 }
-"""By what comes without end: who listens, what comes first, and again and again; how it ends."""
+"""Endless input by name: the listener, the first octets, the repeated octets, and the expected end."""
 
 
 @pytest.mark.parametrize("name", ENDLESS)
 def test_what_comes_without_end_is_not_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """2 MiB come; what a peer keeps of them is less than its limits say: 100,000 octets of a message, 64 KiB of an
-    identity, 1 MiB of a handshake command or of names."""
+    """Of 2 MiB a peer holds less than its limits: 100,000 octets of a message, 64 KiB of an identity, 1 MiB of a
+    handshake command or of names."""
     monkeypatch.setattr(memberships, "LARGEST_MEMORY", 1 << 20)
     make, first, again, kind = ENDLESS[name]
     octets = (first + again * (VOLUME // len(again)))[:VOLUME]
@@ -234,12 +236,13 @@ DRIBBLED: dict[str, tuple[Callable[[], Peer], bytes]] = {
     "parts of a message": (listening, frame(bytes(100), more=True) * 400),
     "messages": (listening, frame(bytes(100)) * 400),
 }
-"""By what comes octet by octet: who listens, and the octets."""
+"""Input that arrives octet by octet, by name: the listener and the octets."""
 
 
 @pytest.mark.parametrize("name", DRIBBLED)
 def test_what_comes_octet_by_octet_is_looked_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is looked at in vain is counted: 100 times what came, where it would be 20,000 times."""
+    """Count the octets that are examined in vain: less than 100 times the input. Quadratic cost would be 20,000
+    times."""
     make, octets = DRIBBLED[name]
     peer = make()
     looked = 0
@@ -261,12 +264,13 @@ def test_what_comes_octet_by_octet_is_looked_at_once(name: str, monkeypatch: pyt
 
 
 def test_errors_are_no_way_to_a_terminal() -> None:
-    """Whatever the other side says of itself."""
+    """Errors contain no control characters, whatever the other side sends."""
     error = refusal(Peer(Settings("PULL"), 0.0), build_greeting_3("\x1b[31m\u202e\n"))
     assert str(error) == r"the other side uses mechanism \x1b[31m\u202e\n, and this side NULL"
 
 
-# -- the end, anywhere -------------------------------------------------------------------------------------------------
+# -- the end, at any octet
+# -----------------------------------------------------------------------------------------------
 
 NOTHING = "ClosedHalfWay: the other side closed without sending data"
 GREETING = "ClosedHalfWay: the other side closed after {} of its greeting"
@@ -379,7 +383,7 @@ ENDS: dict[str, tuple[Callable[[], tuple[Settings, Settings]], int, list[tuple[i
         ],
     ),
 }
-"""By dialogue: the two sides, which of them listens, and what it says of the end from each of these octets on."""
+"""By dialogue: the two sides, which of them listens, and its error if the stream ends from each of these octets on."""
 
 
 @pytest.mark.parametrize("name", ENDS)
@@ -403,7 +407,8 @@ def test_the_other_side_may_close_behind_any_octet(name: str) -> None:
 
 @pytest.mark.parametrize("mechanism", ["NULL", "PLAIN"])
 def test_an_error_may_come_behind_ready(mechanism: str) -> None:
-    """A side that says READY at once sees only then that it does not want us: its reason is told, not its order."""
+    """A side that sends READY at once learns only afterwards that it rejects the other side: the error is the
+    reason, not the order of commands."""
     peer = met(*secured(mechanism)).peers[0]
     error = refusal(peer, command(mechanism, "ERROR", reason="Invalid socket type"))
     last = "READY" if mechanism == "NULL" else "INITIATE"
@@ -415,11 +420,12 @@ def test_an_error_in_clear_means_nothing_where_all_else_is_sealed() -> None:
     assert isinstance(error, Violation)
 
 
-# -- two who cannot talk -----------------------------------------------------------------------------------------------
+# -- two incompatible peers
+# ------------------------------------------------------------------------------------------------
 
 
 def quarrel(first: Settings, second: Settings) -> tuple[Meeting, list[str | None]]:
-    """Everything that two peers who cannot talk say, last words included, and why each of them gives up."""
+    """Return all octets that two incompatible peers send, and the error of each."""
     meeting = Meeting(first, second)
     errors: list[str | None] = [None, None]
     for _ in range(10):
@@ -541,12 +547,12 @@ QUARRELS: dict[str, tuple[Settings, Settings, str, str]] = {
         NOTHING_OLDER.format("1.0", "3.0"),
     ),
 }
-"""By what is wrong: the two sides, and what each says of the other."""
+"""By mistake: the two sides, and the error of each."""
 
 
 @pytest.mark.parametrize("name", QUARRELS)
 def test_who_cannot_talk_says_why(name: str) -> None:
-    """Both sides know what is wrong, as far as anybody could tell them."""
+    """Both sides report the mistake, as far as they can know it."""
     *settings, first, second = QUARRELS[name]
     _, errors = quarrel(*settings)
     assert errors == [first, second]
@@ -554,7 +560,7 @@ def test_who_cannot_talk_says_why(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in QUARRELS if "mechanism" in name])
 def test_nothing_but_the_greeting_is_said_to_another_mechanism(name: str) -> None:
-    """No password and no key leaves; but the greeting is completed, so that the other side knows, too (D31)."""
+    """No password and no key is sent; but the greeting is completed, so that the other side knows too (D31)."""
     meeting, _ = quarrel(*QUARRELS[name][:2])
     assert [len(stream) for stream in meeting.streams] == [64, 64]
 
@@ -564,12 +570,12 @@ DISAGREEMENTS = [
     for first, second in product([(new, old) for new in VERSIONS for old in VERSIONS if old <= new], repeat=2)
     if max(first[1], second[1]) > min(first[0], second[0])
 ]
-"""Newest and oldest versions of two sides that have none in common."""
+"""Newest and oldest versions of two sides without a common version."""
 
 
 @pytest.mark.parametrize(("first", "second"), DISAGREEMENTS, ids="-".join)
 def test_versions_that_cannot_agree(first: tuple[str, str], second: tuple[str, str]) -> None:
-    """One of them says so, and nobody is ready on a version that is not wanted."""
+    """One of them reports it, and neither is ready with a version that it rejects."""
     both = [
         Settings(socket_type, version=newest, oldest=oldest)
         for socket_type, (newest, oldest) in zip(("DEALER", "ROUTER"), (first, second), strict=True)
@@ -617,7 +623,7 @@ def test_other_protocols_are_told_apart(octets: bytes, version: str) -> None:
     ],
 )
 def test_a_handshake_that_does_not_go_on(settings: Settings, octets: bytes, sentence: str) -> None:
-    """The limit counts from the beginning, however many octets dribble in."""
+    """The time limit counts from the start, even if octets arrive slowly all the time."""
     peer = Peer(replace(settings, limits=Limits(handshake=5.0)), 100.0)
     for place, octet in enumerate(octets):
         peer.receive(bytes([octet]), 100.0 + 4.9 * place / len(octets))
@@ -629,7 +635,7 @@ def test_a_handshake_that_does_not_go_on(settings: Settings, octets: bytes, sent
 
 
 def test_a_peer_that_asked_to_be_missed_is_missed() -> None:
-    """PING with a TTL, then silence: the connection ends when the time is over, not before."""
+    """After a PING with a TTL and silence the connection ends when the TTL has passed, not before."""
     peer = listening()
     peer.receive(command("NULL", "PING", ttl_ms=700, context=b""), 10.0)
     assert peer.deadline == 10.7
@@ -649,7 +655,8 @@ def test_a_ttl_of_zero_takes_it_back() -> None:
 
 
 def test_heartbeats_that_are_not_answered() -> None:
-    """A PING each interval; silence of the timeout behind one ends the connection, and any octet is a sign of life."""
+    """A PING is sent at each interval. Silence for the timeout after a PING ends the connection; any octet counts as
+    an answer."""
     peer = listening(Settings("DEALER", heartbeat=Heartbeat(2.0, 0.5, 10.0)))
     ping = command("NULL", "PING", ttl_ms=10_000, context=b"")
     peer.outgoing()
@@ -667,7 +674,8 @@ def test_heartbeats_that_are_not_answered() -> None:
         peer.tick(4.5)
 
 
-# -- what no peer can be -----------------------------------------------------------------------------------------------
+# -- impossible settings
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -700,7 +708,7 @@ def test_heartbeats_that_are_not_answered() -> None:
     ],
 )
 def test_what_cannot_be_is_refused_at_once(make: Callable[[], object], why: str) -> None:
-    """By `ValueError`, before anything is sent: a `PeerError` is for what the other side does."""
+    """`ValueError` is raised before anything is sent: a `PeerError` is for mistakes of the other side."""
     with pytest.raises(ValueError, match=why):
         make()
 
@@ -709,12 +717,12 @@ def test_what_cannot_be_is_refused_at_once(make: Callable[[], object], why: str)
 
 
 def curve_server() -> Peer:
-    """A server that lets everybody in who proves a key."""
+    """Return a server that admits every client that proves its key."""
     return Peer(Settings("ROUTER", CurveServer(SERVER_SECRET, curve_crypto)), 0.0)
 
 
 def initiating(peer: Peer) -> CurvePeers:
-    """A client, written by hand, that has got the WELCOME of a server."""
+    """Return a hand-written client that has received the WELCOME of a server."""
     client = CurvePeers(s=SERVER_SECRET, c=CLIENT_SECRET)
     peer.receive(build_greeting_3("CURVE") + curve_frame(client.hello()), 0.0)
     welcome = peer.outgoing()[-WELCOME_SIZE:]
@@ -748,7 +756,7 @@ def test_a_client_has_to_bring_back_the_cookie() -> None:
 
 @pytest.mark.parametrize("cheat", ["another key", "another server", "another connection"])
 def test_a_client_has_to_hold_the_key_that_it_names(cheat: str) -> None:
-    """The vouch is made with the key that the client says is its own, for this connection and this server."""
+    """The vouch must be made with the client's own key, for this connection and this server."""
     peer = curve_server()
     client = initiating(peer)
     named = {
@@ -773,7 +781,7 @@ def test_keys_of_low_order_prove_nothing() -> None:
 
 
 def test_a_sealed_message_counts_once() -> None:
-    """Said again, changed, or in clear, it ends the connection."""
+    """A box that is sent again, changed or replaced by plain text ends the connection."""
     for spoil, why in (
         (lambda message: message * 2, "CURVE-07"),
         (lambda message: message[:-1] + bytes([message[-1] ^ 1]), "does not decrypt"),
