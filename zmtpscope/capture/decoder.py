@@ -3,6 +3,7 @@ from __future__ import annotations
 from struct import Struct, error
 from typing import NamedTuple
 
+from zmtpscope.capture.errors import Undecodable
 from zmtpscope.capture.fragments import Fragments
 from zmtpscope.capture.link import IPV4, IPV6, open_link
 from zmtpscope.capture.segments import (
@@ -19,7 +20,6 @@ from zmtpscope.capture.segments import (
 )
 from zmtpscope.capture.statistics import CaptureStatistics
 from zmtpscope.capture.tunnels import BELOW_IP, LARGEST_LENGTH, MPLS, ON_UDP, gre, snap
-from zmtpscope.capture.undecodable import Undecodable
 
 TCP, UDP = 6, 17
 IN_IP = {4: IPV4, 41: IPV6, 137: MPLS}

@@ -52,3 +52,7 @@ class Damage(Exception):
 
 class CutShort(Damage):
     """The file ends inside a record."""
+
+
+class Undecodable(Exception):
+    """A packet that is neither TCP nor UDP, or has invalid headers; `str()` is the reason in statistics."""

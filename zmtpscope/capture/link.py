@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from zmtpscope.capture.undecodable import Undecodable
+from zmtpscope.capture.errors import Undecodable
 
 IPV4, IPV6 = 0x0800, 0x86DD
 """EtherTypes, used as protocol numbers."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import Struct
 
+from zmtpscope.capture.errors import Undecodable
 from zmtpscope.capture.link import IPV4, IPV6, PPP_PROTOCOL, PPPOE_PROTOCOL, VLAN_TAGS
-from zmtpscope.capture.undecodable import Undecodable
 
 MPLS, MPLS_MULTICAST, BRIDGED = 0x8847, 0x8848, 0x6558
 ERSPAN, ERSPAN_3 = 0x88BE, 0x22EB

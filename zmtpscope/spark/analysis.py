@@ -11,8 +11,7 @@ from zmtpscope.capture.statistics import FileReports, run_statistics
 from zmtpscope.diagnosis.derivation import Derivation, derived_records
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.spark.chunks import Chunk, Kind
-from zmtpscope.spark.comparing import FactChunks, end_chunk
-from zmtpscope.spark.deriving import observed_chunks
+from zmtpscope.spark.comparing import FactChunks, end_chunk, observed_chunks
 from zmtpscope.spark.flows import FlowFilter
 from zmtpscope.spark.merging import Merger, TakenBlock
 

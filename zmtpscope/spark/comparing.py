@@ -1,7 +1,8 @@
 """The last stage: compare the connections of all partitions as one run does.
 
 The second stage reports facts (`dissect/records/facts.py`), each a row with its place among all packets, by which Spark
-sorts the facts of all partitions. Other rows pass unchanged.
+sorts the facts of all partitions. Other rows pass unchanged. Derived records about single connections are made in the
+partition that reads the connection, all others here.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from typing import NamedTuple
 from zmtpscope.capture.packets import LATEST
 from zmtpscope.capture.segments import ORDINALS
 from zmtpscope.capture.statistics import FileReports, run_statistics
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.derivation import Derivation
+from zmtpscope.diagnosis.deriving import last_records
 from zmtpscope.dissect import Batch, Options
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.findings.comparison import Comparison
@@ -24,6 +28,8 @@ from zmtpscope.spark.merging import TakenBlock
 
 FACTS_AT_ONCE = 1 << 12
 """Evaluated at a time, approximately."""
+
+CONNECTIONS_IN_A_CHUNK = 1000
 
 
 class Place(NamedTuple):
@@ -101,3 +107,31 @@ def compare(chunks: Iterable[Chunk], files: list[str], options: Options) -> Iter
 
 def _packet_of(chunk: Chunk) -> tuple[int, int]:
     return chunk.taken, chunk.packet
+
+
+def observed_chunks(derivation: Derivation) -> Iterator[Chunk]:
+    """Yield what the derivation of one partition observed, as chunks."""
+    known = derivation.knowledge()
+    findings, forgotten, left_out = known.findings, known.forgotten, known.left_out
+    for begin in range(0, max(1, len(known.connections)), CONNECTIONS_IN_A_CHUNK):
+        connections = known.connections[begin : begin + CONNECTIONS_IN_A_CHUNK]
+        part = Knowledge(connections, findings, known.first_ns, known.last_ns, forgotten, left_out)
+        octets = pickle.dumps(part, pickle.HIGHEST_PROTOCOL)
+        yield Chunk(0, LATEST, LATEST, Kind.OBSERVED, len(connections), b"", b"", octets)
+        findings, forgotten, left_out = (), 0, 0
+
+
+def derive_across(chunks: Iterable[Chunk], files: list[str], options: Options) -> Iterator[Batch]:
+    """Yield the records about several connections, from the facts and observations of all partitions."""
+    derivation = Derivation()
+
+    def facts() -> Iterator[Chunk]:
+        for chunk in chunks:
+            if chunk.kind == Kind.OBSERVED:
+                derivation.adopt(pickle.loads(chunk.octets))
+            else:
+                yield chunk
+
+    for batch in list(compare(facts(), files, options)):  # findings, which are few: all connections follow them
+        derivation.feed(batch)
+    yield Batch([*files], records=[*last_records(derivation)])

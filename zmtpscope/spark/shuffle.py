@@ -23,8 +23,7 @@ from zmtpscope.records import ACROSS, DERIVED
 from zmtpscope.spark.analysis import PartitionAnalysis
 from zmtpscope.spark.balance import file_tasks
 from zmtpscope.spark.chunks import DDL, ORDER, Chunk, batch_of, chunks_of, rows_chunk, rows_of
-from zmtpscope.spark.comparing import compare
-from zmtpscope.spark.deriving import derive_across
+from zmtpscope.spark.comparing import compare, derive_across
 from zmtpscope.spark.errors import one_sentence
 from zmtpscope.spark.flows import Endpoints, FlowFilter, flow_conditions
 from zmtpscope.spark.rows import RowBatches

@@ -20,10 +20,10 @@ _NOTHING = Trie()
 
 
 class Memberships:
-    __slots__ = ("_complete", "_full", "_groups", "_most", "_topics")
+    __slots__ = ("_full", "_groups", "_most", "_topics", "complete")
 
-    def __init__(self, complete: bool = True) -> None:
-        self._complete = complete
+    def __init__(self) -> None:
+        self.complete = True
         self._full = False
         self._most = LARGEST_MEMORY
         self._topics = self._groups = _NOTHING
@@ -33,11 +33,7 @@ class Memberships:
 
     def forgive(self) -> None:
         """Note that lost octets may have contained subscriptions."""
-        self._complete = False
-
-    @property
-    def complete(self) -> bool:
-        return self._complete
+        self.complete = False
 
     @property
     def size(self) -> int:
@@ -60,13 +56,13 @@ class Memberships:
         if command in LEAVING:
             if count:
                 names.remove(octets)
-            elif self._complete:
+            elif self.complete:
                 reader.finding(UNMATCHED[what], start, length)
             return
         if count and what == "topic":
             reader.finding("ZMTP-SUB-04", start, length)
         if count == 0 and self.size + len(octets) + 2 * NODE_COST > self._most:
-            self._complete = False
+            self.complete = False
             if not self._full:
                 self._full = True
                 reader.finding("ZMTP-CONN-13", start, length)
