@@ -10,7 +10,7 @@ import click
 from zmtpscope.cli.captures import named_captures
 from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.export import write_tables
-from zmtpscope.cli.messages import notify
+from zmtpscope.cli.messages import already_exists, missing_extra, notify
 from zmtpscope.cli.parameters import READ_FILES
 from zmtpscope.option_texts import Body
 from zmtpscope.records import PLURALS, RECORDS
@@ -55,14 +55,11 @@ def analyze(**given: Any) -> int:
         from zmtpscope.spark.report.page import About
         from zmtpscope.spark.report.writing import FILES, workspace, write_report
     except ImportError as error:
-        missing = (error.name or "a library").partition(".")[0]
-        raise click.ClickException(
-            f"analyze needs {missing}, of the extra report: pip install 'zmtpscope[report]'"
-        ) from None
+        raise missing_extra("analyze", "report", error) from None
     try:
         check_replaceable(directory, (directory / name for name in FILES), force=given["force"])
     except FileExistsError as error:
-        raise click.UsageError(f"{error.filename} exists; use --force to overwrite it") from None
+        raise already_exists(error.filename) from None
     with workspace(directory) as work:
         run = _write_tables(work, given, TABLES)
         with _spark() as spark:

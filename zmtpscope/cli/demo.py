@@ -10,6 +10,7 @@ import click
 
 from zmtpscope.cli import zmtpscope
 from zmtpscope.cli.commands import command, option
+from zmtpscope.cli.messages import already_exists
 
 PACKAGE = Path(__file__).parent.parent
 FOLDER = (PACKAGE if (PACKAGE / "captures").is_dir() else PACKAGE.parent) / "captures"
@@ -95,7 +96,7 @@ def _write(capture: Demo, target: Path, *, force: bool) -> None:
     from zmtpscope.export.files import write_file
 
     if target.exists() and not force:
-        raise click.UsageError(f"{target} exists; use --force to overwrite it")
+        raise already_exists(target)
     write_file(target, capture.path.read_bytes())
     click.echo(f"{target}: {capture.summary}")
     _print_next(capture.commands_on(str(target)))

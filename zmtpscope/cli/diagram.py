@@ -11,7 +11,7 @@ import click
 from zmtpscope.cli.captures import Run, read_through
 from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.filters import FILTER, given_choice
-from zmtpscope.cli.messages import notify
+from zmtpscope.cli.messages import already_exists, notify
 from zmtpscope.cli.output import COLOR, TIME_FORM, VERBOSE, paint_of
 from zmtpscope.cli.parameters import READ_FILES, SHOW_SECRETS
 from zmtpscope.cli.terminal import shows_unicode, terminal_width
@@ -112,7 +112,7 @@ def _form(given: dict[str, Any]) -> str:
     """Raises `click.UsageError` for an unknown format, or an existing file."""
     target: Path | None = given["target"]
     if target is not None and target.exists() and not given["force"]:
-        raise click.UsageError(f"{target} exists; use --force to overwrite it")
+        raise already_exists(target)
     form: str | None = given["form"]
     if form is None and target is not None:
         form = FORM_BY_ENDING.get(target.suffix.lower())

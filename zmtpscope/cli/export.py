@@ -10,7 +10,7 @@ import click
 from zmtpscope.cli.captures import Run, reading
 from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.filters import FILTER, Filtered
-from zmtpscope.cli.messages import notify
+from zmtpscope.cli.messages import already_exists, notify
 from zmtpscope.cli.parameters import BODY, FRAMES, READ_FILES, SHOW_SECRETS, WITH_DERIVED, parse_select
 from zmtpscope.export.words import size
 from zmtpscope.records import DERIVED, RECORDS
@@ -59,7 +59,7 @@ def _tables(given: dict[str, Any], selection: Mapping[str, tuple[str, ...]], opt
     try:
         return Tables(given["directory"], given["format_"], selection, options, force=given["force"])
     except FileExistsError as error:
-        raise click.UsageError(f"{error.filename} exists; use --force to overwrite it") from None
+        raise already_exists(error.filename) from None
     except ImportError as error:
         raise click.ClickException(
             f"--format {given['format_']} needs {error.name}, the extra arrow of zmtpscope: "

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from zmtpscope.cli.commands import Command
-from zmtpscope.cli.messages import notify
+from zmtpscope.cli.messages import missing_extra, notify
 
 ARGUMENTS = "zmtpscope.tui.arguments"
 """In the context's `meta`: the arguments of a page."""
@@ -54,10 +54,7 @@ def serve(given: dict[str, Any], what: str) -> int:
     try:
         from zmtpscope.tui.serve import PageServer, listen, page_command
     except ImportError as error:
-        missing = (error.name or "a library").partition(".")[0]
-        raise click.ClickException(
-            f"--serve needs {missing}, of the extra serve: pip install 'zmtpscope[serve]'"
-        ) from None
+        raise missing_extra("--serve", "serve", error) from None
     if "-" in given["files"]:
         raise click.UsageError("--serve cannot show standard input: each page reads the capture itself")
     try:
