@@ -1,6 +1,6 @@
-"""What must hold of the records of any capture, checked from the records alone: independent of the code that counts.
+"""Properties of the records of any capture, checked from the records alone: independent of the code that counts.
 
-Records are dicts by the names of `zmtpscope.records`, as JSON lines give them.
+Records are dicts by the names of `zmtpscope.records`, as in JSON lines.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import Any
 Record = Mapping[str, Any]
 
 SUMMANDS = ("units", "gaps", "unfinished", "undissected")
-"""What the octets of a stream are summed up from, by the names of `zmtpscope.dissect.records.sink.OctetSums`."""
+"""The parts into which the octets of a stream are divided, by the names of
+`zmtpscope.dissect.records.sink.OctetSums`."""
 UNITS = frozenset({"greeting", "command", "message"})
 MANY = "many "
-"""How the reason of a record begins that stands for many gaps or leftovers."""
+"""Start of the reason of a record that represents many gaps or leftovers."""
 NAMING = UNITS | {"gap", "leftover"}
-"""The records that name octets of a side."""
+"""The records that account for octets of a side."""
 
 INSIDE = {
     "gap": UNITS | {"leftover"},
@@ -26,12 +27,13 @@ INSIDE = {
     "message": {"leftover"},
     "leftover": {"message"},
 }
-"""What a record may lie within: it names its own octets, the one around it those that are left."""
+"""Records that may contain each record: the inner one accounts for its octets, the outer one for its remaining ones."""
 
 
 @dataclass
 class Stretch:
-    """The octets `start..stop` of the stream of a side, which `record` is about; `named` of them it names itself."""
+    """The octets `start..stop` of the stream of a side, which `record` covers; it accounts for `named` of them
+    itself."""
 
     start: int
     stop: int
@@ -40,13 +42,13 @@ class Stretch:
 
     @property
     def summand(self) -> str:
-        """The summand of the first sum that the octets belong to."""
+        """Return the part of the sum to which the octets belong."""
         kind: str = self.record["record"]
         return "units" if kind in UNITS else "gaps" if kind == "gap" else self.record["kind"]
 
     @property
     def is_for_many(self) -> bool:
-        """Whether the record stands for many gaps or leftovers."""
+        """Whether the record represents many gaps or leftovers."""
         return self.record["record"] in ("gap", "leftover") and self.record["reason"].startswith(MANY)
 
     def __str__(self) -> str:
@@ -55,20 +57,20 @@ class Stretch:
 
 @dataclass
 class Naming:
-    """How the octets of all sides are named: how many by each summand, and what is wrong, in words."""
+    """The number of octets of all sides by part of the sum, and all contradictions, in words."""
 
     octets: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
 
 
 def octets_named(records: Iterable[Record]) -> Naming:
-    """Look whether every octet of each side of each connection is named by one record, and by one only.
+    """Check that exactly one record accounts for each octet of each side of each connection.
 
     Each greeting, command, message, gap and leftover stands for `length` octets from `offset` on. A gap may lie within
     a unit, between the frames of a message a command or what was left over, and between what was left over commands and
-    messages: the inner record names these octets.
-    `bytes` of gap and leftover is how many they name; where one stands for many, what is told of its stretch otherwise
-    is not among them. The stream of a side has `stream_bytes_0` and `stream_bytes_1` octets.
+    messages: the inner record names these octets. `bytes` of gap and leftover is how many they name; where one stands
+    for many, what is told of its stretch otherwise is not among them. The stream of a side has `stream_bytes_0` and
+    `stream_bytes_1` octets.
     """
     sides: dict[tuple[int, int], list[Stretch]] = defaultdict(list)
     ends: dict[tuple[int, int], int] = {}
@@ -87,7 +89,7 @@ def octets_named(records: Iterable[Record]) -> Naming:
 
 
 def _name_side(stretches: list[Stretch], end: int | None, octets: Counter[str]) -> list[str]:
-    """Count the octets of one side by summand; what is wrong. The stream of the side ends at `end`."""
+    """Count the octets of one side by part of the sum; return contradictions. The stream of the side ends at `end`."""
     if end is None:
         return [f"{len(stretches)} records, but none of the connection"]
     many = [each for each in stretches if each.is_for_many]
@@ -103,15 +105,16 @@ def _name_side(stretches: list[Stretch], end: int | None, octets: Counter[str]) 
 
 
 def _name_octets(stretches: list[Stretch], end: int, many: list[Stretch]) -> list[str]:
-    """Give each octet of a side to the innermost stretch around it, what is in none to those that stand for many."""
+    """Assign each octet of a side to the innermost stretch around it, all others to the stretches that represent
+    many."""
     faults: list[str] = []
     at = 0
     around: list[Stretch] = []
-    """The stretches that have begun and not ended, each within the one in front of it."""
+    """The stretches that have begun and not ended, each inside the previous one."""
     rest: Counter[int] = Counter({number: each.record["bytes"] for number, each in enumerate(many)})
 
     def nobody(start: int, stop: int) -> None:
-        """No stretch has these octets: one of those that stand for many has to."""
+        """Note octets in no stretch: one that represents many must account for them."""
         for number, each in enumerate(many):
             taken = min(stop - start, rest[number]) if each.start <= start and stop <= each.stop else 0
             rest[number] -= taken

@@ -1,10 +1,11 @@
-"""A peer in the place of a real one: it takes what the other side of a capture said, and says what was said to that.
+"""Replace one side of a capture by our peer: it receives the octets of the other side, and must send the octets that
+were captured.
 
-Every octet is compared, in order. The protocol leaves a peer free in two things. How its stream is cut into pieces is
-not compared, but that no piece needs more of the other side than had come is: octets go in and out in the order of the
-capture. And a peer that would not go down to an older version anyway may leave the padding of its signature zero
-(wire.md 9.1), which ours does and libzmq never. With PLAIN two octets more are ours: as-server is 1 where we are the
-server (D1), and the name of an ERROR is not mangled (D23).
+Every octet is compared, in order, with two exceptions, in which the protocol leaves a peer free. The boundaries of
+pieces are not compared, except that no piece may need octets of the other side that had not arrived: octets are
+received and sent in the order of the capture. And a peer that would not use an older version anyway may leave the
+padding of its signature zero (wire.md 9.1), which ours does and libzmq never does. With PLAIN two more octets differ:
+as-server is 1 if we are the server (D1), and the name of an ERROR is not mangled (D23).
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from zmtpscope.zmtp.peer import Message, Peer, PlainClient, PlainServer, Ready, 
 
 OLD_TYPES = {"dealerrouter": ("DEALER", "ROUTER"), "pubsub": ("SUB", "PUB"), "pushpull": ("PUSH", "PULL")}
 OLD_TYPES |= {"reqrep": ("REQ", "REP"), "pair": ("PAIR", "PAIR")}
-"""Socket types of the connecting and the binding side by the name of a capture, since 1.0 does not tell."""
+"""Socket types of the connecting and the binding side, by the name of a capture, because 1.0 does not contain them."""
 
 NOT_LIBZMQ = {"implementations/azmq-req": 0, "implementations/zmq4-push": 0}
-"""Sides of other programs, with a padding of their own; the sides opposite are libzmq."""
+"""Sides of other programs, with a padding of their own; the opposite sides are libzmq."""
 
 PADDING = slice(1, 9)
 AS_SERVER = 32
-"""Where in a greeting."""
+"""Offset in a greeting."""
 
 LARGEST_OCTETWISE = 5000
 
@@ -45,7 +46,7 @@ def types_of(dialogue: Dialogue) -> tuple[str, str]:
 
 
 def replay(dialogue: Dialogue, side: int, settings: Settings, *, octetwise: bool = False) -> tuple[Peer, bytes]:
-    """A peer in the place of `side`, and all that it said. `octetwise`: what comes comes octet by octet."""
+    """Return a peer in the place of `side`, and all octets that it sent. `octetwise`: it receives octet by octet."""
     peer = Peer(settings, 0.0)
     acts = acts_of(dialogue, side, settings.socket_type)
     said = [peer.outgoing()]
@@ -65,7 +66,7 @@ def replay(dialogue: Dialogue, side: int, settings: Settings, *, octetwise: bool
 
 
 def said_by(dialogue: Dialogue, side: int, settings: Settings) -> bytes:
-    """What `side` of a capture said, but for the octets that our peer is free to say otherwise."""
+    """Return the octets of `side` in a capture, except octets that our peer may send differently."""
     octets = bytearray(dialogue.stream(side))
     if (settings.oldest or "") >= "3.0":
         octets[PADDING] = bytes(8)
@@ -90,7 +91,7 @@ def test_what_we_say_is_what_was_said(dialogue: Dialogue, side: int) -> None:
 
 
 def test_libzmq_is_met_in_every_version_and_both_roles() -> None:
-    """The captures that are replayed are no empty selection."""
+    """The selection of captures is not empty."""
     names = {(dialogue.capture.removeprefix("versions/dealerrouter-"), side) for dialogue, side in REAL}
     pairs = ("bind2.2.0-conn4.3.5", "bind4.3.5-conn2.2.0", "bind3.2.5-conn4.3.5", "bind4.3.5-conn3.2.5")
     assert {(pair, side) for pair in (*pairs, "bind4.0.10-conn4.3.5") for side in (0, 1)} <= names
@@ -98,7 +99,7 @@ def test_libzmq_is_met_in_every_version_and_both_roles() -> None:
 
 
 def security_of(dialogue: Dialogue) -> tuple[Security, Security]:
-    """Client and server of PLAIN, the server with the password of the accepted login."""
+    """Return client and server settings of PLAIN, the server with the password of the accepted login."""
     (hello,) = [record for record in dialogue.of(0, "command") if record["name"] == "HELLO"]
     client = PlainClient(hello["username"], hello["password"])
     return client, PlainServer(lambda username, password: "refused" not in dialogue.capture and password == "s3cret")
@@ -116,7 +117,7 @@ def test_plain(capture: str, side: int) -> None:
 @pytest.mark.parametrize("side", [0, 1], ids=["client", "server"])
 @pytest.mark.parametrize("capture", ["plain-refused-4.1.8", "plain-refused-4.3.5", "plain-wrong-password"])
 def test_plain_refused(capture: str, side: int) -> None:
-    """As client we take either spelling of ERROR for what it is; as server we write the one of the text."""
+    """As client we accept either spelling of ERROR; as server we write the one of the specification."""
     (dialogue,) = dialogues(f"security/{capture}")
     settings = settings_for(dialogue, side, ("DEALER", "ROUTER")[side], security=security_of(dialogue)[side])
     peer = Peer(settings, 0.0)

@@ -1,4 +1,4 @@
-"""Keys and boxes with something wrong, and captures that lack a part: what is said, and what is not (curve.md 5, 6)."""
+"""Faulty keys and boxes, and incomplete captures: the expected findings (curve.md 5, 6)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from zmtpscope.zmtp.regime import Framing
 
 
 def changed(octets: bytes, at: int = -1) -> bytes:
-    """The same octets but for one of them."""
+    """Change one octet."""
     damaged = bytearray(octets)
     damaged[at] ^= 1
     return bytes(damaged)
 
 
 def talk(peers: CurvePeers) -> Steps:
-    """A handshake and two messages each way."""
+    """Return a handshake and two messages in each direction."""
     steps = peers.handshake()
     for number in (1, 2):
         steps += [(side, peers.messages(side, b"message %d" % number)) for side in (CLIENT, SERVER)]
@@ -37,19 +37,19 @@ def talk(peers: CurvePeers) -> Steps:
 
 
 SYN_PACKETS = 3
-"""Packets of a conversation in front of its first step."""
+"""Packets of a conversation before its first step."""
 
 TALKED = [[b"message 1"], [b"message 1"], [b"message 2"], [b"message 2"]]
 
 
 def lines_of(peers: CurvePeers, label: str, **other: bytes) -> str:
-    """The line of this label about a connection, but with other secrets."""
+    """Return the line with this label for a connection, with other secrets."""
     for name, value in other.items():
         setattr(peers, name, value)
     return peers.lines(label)
 
 
-# -- CURVE-12: a line about this connection that opens nothing ---------------------------------------------------------
+# -- CURVE-12: a line for this connection that opens nothing -----------------------------------------------------------
 
 WRONG = {
     "wrong k": lines_of(CurvePeers(), "SHARED", k=secret("another k")),
@@ -82,7 +82,7 @@ def test_a_line_that_opens_nothing_is_no_matter_where_another_opens_everything(t
 @pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
 @pytest.mark.parametrize("steps", [3, 4])
 def test_a_line_is_not_blamed_where_its_box_never_came(text: str, steps: int, tmp_path: Path) -> None:
-    """The server refuses: nothing was captured that k could have opened."""
+    """The server refuses: no captured box could have been opened by k."""
     talk = conversation(CurvePeers().handshake()[:steps])
     talk.close()
     assert "CURVE-12" not in ids(read_packets(talk.packets, tmp_path, text))
@@ -104,11 +104,11 @@ def test_a_line_that_opens_hello_is_not_blamed_for_a_lost_welcome(tmp_path: Path
     assert "CURVE-12" not in ids(read(steps, tmp_path, peers.lines("CLIENT_TRANSIENT with S")))
 
 
-# -- CURVE-13 and CURVE-14: what stands in INITIATE --------------------------------------------------------------------
+# -- CURVE-13 and CURVE-14: the contents of INITIATE -------------------------------------------------------------------
 
 
 def talk_with(initiate: Callable[[CurvePeers], bytes]) -> Steps:
-    """A handshake with another INITIATE, and a message."""
+    """Return a handshake with another INITIATE, and a message."""
     peers = CurvePeers()
     steps = [*peers.handshake()[:4]]
     peers.nonces[CLIENT] = 1
@@ -156,7 +156,7 @@ def test_a_vouch_that_does_not_open_vouches_for_nobody(tmp_path: Path) -> None:
 
 
 def _with_a_broken_vouch(peers: CurvePeers) -> bytes:
-    """The vouch box was made with a long-term key that is not the C in front of it."""
+    """The vouch box was made with a long-term key other than the C before it."""
     peers.C = CurvePeers(c=secret("another c")).C
     return peers.initiate(socket_type="DEALER", identity="")
 
@@ -176,7 +176,7 @@ def _with_a_broken_vouch(peers: CurvePeers) -> bytes:
 def test_the_cookie_comes_back_as_it_was(
     labels: tuple[str, ...], expected: list[str], turned: bool, size: int, tmp_path: Path
 ) -> None:
-    """It takes an opened WELCOME to know what it was, whichever side connects."""
+    """Only an opened WELCOME shows the original cookie, whichever side connects."""
     steps = talk_with(lambda peers: peers.initiate(cookie=changed(peers.cookie), socket_type="DEALER", identity=""))
     steps = [(side ^ turned, octets) for side, octets in steps]
     found = read(steps, tmp_path, CurvePeers().lines(*labels), size)
@@ -206,7 +206,7 @@ def test_a_box_that_was_changed_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_message_with_a_box_that_was_changed_is_not_complete(tmp_path: Path) -> None:
-    """Nobody knows whether the frame that stays closed was the last: what follows may be the end of its message."""
+    """It is unknown whether the closed frame was the last one: later frames may be the end of its message."""
     peers = CurvePeers()
     steps = peers.handshake("REQ", "REP")
     parts = [(b"", MORE), (b"one", MORE), (b"two", 0), (b"", MORE), (b"three", 0)]
@@ -225,7 +225,7 @@ def test_a_message_with_a_box_that_was_changed_is_not_complete(tmp_path: Path) -
 
 
 def test_a_command_behind_a_box_that_was_changed(tmp_path: Path) -> None:
-    """The message under way was given up, so the command does not stand inside one; a topic may have been lost."""
+    """The incomplete message was given up, so the command is not inside one; a topic may have been lost."""
     peers = CurvePeers()
     steps = [*peers.handshake("SUB", "PUB"), (CLIENT, build_frame(Framing.V2, peers.message(CLIENT, b"a", MORE)))]
     steps += [(CLIENT, changed(peers.command(CLIENT, "SUBSCRIBE", topic="b")))]
@@ -235,7 +235,8 @@ def test_a_command_behind_a_box_that_was_changed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["INITIATE", "READY"])
 def test_a_box_of_the_handshake_that_was_changed(name: str, tmp_path: Path) -> None:
-    """READY does not open with the key that INITIATE proved. That INITIATE should open is not known before READY."""
+    """READY does not open with the key that INITIATE proved. Before READY it is unknown whether INITIATE can be
+    opened."""
     peers = CurvePeers()
     steps = [(side, changed(octets) if name.encode() in octets else octets) for side, octets in talk(peers)]
     found = read(steps, tmp_path, peers.lines("SHARED"))
@@ -259,7 +260,7 @@ def test_many_boxes_that_do_not_open_are_counted(tmp_path: Path) -> None:
 def test_a_message_above_the_limit_is_not_waited_for(
     label: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing depends on whether its octets happen to be there at once."""
+    """The result does not depend on how many of its octets arrive at once."""
     monkeypatch.setattr(decryption, "LARGEST_BOX", 1033)
     peers = CurvePeers()
     talk = conversation(peers.handshake())
@@ -290,7 +291,7 @@ def test_p1_findings_about_closed_boxes(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("size", [1, 2, 1 << 30])
 def test_a_message_that_is_given_up_ends_where_its_last_frame_did(size: int, tmp_path: Path) -> None:
-    """However long ago that was: commands came between, and the box that did not open."""
+    """However long ago that was: commands and the closed box came in between."""
     peers = CurvePeers()
     steps = [*peers.handshake(), (CLIENT, build_frame(Framing.V2, peers.message(CLIENT, b"first", MORE)))]
     steps += [(CLIENT, peers.command(CLIENT, "PING", ttl_ms=100)) for _ in range(5)]
@@ -302,7 +303,7 @@ def test_a_message_that_is_given_up_ends_where_its_last_frame_did(size: int, tmp
 
 
 def test_p1_a_closed_message_with_outer_more_is_told_with_its_last_octet(tmp_path: Path) -> None:
-    """It is a message of its own whatever the flags outside say, and waits for no frame behind it."""
+    """It is a separate message whatever the outer flags are, and does not wait for another frame."""
     peers = CurvePeers()
     talk = conversation(peers.handshake())
     talk.send(CLIENT, build_frame(Framing.V2, peers.message(CLIENT, b"hello"), more=True), cuts=(30,))
@@ -316,7 +317,7 @@ def test_p1_a_closed_message_with_outer_more_is_told_with_its_last_octet(tmp_pat
 
 
 def without_start(steps: Steps, skipped: int = 6, sides: tuple[int, ...] = (CLIENT, SERVER)) -> list[Packet]:
-    """The packets of a capture that was begun behind some steps, with one or both directions."""
+    """Return the packets of a capture that begins after some steps, with one or both directions."""
     packets = conversation(steps).packets[SYN_PACKETS + skipped :]
     return [packet for packet in packets if packet.side in sides]
 
@@ -346,7 +347,7 @@ def test_a_shared_key_opens_a_capture_that_begins_inside(sides: tuple[int, ...],
 
 
 def test_a_clear_command_does_not_confuse_who_is_who(tmp_path: Path) -> None:
-    """Inside a connection nothing but the boxes tells which side is the server."""
+    """Inside a connection only the boxes show which side is the server."""
     peers = CurvePeers()
     steps = traffic(peers)
     clear = frame(b"\x05ERROR\x02no")
@@ -362,7 +363,7 @@ def test_a_clear_command_does_not_confuse_who_is_who(tmp_path: Path) -> None:
 def test_foreign_keys_open_nothing_and_cost_little(
     skipped: int, sides: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thousand keys are tried on the first MESSAGEs, in both roles, not on thousands of them."""
+    """A thousand keys are tried on the first MESSAGEs, in both roles, and not on thousands of MESSAGEs."""
     peers = CurvePeers()
     steps = peers.handshake()
     steps += [(side, b"".join(peers.messages(side, b"x") for _ in range(5000))) for side in (CLIENT, SERVER)]
@@ -372,7 +373,7 @@ def test_foreign_keys_open_nothing_and_cost_little(
     monkeypatch.setattr("zmtpscope.dissect.stream.session.open_box", lambda box, nonce, key: tries.update([box]))
     found = read_packets(packets, tmp_path, text)
     assert len(tries) <= len(sides) * TRIES
-    assert bool(tries) == bool(skipped)  # whose HELLO was captured is known not to be among them
+    assert bool(tries) == bool(skipped)  # a connection with a captured HELLO is known not to be among them
     assert max(tries.values(), default=0) <= len(ROLES) * MAX_KEYS
     assert not any(each["decrypted"] for each in messages(found))
     assert not [id_ for id_ in ids(found) if id_.startswith("CURVE")]
@@ -389,7 +390,8 @@ def test_the_newest_thousand_keys_are_tried(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("label", ["SHARED", "CLIENT_TRANSIENT with S", "COOKIE_KEY"])
 def test_steps_that_were_captured_in_another_order(label: str, tmp_path: Path) -> None:
-    """Two directions that come to the capture over two ways: what the server says may stand in front of its cause."""
+    """Two directions reach the capture on different ways: a step of the server may be before the step that caused
+    it."""
     peers = CurvePeers()
     packets = conversation(talk(peers)).packets
     (hello,) = [packet for packet in packets if b"HELLO" in packet.payload]
@@ -406,7 +408,7 @@ def test_steps_that_were_captured_in_another_order(label: str, tmp_path: Path) -
 
 
 def test_a_loss_inside_a_message(tmp_path: Path) -> None:
-    """The frame with the hole stays closed, and is no changed box; a message under way is incomplete."""
+    """The frame with the hole stays closed, and is not reported as changed; a message under way is incomplete."""
     peers = CurvePeers()
     talk = conversation(peers.handshake("DEALER", "REP"))
     octets = peers.messages(SERVER, b"envelope", b"", b"x" * 1000)
@@ -425,11 +427,11 @@ def test_a_loss_inside_a_message(tmp_path: Path) -> None:
         assert ids(found) == ["ZMTP-CONN-05"]
 
 
-# -- lines that are appended while a capture runs ----------------------------------------------------------------------
+# -- lines that are appended during a capture --------------------------------------------------------------------------
 
 
 def read_while_it_grows(packets: list[Packet], folder: Path, known: Keys, appended: dict[int, str]) -> Found:
-    """The records where each packet comes in a block of its own, and lines are appended in front of some of them."""
+    """Return the records if each packet arrives in a block of its own, and lines are appended before some of them."""
     options = Options(keys=known)
     analyser = Analyser(options)
     found: Found = []
@@ -446,7 +448,7 @@ def read_while_it_grows(packets: list[Packet], folder: Path, known: Keys, append
 @pytest.mark.parametrize("label", ["SHARED", "CLIENT_TRANSIENT with S", "SERVER_TRANSIENT", "COOKIE_KEY"])
 @pytest.mark.parametrize("step", [0, 3, 4, 5, 6, 8])
 def test_what_comes_behind_an_appended_line_opens(label: str, step: int, tmp_path: Path) -> None:
-    """Also where the line needs a WELCOME or a cookie that came before it."""
+    """Also if the line needs an earlier WELCOME or cookie."""
     peers = CurvePeers()
     packets = conversation(talk(peers)).packets
     appended = {SYN_PACKETS + step: peers.lines(label)}
@@ -471,7 +473,7 @@ def test_a_line_that_comes_late_for_a_capture_that_begins_inside(tmp_path: Path)
 
 
 def test_a_line_that_is_appended_to_any_of_two_files(tmp_path: Path) -> None:
-    """The newest line of the other file was tried before, which says nothing about this one."""
+    """The newest line of the other file was tried before; this must not exclude the lines of this file."""
     peers = CurvePeers()
     (tmp_path / "other.keys").write_text(CurvePeers(1).lines("SHARED"))
     (tmp_path / "test.keys").write_text(CurvePeers(2).lines("SHARED"))
@@ -495,7 +497,7 @@ def test_lines_that_were_too_many_for_large_messages_are_tried_on_small_ones(
 
 
 def test_the_first_message_that_opens_may_be_the_end_of_one(tmp_path: Path) -> None:
-    """Where the frames in front of it stay closed nobody knows, and no rule is applied to it."""
+    """If the frames before it stay closed, this is unknown, and no rule is applied to the message."""
     peers = CurvePeers()
     steps = peers.handshake("REQ", "REP")
     sealed = [(b"", MORE), (b"one", 0), (b"", MORE), (b"two", 0)]
@@ -511,12 +513,12 @@ def test_the_first_message_that_opens_may_be_the_end_of_one(tmp_path: Path) -> N
     ]
 
 
-# -- the vectors that no peer sends ------------------------------------------------------------------------------------
+# -- test vectors that no peer sends -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["V-CURVE-09", "V-CURVE-10"])
 def test_a_hello_that_is_wrong(name: str, tmp_path: Path) -> None:
-    """Of the wrong size it has no box; of another version the box opens all the same."""
+    """With a wrong size it has no box; with another version the box can still be opened."""
     steps = [*CurvePeers().handshake()[:2], (CLIENT, bytes.fromhex(vector.HEX[name]))]
     found = read(steps, tmp_path, CurvePeers.of_the_vector().lines("SERVER_LONGTERM"))
     assert command(found, "HELLO")["decrypted"] == (name == "V-CURVE-10")

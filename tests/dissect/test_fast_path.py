@@ -1,5 +1,5 @@
-"""Seam P19: what comes out is the same whether connections are read on the fast path, never enter it, or are released
-from it between any two blocks."""
+"""Seam P19: records are the same whether connections are read on the fast path, never enter it, or leave it between
+any two blocks."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ ODD = [
     message(b"", b"1.0", b"1", b"global", b"127.0.0.1", b"", b"NULL"),
     message(b"", b"1.0", b"1", b"200", b"OK", b"", b""),
 ]
-"""Commands, a size in more octets than it takes, a reserved bit, parts of headers, no frames, and messages of ZRE
-and ZAP, of which both sides have to be known."""
+"""Commands, a size in more octets than necessary, a reserved bit, parts of headers, other octets, and messages of
+ZRE and ZAP, which need both sides."""
 OPTIONS = [
     Options(),
     Options(payloads=Registry()),
@@ -73,7 +73,7 @@ OPTIONS = [
 
 
 def talk(random: Random, number: int, turns: int) -> list[Packet]:
-    """A connection on which both sides send messages, as a rule; sometimes something else comes between."""
+    """Make a connection with messages of both sides, and sometimes other data between them."""
     client, server = random.choice(PAIRS)
     first = random.choice([1000, 2**32 - 500])
     conversation = Conversation(initial=(first, 9000), ports=(50_000 + number, 5555))
@@ -105,7 +105,7 @@ def talk(random: Random, number: int, turns: int) -> list[Packet]:
 
 @st.composite
 def talks(draw: Callable[[st.SearchStrategy[Any]], Any]) -> list[Packet]:
-    """The packets of some connections, in turns; of few of them some come twice, or late."""
+    """Draw the packets of some connections, interleaved; a few packets are repeated or late."""
     random = Random(draw(st.integers(0, 1 << 32)))
     waiting = [talk(random, number, draw(st.integers(1, 25))) for number in range(draw(st.integers(1, 5)))]
     if draw(st.booleans()):
@@ -114,7 +114,7 @@ def talks(draw: Callable[[st.SearchStrategy[Any]], Any]) -> list[Packet]:
 
 
 def in_any_order(random: Random, waiting: list[list[Packet]]) -> list[Packet]:
-    """The packets of some connections, in turns."""
+    """Interleave the packets of some connections."""
     packets = []
     while waiting:
         packets.append(waiting[random.randrange(len(waiting))].pop(0))
@@ -126,13 +126,13 @@ Read = tuple[list[dict[str, Any]], Summary, list[Any]]
 
 
 def known_of(payloads: SidePayloads) -> tuple[Any, ...]:
-    """What is known of who is asked about the messages of a side, and whether they have heard of a loss."""
+    """Return the state of a side's dissectors: the current candidates, and whether they know of a loss."""
     last = None if payloads.last is None else payloads.last.name
     return payloads.unclaimed, payloads.unreadable, last, payloads.has_lost
 
 
 def state_of(analyser: Analyser) -> list[Any]:
-    """What is known of the sides of connections that are open: what decides how they go on."""
+    """Return the state of the open connections that decides how they continue."""
     found: list[Any] = []
     for tcp, connection in sorted(analyser.connections.items(), key=lambda each: each[0].number):
         for side, stream in zip(tcp.tcp, connection.streams, strict=True):
@@ -153,8 +153,8 @@ def state_of(analyser: Analyser) -> list[Any]:
 
 
 def read(packets: list[Packet], size: int, options: Options, step: Step) -> Read:
-    """All records and the summary of a run over blocks of so many packets, and what was known of connections in front
-    of its end; `step` is taken behind each block."""
+    """Return all records and the summary of a run over blocks of `size` packets, and the state of connections before
+    its end; `step` is called after each block."""
     capture, analyser = Capture(packets, size), Analyser(options)
     analyser.begin(capture.files)
     found: list[dict[str, Any]] = []
@@ -180,14 +180,14 @@ def keep(analyser: Analyser) -> None:
 
 
 def release(analyser: Analyser) -> None:
-    """They read on themselves; what they say then is read there, so they come back behind the next block only."""
+    """Release all connections. They are read on the slow path in the next block, and may return after it."""
     analyser.release_all()
     assert not analyser.fast_path.sessions.slots
     assert not analyser.fast_path.sessions.sides
 
 
 def now_and_then(random: Random, share: float) -> Step:
-    """They do so behind that share of the blocks."""
+    """Release connections after this share of the blocks."""
     return lambda analyser: release(analyser) if random.random() < share else None
 
 
@@ -204,7 +204,7 @@ def test_p19_what_comes_out_is_the_same_with_the_fast_path_and_without(
 
 
 def asking(random: Random, number: int) -> list[Packet]:
-    """A REQ and its server, which take turns but now and then."""
+    """Make a REQ and its server, which mostly alternate."""
     conversation = Conversation(ports=(50_000 + number, 5555))
     conversation.send(0, hello("REQ"))
     conversation.send(1, hello(random.choice(["REP", "ROUTER"])))
@@ -245,7 +245,7 @@ TOPICS = [b"", b"a", b"ab", b"b", b"topic", b"x" * 70]
 
 
 def publishing(random: Random, number: int) -> list[Packet]:
-    """A publisher, and who has subscribed to most of what it sends, and now and then to more or less."""
+    """Make a publisher and a subscriber, which receives what it subscribed to, sometimes more or less."""
     conversation = Conversation(ports=(50_000 + number, 5555))
     version = random.choice(["3.0", "3.1"])
     types = random.choice([("SUB", "PUB"), ("SUB", "XPUB"), ("XSUB", "PUB"), ("XSUB", "XPUB")])
@@ -293,7 +293,7 @@ WORDS = message(b"", b"words")
 
 
 def beating(random: Random) -> list[Packet]:
-    """A connection with heartbeats, most of them answered, and now and then with less traffic than they promise."""
+    """Make a connection with heartbeats, most of them answered, and sometimes longer silence than they allow."""
     conversation = Conversation(ports=(50_000, 5555))
     for side, socket_type in enumerate(random.choice([("DEALER", "ROUTER"), ("REQ", "REP"), ("PUSH", "PULL")])):
         conversation.send(side, hello(socket_type, "3.1"))
@@ -335,7 +335,7 @@ def test_p19_heartbeats_are_matched_in_whichever_blocks_they_come(
 
 
 def without_fast_path(packets: list[Packet], size: int, options: Options, step: Step = keep) -> Read:
-    """What is read where no connection enters the fast path."""
+    """Read without the fast path."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("zmtpscope.dissect.fast_path.fast_path.FastPath.adopt", lambda fast_path, connection: None)
         patch.setattr("zmtpscope.dissect.fast_path.openings.Openings.behind", lambda *_: None)
@@ -369,8 +369,8 @@ def test_p19_a_session_can_be_handed_over_at_every_ordinal(
 
 
 def in_lane(conversation: Conversation, options: Options = OPTIONS[0], size: int = 3) -> tuple[int, int]:
-    """How many messages a run counts, and how many of these the fast path had counted before the end; -1 where the
-    connection was not there any more."""
+    """Count the messages of a run, and how many of them the fast path had counted before the end; -1 if the
+    connection was gone."""
     capture, analyser = Capture(conversation.packets, size), Analyser(options)
     analyser.begin(capture.files)
     for block in capture:
@@ -381,7 +381,7 @@ def in_lane(conversation: Conversation, options: Options = OPTIONS[0], size: int
 
 
 def session(client: str = "PUSH", server: str = "PULL") -> Conversation:
-    """Two sides that have shaken hands."""
+    """Return two sides after their handshake."""
     conversation = Conversation()
     conversation.send(0, hello(client))
     conversation.send(1, hello(server))
@@ -446,7 +446,7 @@ def test_a_subscriber_that_joins_groups_has_no_topics() -> None:
     ids=["a command", "a message"],
 )
 def test_a_publisher_is_read_on_the_fast_path(subscription: bytes, left_out: int) -> None:
-    """From its SYN on, where the opening says what was subscribed to; messages are none of it."""
+    """From its SYN on if the opening contains the subscriptions; a subscription in a message is not part of it."""
     conversation = session("PUB", "SUB")
     conversation.send(1, subscription)
     for _ in range(40):
@@ -497,7 +497,7 @@ def test_what_is_not_in_order_releases_a_connection(loses: bool) -> None:
 
 
 def test_what_the_snap_length_has_cut_off_is_missed() -> None:
-    """Nothing comes behind it that would show that."""
+    """No later octets show the loss."""
     conversation = session()
     for _ in range(6):
         conversation.send(0, message(b"plain"))
@@ -526,7 +526,7 @@ def test_messages_that_somebody_knows_are_read_on_the_fast_path(beside: bytes) -
 
 @pytest.mark.parametrize("is_written", [True, False])
 def test_who_is_asked_knows_how_many_messages_went_by(is_written: bool) -> None:
-    """What is no JSON though it begins like it is asked about, and does not begin the count anew."""
+    """A message that begins like JSON is passed to a dissector; this does not restart the count."""
     conversation = session("DEALER", "ROUTER")
     for body in [bytes(9)] * 200 + [b"{no"] + [bytes(9)] * 60 + [b'{"a": 1}']:
         conversation.send(0, message(body))
@@ -539,7 +539,7 @@ def test_who_is_asked_knows_how_many_messages_went_by(is_written: bool) -> None:
 def test_claims_are_counted_on_the_fast_path_as_if_each_message_was_asked_about(
     bodies: list[bytes], filling: int
 ) -> None:
-    """Also where the side is left alone in the midst of what a block has brought of it."""
+    """Also if the side is left alone in the middle of a block."""
     conversation = session("DEALER", "ROUTER")
     for number in range(600):
         body = bodies[number % len(bodies)] if number % (filling + 1) == 0 or number < 9 else bytes(9)
@@ -552,7 +552,7 @@ def test_claims_are_counted_on_the_fast_path_as_if_each_message_was_asked_about(
 
 
 def test_who_is_asked_on_the_fast_path_hears_of_a_loss_in_front_of_it() -> None:
-    """Behind a message that is larger than what is looked at, also where only claims are counted."""
+    """The loss is after a message that is too large to be examined; also if claims are only counted."""
     conversation = session("DEALER", "ROUTER")
     for body in [b'{"a": 1}'] * 8 + [b"x" * (MIN_KEPT + 1)] + [b'{"a": 1}'] * 8:
         conversation.send(0, message(body))
@@ -619,7 +619,7 @@ def test_messages_that_nobody_knows_are_passed_by_once_where_those_of_the_other_
 def test_what_one_side_says_tells_how_messages_of_the_other_are_judged(
     speaks_before: bool, is_written: bool, size: int
 ) -> None:
-    """A PULL that says it is a ZRE node: no other messages belong on its connection (ZRE-09)."""
+    """A PULL announces itself as a ZRE node: other messages do not belong on its connection (ZRE-09)."""
     conversation = session()
     for number in range(20):
         conversation.send(0, message(b"plain"))

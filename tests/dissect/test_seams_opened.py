@@ -1,4 +1,4 @@
-"""The seams of the analyser where boxes are opened: P1, P3, P5, P6, P9, P10, P12 and P13 of docs/seams.md."""
+"""The analyser's invariants for opened boxes: P1, P3, P5, P6, P9, P10, P12 and P13 of docs/seams.md."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ from zmtpscope.zmtp.regime import Framing, Phase
 
 EVERYTHING = Options(frames=True, details=True)
 SMALL_BOXES = 400
-"""Octets of the largest MESSAGE that is waited for, where a test makes that small."""
+"""Octets of the largest MESSAGE that is waited for, in tests that reduce the limit."""
 
 Rows = list[dict[str, Any]]
 
 
 @pytest.fixture(autouse=True, scope="module")
 def boxes_are_small() -> Any:
-    """So that what is too large to wait for is still small for a test."""
+    """Reduce the limit, so that a MESSAGE above it is still small."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("zmtpscope.dissect.stream.decryption.LARGEST_BOX", SMALL_BOXES)
         yield
@@ -58,7 +58,7 @@ def boxes_are_small() -> Any:
 
 @st.composite
 def captured(draw: Any, **kinds: Any) -> tuple[Talk, list[Packet]]:
-    """A talk, and what a capture has of it: packets doubled, reordered, cut short and lost."""
+    """Draw a conversation and its capture, with packets repeated, reordered, cut and lost."""
     talk = draw(talks(**kinds))
     packets = draw(sealed_packets(talk, draw(st.sampled_from([True, True, True, False]))))
     damage = draw(st.sampled_from(["", "", "disorder", "loss", "snap length"]))
@@ -73,17 +73,17 @@ def captured(draw: Any, **kinds: Any) -> tuple[Talk, list[Packet]]:
 
 
 def sealed(body: bytes) -> bytes:
-    """A MESSAGE as libzmq frames it."""
+    """Frame a MESSAGE as libzmq does."""
     return build_frame(Framing.V2, body)
 
 
 def garbled(octets: bytes) -> bytes:
-    """The octets with the last one changed."""
+    """Change the last octet."""
     return octets[:-1] + bytes([octets[-1] ^ 1])
 
 
 def spoken(steps: Steps, syn: bool = True, cuts: range = range(0)) -> list[Packet]:
-    """A packet for each step, those that are long cut at `cuts`."""
+    """Make a packet for each step; long ones are cut at `cuts`."""
     talk = Conversation(syn=syn)
     for side, octets in steps:
         talk.send(side, octets, cuts)
@@ -110,7 +110,7 @@ def test_p1_blocks_of_any_size_open_the_same(capture: tuple[Talk, list[Packet]],
 
 
 class Case(NamedTuple):
-    """A capture, a key file, and what has to be found for the case to be the one it is meant to be."""
+    """A capture, a key file, and the expected records that show that the case is the intended one."""
 
     packets: list[Packet]
     text: str
@@ -119,14 +119,14 @@ class Case(NamedTuple):
 
 
 def with_a_cookie_of_its_own() -> Case:
-    """Only HELLO and WELCOME open, and INITIATE returns another cookie than WELCOME brought."""
+    """Only HELLO and WELCOME open, and INITIATE returns a cookie other than WELCOME's."""
     peers = CurvePeers()
     steps = [*peers.handshake()[:4], (CLIENT, frame(peers.initiate(cookie=bytes(96), socket_type="DEALER")))]
     return Case(spoken(steps), peers.lines("SERVER_LONGTERM"), "CURVE-14")
 
 
 def with_a_version_that_is_settled_late() -> Case:
-    """The client has said HELLO before the server, on the other side, has said all of its version."""
+    """The client has sent HELLO before the server has sent its whole version."""
     peers = CurvePeers()
     greeting, welcome = build_greeting_3("CURVE"), frame(peers.welcome())
     steps = [(0, greeting[:11]), (1, build_greeting_3("CURVE") + frame(peers.hello())), (0, greeting[11:] + welcome)]
@@ -157,14 +157,14 @@ def with_a_large_box_that_does_not_open_inside_a_message() -> Case:
 
 
 def with_more_to_say_of_a_box_that_does_not_open() -> Case:
-    """It is the first in a message frame, too, which is known before it is whole."""
+    """The box is also the first message frame, which is known before it is complete."""
     peers = CurvePeers()
     steps = [*peers.handshake(), (CLIENT, garbled(sealed(peers.message(CLIENT, bytes(100)))))]
     return Case(spoken(steps, cuts=range(0, 400, 30)), peers.lines("SHARED"), "CURVE-10")
 
 
 def with_the_same_said_inside_and_outside() -> Case:
-    """Empty commands inside and outside of boxes: more of both together than are told one by one."""
+    """Empty commands inside and outside of boxes: more together than are reported one by one."""
     peers = CurvePeers()
     steps = peers.handshake()
     for _ in range(7):
@@ -173,7 +173,7 @@ def with_the_same_said_inside_and_outside() -> Case:
 
 
 def with_the_same_said_very_often_inside() -> Case:
-    """More than are handed up one by one, and behind them the same outside of boxes."""
+    """More empty commands than are handed up one by one, followed by the same outside of boxes."""
     peers = CurvePeers()
     steps = peers.handshake("REQ", "SUB")
     for number in range(14):
@@ -185,7 +185,7 @@ def with_the_same_said_very_often_inside() -> Case:
 
 
 def with_a_message_in_front_of_its_socket_type() -> Case:
-    """What k opens before INITIATE has come: the same octets mean something else behind it."""
+    """Octets that k opens before INITIATE has arrived: they have another meaning after it."""
     peers = CurvePeers()
     steps = peers.handshake("SUB", "PUB")
     early = [(CLIENT, peers.messages(CLIENT, b"\1early"))] * 2
@@ -193,7 +193,7 @@ def with_a_message_in_front_of_its_socket_type() -> Case:
 
 
 def with_handshakes_amid_traffic() -> Case:
-    """Both sides say HELLO when their traffic has opened already."""
+    """Both sides send HELLO after their traffic was opened."""
     peers, others = CurvePeers(), CurvePeers(7)
     steps = [(CLIENT, peers.messages(CLIENT, b"x" * 20)) for _ in range(14)]
     steps += [(SERVER, peers.messages(SERVER, b"y" * 20)) for _ in range(14)]
@@ -202,7 +202,7 @@ def with_handshakes_amid_traffic() -> Case:
 
 
 def with_a_command_in_clear_amid_traffic() -> Case:
-    """A command that both may send tells nothing of the role that was found when the traffic opened."""
+    """A command that both sides may send does not reveal the role that was found when the traffic was opened."""
     peers = CurvePeers()
     steps = [(SERVER, peers.messages(SERVER, b"y" * 20)) for _ in range(14)]
     steps += [(SERVER, frame(build_command("CURVE", "PING", {"ttl_ms": 0, "context": b""})))]
@@ -239,7 +239,7 @@ def test_p1_packets_one_by_one_open_the_same_as_all_at_once(make: Any, monkeypat
         assert records(Capture(case.packets, size), options)[0] == whole
 
 
-# -- what is known of the roles --------------------------------------------------------------------------------------
+# -- roles -----------------------------------------------------------------------------------------------------------
 
 
 def test_boxes_of_a_side_open_whose_handshake_was_lost() -> None:
@@ -263,7 +263,7 @@ def test_a_command_that_anybody_may_send_changes_no_role() -> None:
 
 
 def test_messages_of_another_mechanism_are_no_boxes() -> None:
-    """Both sides want another mechanism: what GSSAPI calls MESSAGE is none of ours, and uses up no attempt."""
+    """Both sides announce another mechanism: GSSAPI's MESSAGE is not CURVE's, and uses up no attempt."""
     peers = CurvePeers()
     token = build_frame(Framing.V2, build_command("GSSAPI", "MESSAGE", {"token": bytes(60)}), command=True)
     steps = peers.handshake()
@@ -276,7 +276,7 @@ def test_messages_of_another_mechanism_are_no_boxes() -> None:
 
 
 def test_a_cancel_amid_traffic_proves_nothing() -> None:
-    """The SUBSCRIBE to it may have come before the capture began."""
+    """Its SUBSCRIBE may have been sent before the capture began."""
     peers = CurvePeers()
     steps = [(CLIENT, peers.messages(CLIENT, b"x" * 20)) for _ in range(14)]
     steps.append((CLIENT, peers.command(CLIENT, "CANCEL", topic="A")))
@@ -297,7 +297,7 @@ def test_findings_that_are_counted_inside_of_boxes_have_their_source() -> None:
 
 
 class CarefulReader(OpenedReader):
-    """Reads every box with care, for comparison."""
+    """Reads every box on the careful path, for comparison."""
 
     @property
     def _plain(self) -> bool:
@@ -372,7 +372,7 @@ def test_p5_and_p6_trees_of_what_opened_tile_it_and_say_what_the_records_say(
             for place, detail in enumerate(details(item, index)):
                 stop = detail.offset + len(detail.octets)
                 assert_tiles(detail.tree, detail.offset, stop)
-                if isinstance(item, Record) and item.type == "leftover":  # octets that could not be read have no parts
+                if isinstance(item, Record) and item.type == "leftover":  # octets that were not parsed have no parts
                     continue
                 regime = item.unit.regime if isinstance(item, Record) and item.unit else item.regime  # type: ignore[union-attr]
                 cut = data.draw(st.integers(0, len(detail.octets)))
@@ -403,7 +403,7 @@ def assert_says_the_same(values: dict[str, Any], tree: FieldNode) -> None:
 
 
 def filled(peers: CurvePeers, name: str, content: bytes) -> bytes:
-    """INITIATE or READY whose valid box holds `content`."""
+    """Return INITIATE or READY with `content` in a valid box."""
     nonce = peers.nonce(CLIENT if name == "INITIATE" else SERVER)
     box = peers.seal(content, BOXES[name].prefix + nonce.to_bytes(8))
     return frame(build_command("CURVE", name, {"cookie": peers.cookie, "nonce": nonce, "box": box}))
@@ -448,7 +448,7 @@ def test_p9_a_handshake_whose_mechanism_was_lost_raises_nothing() -> None:
 
 
 def kept_octets(analyser: Analyser, side: TcpSide) -> int:
-    """How many octets are held for a side, what is known of frames under way included."""
+    """Count the octets held for a side, including the state of incomplete frames."""
     connection = analyser.connections.get(analyser.flows.connections[side])
     if connection is None:
         return 0
@@ -483,7 +483,7 @@ def test_p9_messages_that_never_end_are_held_up_to_the_limits(monkeypatch: pytes
         held = sum(kept_octets(analyser, side) for side in analyser.flows.sides.values())
         assert held == analyser.sink.budget.held <= (1 << 20) + (1 << 15)
         most = max(most, held)
-    assert most > 1 << 19  # it would be no limit if nothing came near it
+    assert most > 1 << 19  # otherwise this would not test the limit
     for _ in analyser.finish():
         pass
     assert analyser.sink.budget.held == 0
@@ -499,7 +499,7 @@ def test_p9_foreign_keys_are_tried_on_few_messages_and_few_octets(monkeypatch: p
     text = "".join(f"CURVE_SHARED {number:064x} {number:064x}\n" for number in range(1200))
     found, _ = records(Capture(spoken([*steps, *steps], syn=False)), Options(keys=keys_of(text)))
     assert len(of(found, "message")) == 80
-    assert len(tried) == TRIES * 2 * min(1000, TRIED_OCTETS // tried[0])  # both roles, of the side that speaks first
+    assert len(tried) == TRIES * 2 * min(1000, TRIED_OCTETS // tried[0])  # both roles, of the side that sends first
     assert tried[0] < TRIED_OCTETS // ALWAYS_TRIED
 
 
@@ -514,7 +514,7 @@ def test_p9_steps_of_the_handshake_are_looked_at_a_few_times(monkeypatch: pytest
 
 
 def test_p9_what_is_known_of_packets_is_not_looked_up_anew_for_each_box(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table of all packets of a block for each box that fails would cost the square of their number."""
+    """Building a table of all packets of a block for each box that fails would have quadratic cost."""
 
     rows: list[int] = []
     array = arrivals.np.array
@@ -527,7 +527,7 @@ def test_p9_what_is_known_of_packets_is_not_looked_up_anew_for_each_box(monkeypa
     )
     peers = CurvePeers()
     steps = peers.handshake()
-    for number in range(300):  # two that open in front of each that does not: of a single one no table is made
+    for number in range(300):  # two boxes that open before each that does not: for a single one no table is built
         octets = sealed(peers.message(CLIENT, b"x"))
         steps.append((CLIENT, garbled(octets) if number % 3 == 2 else octets))
     _, analyser = records(Capture(spoken(steps)), Options(keys=keys_of(peers.lines("SHARED"))))
@@ -540,7 +540,7 @@ def test_p9_what_is_known_of_packets_is_not_looked_up_anew_for_each_box(monkeypa
 
 @st.composite
 def sent(draw: Any) -> tuple[CurvePeers, list[tuple[int, tuple[bytes, ...], bytes]], list[Packet]]:
-    """Messages of both sides (side, bodies, octets) behind a handshake, and their packets."""
+    """Draw messages of both sides (side, bodies, octets) after a handshake, and their packets."""
     peers = CurvePeers()
     noise = Random(draw(st.integers(0, 1 << 32)))
     steps, said = peers.handshake(), []
@@ -683,7 +683,7 @@ def test_p13_no_octet_of_a_box_is_lost_and_none_named_twice(capture: tuple[Talk,
 
 
 def is_message(record: Record) -> bool:
-    """Whether a command came in the box of a MESSAGE, and is no step of the handshake."""
+    """Whether a command was in the box of a MESSAGE, and is no step of the handshake."""
     assert record.unit is not None
     return b"\x07MESSAGE" in record.unit.octets[:18]
 

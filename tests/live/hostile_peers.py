@@ -1,7 +1,6 @@
-"""A socket of ours that listens, among peers who mean harm; and one honest peer of libzmq, which has to be served.
+"""Attack a listening socket of ours with hostile peers, while one honest peer of libzmq must be served.
 
-served = serve_among_hostile_peers("PUB", seed=1)
-assert served.longest < 10
+served = serve_among_hostile_peers("PUB", seed=1) assert served.longest < 10
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ PARTNERS = {
     "PUSH": "PULL",
     "DEALER": "ROUTER",
 }
-"""By the socket type of ours what connects to it, honest or not."""
+"""Socket types that connect, by the socket type of ours."""
 
 HONEST = b"honest"
-"""The topic, or the first part, of what concerns the honest peer."""
+"""The topic, or the first part, of messages for the honest peer."""
 
 
 class Served(NamedTuple):
-    """What the honest peer got: `longest` are the seconds that it waited for a message at most.
+    """The result for the honest peer: `longest` is the longest time (seconds) that it waited for a message.
 
-    `attacks` are connections that hostile peers made; `errors` is what our socket said of them, by kind of error;
-    `unhandled` what the loop was told of exceptions that nobody handled.
+    `attacks` is the number of connections of hostile peers; `errors` are the errors that our socket reported, by kind;
+    `unhandled` are the exceptions that reached the event loop.
     """
 
     longest: float
@@ -67,8 +66,8 @@ def serve_among_hostile_peers(
     streams: Sequence[bytes] = (),
     **options: Any,
 ) -> Served:
-    """Have the honest peer exchange so many messages among so many hostile ones, which say these `streams`, too. Raises
-    `zmq.Again` where it has to wait for one for longer than `limit` seconds. `options` are those of `bind`."""
+    """Let the honest peer exchange messages among hostile peers, which also send `streams`. Raises `zmq.Again` if it
+    waits longer than `limit` seconds for a message. `options` are those of `bind`."""
     arrived: queue.Queue[float] = queue.Queue()
     listening: queue.Queue[int] = queue.Queue()
     over = threading.Event()
@@ -147,14 +146,14 @@ WORK: dict[str, tuple[Callable[[Socket, queue.Queue[float]], Any], ...]] = {
     "PUSH": (_hand_out,),
     "DEALER": (_hand_out, _take),
 }
-"""What the application does with our socket, all at the same time."""
+"""Actions of the application on our socket, all at the same time."""
 
 
-# -- the honest one ----------------------------------------------------------------------------------------------------
+# -- the honest peer ---------------------------------------------------------------------------------------------------
 
 
 def _be_honest(socket_type: str, port: int, count: int, limit: float, arrived: queue.Queue[float]) -> float:
-    """Exchange messages with our socket; the longest wait for one."""
+    """Exchange messages with our socket; return the longest wait for one."""
     context = zmq.Context()
     partner = PARTNERS[socket_type]
     made = context.socket(getattr(zmq, partner))
@@ -184,11 +183,11 @@ def _be_honest(socket_type: str, port: int, count: int, limit: float, arrived: q
         context.destroy(linger=0)
 
 
-# -- the others --------------------------------------------------------------------------------------------------------
+# -- the hostile peers -------------------------------------------------------------------------------------------------
 
 Draw = random.Random
 Attack = AsyncIterator[bytes]
-"""Octets to send, as soon as they are taken; when they end, the connection is held."""
+"""Octets to send as soon as the socket takes them; after them the connection stays open."""
 
 
 async def _silence(draw: Draw, hello: bytes) -> Attack:
@@ -197,7 +196,7 @@ async def _silence(draw: Draw, hello: bytes) -> Attack:
 
 
 async def _nothing_read(draw: Draw, hello: bytes) -> Attack:
-    """With the handshake, and with a wish for everything."""
+    """Read nothing after the handshake and a subscription to everything."""
     yield hello + command("NULL", "SUBSCRIBE", topic="") + message(b"", b"ask") * 20
 
 
@@ -251,7 +250,7 @@ async def _coming_and_going(draw: Draw, hello: bytes) -> Attack:
 
 
 def _said(octets: bytes) -> Callable[[Draw, bytes], Attack]:
-    """Octets that somebody said once, whole or in small pieces."""
+    """Send recorded octets, whole or in small pieces."""
 
     async def attack(draw: Draw, hello: bytes) -> Attack:
         size = draw.choice((1, 7, 1 << 20))
@@ -277,8 +276,8 @@ ATTACKS = (
 
 
 async def _attack(port: int, socket_type: str, hostile: int, seed: int) -> None:
-    """All hostile peers, in a process of their own, until standard input ends, of which the first line has streams to
-    say; says how many connections they made."""
+    """Run all hostile peers, in a process of their own, until standard input ends. Its first line contains streams
+    to send. Prints the number of connections."""
     count = itertools.count()
     attacks = [*ATTACKS, *(_said(bytes.fromhex(octets)) for octets in json.loads(sys.stdin.readline()))]
     attackers = [
@@ -300,7 +299,7 @@ async def _one(
     count: Iterator[int],
     attacks: Sequence[Callable[[Draw, bytes], Attack]],
 ) -> None:
-    """One hostile peer, which comes again and again."""
+    """Run one hostile peer, which connects repeatedly."""
     while True:
         next(count)
         with contextlib.suppress(OSError, TimeoutError):
@@ -310,7 +309,7 @@ async def _one(
 
 
 async def _connection(port: int, attack: Attack, draw: Draw) -> None:
-    """Do it; then read nothing, or everything, or say that nothing more will come."""
+    """Perform an attack; then read nothing, or everything, or close the sending direction."""
     loop = asyncio.get_running_loop()
     with socket.socket() as made:
         made.setblocking(False)

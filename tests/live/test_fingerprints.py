@@ -1,4 +1,4 @@
-"""What `live.probe.fingerprints` says of implementations that are known, from the octets that they sent.
+"""Check `live.probe.fingerprints` with captures of known implementations.
 
 The facts about a side are read from real captures (captures/README.md) as a probe would see them: greeting and commands
 from the records of the analyser, the pieces of the greeting from the packets.
@@ -21,12 +21,12 @@ from zmtpscope.live.probe.fingerprints import TABLE, Fingerprint, Observed, Pong
 from zmtpscope.records import from_text
 
 AS_A_PROBE_SEES_IT = ("greeting-3x", "greeting-2", "frames-1")
-"""Forms of a greeting; the others are what a newer side shows to an older one."""
+"""Forms of a greeting; the others occur only between a newer and an older side."""
 HEALTHY = ("implementations", "patterns", "security", "versions")
-"""Folders of captures in which both sides are real and nothing was disturbed afterwards."""
+"""Folders of captures in which both sides are real and nothing was changed afterwards."""
 SIGNATURE_SIZE = 10
 HOSTS = {"10.77.0.1": "A", "10.77.0.2": "B", "127.0.0.1": ""}
-"""How truth files call the hosts of a capture that was made with two of them."""
+"""Names of the hosts in truth files, for captures with two hosts."""
 
 Flow = tuple[str, int, str, int]
 
@@ -40,7 +40,7 @@ class Segment(NamedTuple):
 
 @functools.cache
 def segments(path: pathlib.Path) -> dict[bytes, list[Segment]]:
-    """What each flow sent, by source, destination and their ports as they stand on the wire; repeats left out."""
+    """Return the octets of each flow, by source, destination and their ports as in packets, without repetitions."""
     sent: dict[bytes, list[Segment]] = {}
     seen = set()
     for block in open_captures([str(path)]):
@@ -55,7 +55,7 @@ def segments(path: pathlib.Path) -> dict[bytes, list[Segment]]:
 
 
 def key_of(record: Record) -> tuple[bytes, bytes]:
-    """The flow of the sender of a record over IPv4, and the flow back."""
+    """Return the flow of the sender of a record over IPv4, and the opposite flow."""
     source, destination = (
         bytes(map(int, record[name].split("."))) if "." in record[name] else b"" for name in ("src_ip", "dst_ip")
     )
@@ -68,7 +68,7 @@ def from_packet(sent: list[Segment], packet: int) -> list[Segment]:
 
 
 def pieces_of(sent: list[Segment], size: int) -> tuple[int, ...]:
-    """The sizes of the segments up to the one in which the first `size` octets end."""
+    """Return the sizes of the segments up to the one that contains the last of the first `size` octets."""
     sizes: list[int] = []
     for segment in sent:
         if sum(sizes) >= size:
@@ -78,7 +78,7 @@ def pieces_of(sent: list[Segment], size: int) -> tuple[int, ...]:
 
 
 def ahead_of(mine: list[Segment], others: list[Segment], size: int) -> int | None:
-    """Octets of the first `size` in front of the packet with which the other side has sent more than a signature."""
+    """Count the octets, of the first `size`, that were sent before the other side sent more than a signature."""
     heard = 0
     for segment in others:
         heard += len(segment.octets)
@@ -88,7 +88,7 @@ def ahead_of(mine: list[Segment], others: list[Segment], size: int) -> int | Non
 
 
 def pong_of(commands: list[Record], side: int) -> Pong | None:
-    """How the first PING with a context was answered; that no PONG is in a capture says nothing."""
+    """Return the answer to the first PING with a context. A missing PONG in a capture shows nothing."""
     pings = [each for each in commands if each["name"] == "PING" and each["side"] != side and each["context"]]
     pongs = [each for each in commands if each["name"] == "PONG" and each["side"] == side]
     if not pings or not pongs:
@@ -97,7 +97,7 @@ def pong_of(commands: list[Record], side: int) -> Pong | None:
 
 
 def of_ready(commands: list[Record]) -> dict[str, Any]:
-    """What the READY or INITIATE of a side tells, in clear or not."""
+    """Return the facts that READY or INITIATE of a side shows, encrypted or not."""
     facts: dict[str, Any] = {}
     for command in commands:
         if command["name"] in ("READY", "INITIATE") and command["metadata"] is not None:
@@ -111,7 +111,7 @@ def of_ready(commands: list[Record]) -> dict[str, Any]:
 
 
 def observed_of(path: pathlib.Path, greeting: Record) -> Observed:
-    """The facts about the sender of a greeting."""
+    """Return the facts about the sender of a greeting."""
     side, conn = greeting["side"], greeting["conn"]
     on_connection = [each for each in read(path).of("command") if each["conn"] == conn]
     commands = [each for each in on_connection if each["side"] == side]
@@ -151,7 +151,7 @@ def observed_of(path: pathlib.Path, greeting: Record) -> Observed:
 
 
 class Side(NamedTuple):
-    """One side of a connection in a capture, and who it truly is."""
+    """One side of a connection in a capture, and its true implementation."""
 
     where: str
     observed: Observed
@@ -165,7 +165,7 @@ BY_PORT = {
     "implementations/zmq4-push": {6605: ("zmq4 (Go)", "")},
     "patterns/broker-mixed-versions": {5591: ("libzmq", "4.3.5"), 5590: ("libzmq", "4.0.10")},
 }
-"""Who connects to a port, where the two sides differ by more than their hosts."""
+"""The connecting program by port, if the two sides differ by more than their hosts."""
 
 BOTH = {
     "implementations/jeromq-pubsub": ("JeroMQ", "0.3.6"),
@@ -178,7 +178,7 @@ ONE_SIDE_IS_SCRIPTED = ("faults/as-server-2", "faults/ping-with-ttl-and-context"
 
 
 def truth(name: str, made: str, greeting: Record) -> tuple[str, str] | None:
-    """Who sent a greeting: implementation and release, from what the truth file says of how a capture was made."""
+    """Return the implementation and release that sent a greeting, from the truth file's description of the capture."""
     if name in BOTH:
         return BOTH[name]
     connecting = BY_PORT.get(name, {}).get(greeting["dst_port"])
@@ -192,7 +192,8 @@ def truth(name: str, made: str, greeting: Record) -> tuple[str, str] | None:
 
 
 def known_sides() -> list[Side]:
-    """Every side of the captures at hand whose implementation is known, and which greets as it would greet a probe."""
+    """Return every side of the captures with a known implementation and with the greeting that a probe would
+    receive."""
     sides = []
     for path in EVERY_CAPTURE:
         name = f"{path.parent.name}/{path.stem}"
@@ -211,7 +212,7 @@ SIDES = known_sides()
 
 
 def has(row: Fingerprint, side: Side) -> bool:
-    """Whether a row is about the true implementation and release of a side."""
+    """Whether a row describes the true implementation and release of a side."""
 
     def number(release: str) -> list[int]:
         return [int(part) for part in release.split(".")]
@@ -228,7 +229,7 @@ def has(row: Fingerprint, side: Side) -> bool:
 
 @pytest.mark.parametrize("side", SIDES, ids=lambda side: side.where)
 def test_who_it_truly_is_is_named(side: Side) -> None:
-    """Among the rows that fit is the true one: a guess may be wide, never wrong."""
+    """The true row is among the matching ones: a guess may be wide, but not wrong."""
     assert [row for row in fitting(side.observed) if has(row, side)]
 
 
@@ -348,7 +349,7 @@ def test_nothing_fits(observed: Observed) -> None:
 
 
 def test_pieces_put_an_implementation_first_and_rule_none_out() -> None:
-    """Octets may be joined on their way, and cut: whoever writes 64 at once can be seen in pieces."""
+    """Octets can be joined or split on their way: 64 octets written at once may arrive in pieces."""
     joined = Observed("3.1", padding=0, pieces=(64,))
     assert likely(joined) == "azmq (Python) or chumak (Erlang)"
     assert [row.implementation for row in fitting(joined._replace(pieces=(10, 54)))] == [
@@ -363,7 +364,7 @@ def test_pieces_put_an_implementation_first_and_rule_none_out() -> None:
 
 
 def test_every_row_fits_what_it_says_of_itself() -> None:
-    """No row contradicts itself, and each says where it comes from."""
+    """No row contradicts itself, and each has a source."""
     for row in TABLE:
         facts = Observed(
             row.versions[-1],

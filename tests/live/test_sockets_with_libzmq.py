@@ -1,4 +1,4 @@
-"""Our sockets against those of libzmq, over TCP: every pair of stable types, in both roles, with every mechanism."""
+"""Our sockets with sockets of libzmq, over TCP: every pair of stable types, in both roles, with every mechanism."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "ROUTER": {"identity": b"libzmq", "router_mandatory": 1},
     "SUB": {"subscribe": b""},
 }
-"""Of sockets of libzmq that exchange messages."""
+"""Pairs of socket types that exchange messages."""
 
 
 @contextlib.asynccontextmanager
 async def connected(theirs: Any, socket_type: str, *, we_bind: bool, **options: Any) -> AsyncIterator[Socket]:
-    """Ours, with a connection to a socket of libzmq whose handshake is complete."""
+    """Yield our socket with a connection to a socket of libzmq, after the handshake."""
     async with asyncio.timeout(PATIENCE):
         if we_bind:
             async with bind("tcp://:0", socket_type, **options) as ours:
@@ -59,20 +59,20 @@ async def connected(theirs: Any, socket_type: str, *, we_bind: bool, **options: 
 
 
 async def taken(theirs: Any) -> list[bytes]:
-    """The next message of a socket of libzmq."""
+    """Return the next message of a socket of libzmq."""
     parts: list[bytes] = await asyncio.to_thread(theirs.recv_multipart)
     return parts
 
 
 async def settled(theirs: Any) -> None:
-    """libzmq takes in what has come, and says what it has to: it does so when somebody looks at the socket."""
+    """Let libzmq process received octets and send its own: it does so only in calls on the socket."""
     for _ in range(10):
         theirs.get(zmq.EVENTS)
         await asyncio.sleep(0.01)
 
 
 async def handed(theirs: Any, parts: Sequence[bytes]) -> None:
-    """Send with a socket of libzmq. A ROUTER knows us somewhat later than we know it."""
+    """Send with a socket of libzmq. A ROUTER completes the handshake later than we do."""
     while True:
         try:
             return await asyncio.to_thread(theirs.send_multipart, parts)
@@ -83,7 +83,7 @@ async def handed(theirs: Any, parts: Sequence[bytes]) -> None:
 
 
 async def ask_them(ours: Socket, theirs: Any, parts: list[bytes]) -> None:
-    """A message of ours, and the answer of libzmq, envelopes of ROUTER and REP on top where they belong."""
+    """Send a message to libzmq and receive its answer, with envelopes of ROUTER and REP if necessary."""
     kind, theirs_kind = ours.settings.socket_type, zmq.SocketType(theirs.type).name
     to_them = [b"libzmq"] if kind == "ROUTER" else []
     delimiter = [b""] if (kind, theirs_kind) in (("DEALER", "REP"), ("ROUTER", "REP")) else []
@@ -101,7 +101,7 @@ async def ask_them(ours: Socket, theirs: Any, parts: list[bytes]) -> None:
 
 
 async def be_asked(ours: Socket, theirs: Any, parts: list[bytes]) -> None:
-    """A message of libzmq, and our answer."""
+    """Receive a message from libzmq and answer it."""
     kind, theirs_kind = ours.settings.socket_type, zmq.SocketType(theirs.type).name
     to_us = [b"zmtpscope"] if theirs_kind == "ROUTER" else []
     delimiter = [b""] if theirs_kind == "DEALER" and kind == "REP" else []
@@ -119,7 +119,7 @@ async def be_asked(ours: Socket, theirs: Any, parts: list[bytes]) -> None:
 
 
 async def publish_to_them(ours: Socket, theirs: Any, parts: list[bytes]) -> None:
-    while not await ours.send(parts):  # until the subscription has come, which libzmq sends when it is looked at
+    while not await ours.send(parts):  # libzmq sends its subscription only during a call on its socket
         theirs.get(zmq.EVENTS)
         await asyncio.sleep(0.01)
     assert await taken(theirs) == parts
@@ -143,14 +143,14 @@ CASES = [
     for pair in PAIRS
     for we_bind in (False, True)
     for mechanism in ("NULL", "PLAIN", "CURVE")
-    # a REQ of libzmq 4.3.5 that checks logins closes on the first reply, be it from a REP of its own
+    # a REQ of libzmq 4.3.5 that checks logins closes on the first reply, even from a REP of libzmq
     if not (pair[1] == "REQ" and not we_bind and mechanism != "NULL")
 ]
 
 
 @pytest.mark.parametrize(("ours", "theirs", "we_bind", "mechanism"), some(CASES, 5))
 def test_every_pair(libzmq: Libzmq, logins: Logins, ours: str, theirs: str, we_bind: bool, mechanism: str) -> None:
-    """What either side sends the other one gets, part by part; who binds is the server of the mechanism."""
+    """Each side receives the messages of the other, part by part; the binding side is the server of the mechanism."""
     other = libzmq.socket(theirs, mechanism, server=not we_bind, **OPTIONS.get(theirs, {}))
 
     async def talk() -> None:
@@ -178,7 +178,7 @@ def test_every_pair(libzmq: Libzmq, logins: Logins, ours: str, theirs: str, we_b
 @pytest.mark.parametrize("mechanism", ["NULL", "CURVE"])
 @pytest.mark.parametrize("size", [0, 1, 254, 255, 256, 65_535, 65_536, 5_000_000])
 def test_sizes(libzmq: Libzmq, size: int, mechanism: str) -> None:
-    """Messages of every length of header, there and back."""
+    """Messages with every length of header, in both directions."""
     other = libzmq.socket("PAIR", mechanism, server=True)
 
     async def talk() -> None:
@@ -192,7 +192,7 @@ def test_sizes(libzmq: Libzmq, size: int, mechanism: str) -> None:
 @pytest.mark.parametrize("we_bind", [False, True], ids=["connect", "bind"])
 @pytest.mark.parametrize("mechanism", ["NULL", "CURVE"])
 def test_subscriptions_and_cancels(libzmq: Libzmq, mechanism: str, we_bind: bool) -> None:
-    """An XPUB of libzmq hears what our SUB wants; our PUB sends what their SUB wants, and nothing else."""
+    """An XPUB of libzmq receives our SUB's subscriptions; our PUB sends only what their SUB subscribed to."""
     publisher = libzmq.socket("XPUB", mechanism, server=not we_bind)
     subscriber = libzmq.socket("XSUB", mechanism, server=not we_bind)
 
@@ -223,7 +223,7 @@ def test_subscriptions_and_cancels(libzmq: Libzmq, mechanism: str, we_bind: bool
 
 
 def test_subscriptions_come_back_with_the_connection(libzmq: Libzmq) -> None:
-    """Our SUB asks anew when its publisher was away; every topic once."""
+    """Our SUB subscribes again after its publisher was away, once to every topic."""
     first, endpoint = libzmq.bound("XPUB")
 
     async def talk() -> None:
@@ -246,7 +246,7 @@ def test_subscriptions_come_back_with_the_connection(libzmq: Libzmq) -> None:
 
 @pytest.mark.parametrize("mechanism", ["NULL", "CURVE"])
 def test_heartbeats(libzmq: Libzmq, mechanism: str) -> None:
-    """libzmq answers our PINGs, and we answer those of libzmq: else it would have closed, and we would have."""
+    """libzmq answers our PINGs, and we answer its PINGs: otherwise one side would close."""
     options = {"heartbeat_ivl": 50, "heartbeat_timeout": 200, "heartbeat_ttl": 200}
     other = libzmq.socket("PAIR", mechanism, server=True, **options)
     heard: list[object] = []
@@ -264,7 +264,7 @@ def test_heartbeats(libzmq: Libzmq, mechanism: str) -> None:
 
 
 def test_a_silent_peer_is_left(libzmq: Libzmq) -> None:
-    """libzmq drops us when we do not keep the TTL of our own PING, which has no wrong units then."""
+    """libzmq closes the connection when we exceed the TTL of our own PING, so its unit is correct."""
     other = libzmq.socket("PAIR")
     monitor = libzmq.monitor(other, zmq.EVENT_DISCONNECTED)
 
@@ -279,7 +279,7 @@ def test_a_silent_peer_is_left(libzmq: Libzmq) -> None:
 
 
 def fails_to_connect(endpoint: str, socket_type: str, security: Security) -> PeerError:
-    """Why our socket gives up on one of libzmq."""
+    """Return the error with which our socket gives up on one of libzmq."""
 
     async def attempt() -> None:
         async with asyncio.timeout(PATIENCE), connect(endpoint, socket_type, security=security) as ours:
@@ -313,13 +313,13 @@ def test_a_client_key_that_is_not_known_is_refused(libzmq: Libzmq, logins: Login
 
 @pytest.mark.parametrize("mechanism", ["NULL", "PLAIN", "CURVE"])
 def test_an_unfit_socket_type(libzmq: Libzmq, logins: Logins, mechanism: str) -> None:
-    """With NULL libzmq says what it is; else it closes without a word, and that is what there is to say."""
+    """With NULL, libzmq sends its socket type; otherwise it closes silently, and our error can state only that."""
     failure = fails_to_connect(libzmq.endpoint("PUB", mechanism), "REQ", SECURITY[mechanism][0])
     assert isinstance(failure, UnfitSocketType)
 
 
 def test_we_refuse_a_wrong_password(libzmq: Libzmq) -> None:
-    """Our server tells libzmq why, in the words that libzmq has for it."""
+    """Our server sends libzmq the reason, as libzmq's own servers do."""
     other = libzmq.socket("REQ", "PLAIN", plain_password=b"wrong")
     monitor = libzmq.monitor(other, zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
     heard: list[object] = []
@@ -336,7 +336,7 @@ def test_we_refuse_a_wrong_password(libzmq: Libzmq) -> None:
 
 
 def test_a_request_without_delimiter_is_told(libzmq: Libzmq) -> None:
-    """libzmq drops these without a word, and people look for their requests for hours."""
+    """libzmq drops these silently, and users search for their requests for hours."""
     other = libzmq.socket("DEALER")
     heard: list[object] = []
 
@@ -351,7 +351,7 @@ def test_a_request_without_delimiter_is_told(libzmq: Libzmq) -> None:
 
 
 def test_a_slow_taker_makes_the_sender_wait(libzmq: Libzmq) -> None:
-    """What nobody takes is not read: libzmq keeps it, and its sender has to wait."""
+    """Messages that the application does not receive are not read: libzmq holds them, and its sender must wait."""
     other = libzmq.socket("PUSH", sndhwm=1, sndtimeo=200)
 
     def send_all() -> int:
