@@ -16,17 +16,14 @@ if TYPE_CHECKING:
 
 
 class ViewKind(NamedTuple):
-    """A view. `key` opens it, `meaning` describes it."""
-
-    name: str
-    key: str
-    title: str
-    meaning: str
-    view: str
-    """Its class, in the module of the view's name.
+    """A view: the class `NameView` in the module of its name. `key` opens it, `meaning` describes it.
 
     Modules are imported when opened: all of them would take a fifth of the time before rows are shown.
     """
+
+    key: str
+    title: str
+    meaning: str
     records: tuple[str, ...] = MESSAGES
     """Types of records that the filters of its rows match."""
 
@@ -36,80 +33,32 @@ class ViewKind(NamedTuple):
     has_times: bool = False
     """Whether its rows contain points in time."""
 
+    @property
+    def name(self) -> str:
+        return self.title.lower()
+
     def of(self, what: Store | Derived) -> Any:
         """Return this view of a store or of derived data."""
-        return getattr(import_module(f"zmtpscope.tui.worker.views.{self.name}"), self.view)(what)
+        module = import_module(f"zmtpscope.tui.worker.views.{self.name}")
+        return getattr(module, f"{self.name.capitalize()}View")(what)
 
+
+DERIVED: Any = {"is_derived": True, "has_times": True}
 
 VIEWS: dict[str, ViewKind] = {
     kind.name: kind
     for kind in (
+        ViewKind("2", "Connections", "who talks to whom, how much, and how it ended", EVERYTHING),
+        ViewKind("3", "Map", "who is bound, who connected there, and what flows"),
+        ViewKind("4", "Topics", "what is published, how often, and what was said last"),
         ViewKind(
-            "connections",
-            "2",
-            "Connections",
-            "who talks to whom, how much, and how it ended",
-            "ConnectionsView",
-            EVERYTHING,
+            "5", "Subscriptions", "who subscribed to what, and what came of it", ("message", "command"), **DERIVED
         ),
-        ViewKind("map", "3", "Map", "who is bound, who connected there, and what flows", "MapView"),
-        ViewKind("topics", "4", "Topics", "what is published, how often, and what was said last", "TopicsView"),
-        ViewKind(
-            "subscriptions",
-            "5",
-            "Subscriptions",
-            "who subscribed to what, and what came of it",
-            "SubscriptionsView",
-            ("message", "command"),
-            is_derived=True,
-            has_times=True,
-        ),
-        ViewKind(
-            "problems",
-            "6",
-            "Problems",
-            "what went wrong, why, and what to do about it",
-            "ProblemsView",
-            EVERYTHING,
-            is_derived=True,
-            has_times=True,
-        ),
-        ViewKind(
-            "zre",
-            "7",
-            "ZRE",
-            "nodes, groups, and how they found each other",
-            "ZreView",
-            ("message", "datagram"),
-            has_times=True,
-        ),
-        ViewKind(
-            "statistics",
-            "8",
-            "Statistics",
-            "how many messages when, how large, and which records",
-            "StatisticsView",
-            EVERYTHING,
-        ),
-        ViewKind(
-            "peers",
-            "9",
-            "Peers",
-            "who was there, over all connections, and why they ended",
-            "PeersView",
-            EVERYTHING,
-            is_derived=True,
-            has_times=True,
-        ),
-        ViewKind(
-            "requests",
-            "0",
-            "Requests",
-            "what waits for a reply, and what took long",
-            "RequestsView",
-            is_derived=True,
-            has_times=True,
-        ),
+        ViewKind("6", "Problems", "what went wrong, why, and what to do about it", EVERYTHING, **DERIVED),
+        ViewKind("7", "ZRE", "nodes, groups, and how they found each other", ("message", "datagram"), has_times=True),
+        ViewKind("8", "Statistics", "how many messages when, how large, and which records", EVERYTHING),
+        ViewKind("9", "Peers", "who was there, over all connections, and why they ended", EVERYTHING, **DERIVED),
+        ViewKind("0", "Requests", "what waits for a reply, and what took long", **DERIVED),
     )
 }
 """Views by name, in the order of their keys. Key 1 shows the messages."""
