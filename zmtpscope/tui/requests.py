@@ -249,8 +249,8 @@ class Table(Struct, frozen=True, array_like=True):
 
     columns: tuple[TableColumn, ...]
     rows: tuple[TableRow, ...]
-    looked_at: int
-    total: int
+    looked_at: int = 0
+    total: int = 0
     text: tuple[str, ...] = ()
     """Lines above the table."""
 

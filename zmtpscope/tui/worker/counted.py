@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from zmtpscope.dissect.analyser import ENDED, Ongoing
 from zmtpscope.filter import Filter
@@ -14,7 +15,7 @@ from zmtpscope.findings import SEVERITIES
 from zmtpscope.store import Store
 from zmtpscope.tui.requests import Table, TableOf, TableRow, ViewTitle
 from zmtpscope.tui.worker.views.catalogue import VIEWS
-from zmtpscope.tui.worker.views.view import Counter, Step, View, ViewTable, Wanted
+from zmtpscope.tui.worker.views.view import Counter, Step, View, Wanted
 
 if TYPE_CHECKING:
     from zmtpscope.diagnosis.diagnosis import Explained
@@ -94,7 +95,7 @@ class Made(NamedTuple):
 
     request: TableOf
     steps: int
-    table: ViewTable
+    table: Table
 
 
 class CountedView:
@@ -105,14 +106,14 @@ class CountedView:
         self.counting = counting
         self._made: Made | None = None
 
-    def table(self, request: TableOf) -> ViewTable:
+    def table(self, request: TableOf) -> Table:
         """Return the table, cached for a repeated request."""
         made, steps = self._made, self.counting.steps
         if made is None or (made.request, made.steps) != (request, steps):
             made = self._made = Made(request, steps, self.view.table(_wanted(request)))
         return made.table
 
-    def raw_table(self, request: TableOf) -> ViewTable:
+    def raw_table(self, request: TableOf) -> Table:
         """Return all rows, with unscaled numbers."""
         return self.view.table(_wanted(request)._replace(most=MAX_SAVED, is_raw=True))
 
@@ -162,9 +163,9 @@ class CountedViews:
         """Return the table of a view, which becomes the shown view."""
         view = self._shown(request)
         made = view.table(request)
-        return Table(made.columns, made.rows, view.counting.looked_at, len(self._store), made.text)
+        return replace(made, looked_at=view.counting.looked_at, total=len(self._store))
 
-    def raw_table(self, request: TableOf) -> ViewTable:
+    def raw_table(self, request: TableOf) -> Table:
         """Return all rows of a view for a file, as far as they are counted."""
         return self._shown(request).raw_table(request)
 

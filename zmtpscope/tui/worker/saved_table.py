@@ -12,18 +12,17 @@ import msgspec
 
 from zmtpscope.export.files import OutputFile
 from zmtpscope.export.words import size
-from zmtpscope.tui.requests import SaveTable, TableRow
+from zmtpscope.tui.requests import SaveTable, Table, TableRow
 from zmtpscope.tui.worker.channel import CannotAnswer
 from zmtpscope.tui.worker.loading import Loading
 from zmtpscope.tui.worker.saving import CannotSave, Saving, Steps, is_free, target_of
-from zmtpscope.tui.worker.views.view import ViewTable
 from zmtpscope.words import counted
 
 MAX_ROWS = 4096
 """Maximum rows of a step."""
 
 
-def table_saving_of(request: SaveTable, make: Callable[[], ViewTable], loading: Loading) -> Saving | None:
+def table_saving_of(request: SaveTable, make: Callable[[], Table], loading: Loading) -> Saving | None:
     """Return a `Saving` of the table that `make` returns, or None if the file exists. Raises `CannotSave`."""
     path = target_of(request.path)
     if path.suffix.lower() not in FORMS:
@@ -36,7 +35,7 @@ def table_saving_of(request: SaveTable, make: Callable[[], ViewTable], loading: 
     return Saving(path, len(table.rows), _save(path, table))
 
 
-def _save(path: Path, table: ViewTable) -> Steps:
+def _save(path: Path, table: Table) -> Steps:
     file = OutputFile(path)
     lines = FORMS[path.suffix.lower()]
     try:
@@ -53,13 +52,13 @@ def _save(path: Path, table: ViewTable) -> Steps:
     return f"{counted(len(table.rows), 'row')}, {size(file.octets)}"
 
 
-def _json_lines(table: ViewTable, begin: int, end: int) -> Iterator[bytes]:
+def _json_lines(table: Table, begin: int, end: int) -> Iterator[bytes]:
     """Yield an object for each row: its non-empty cells by column."""
     for row in table.rows[begin:end]:
         yield msgspec.json.encode({"depth": row.depth, **_values(table, row)}) + b"\n"
 
 
-def row_json(table: ViewTable, key: str) -> str:
+def row_json(table: Table, key: str) -> str:
     """Return a row as JSON. Raises `CannotAnswer` if the table has it no longer."""
     row = next((row for row in table.rows if row.key == key), None)
     if row is None:
@@ -67,7 +66,7 @@ def row_json(table: ViewTable, key: str) -> str:
     return msgspec.json.encode(_values(table, row)).decode()
 
 
-def _values(table: ViewTable, row: TableRow) -> dict[str, int | float | str]:
+def _values(table: Table, row: TableRow) -> dict[str, int | float | str]:
     """Return the non-empty cells by column."""
     cells = zip(table.columns, row.cells, strict=True)
     return {column.name: _number(cell) if column.is_number else cell for column, cell in cells if cell}
@@ -81,7 +80,7 @@ def _number(cell: str) -> int | float | str:
     return cell
 
 
-def _csv_lines(table: ViewTable, begin: int, end: int) -> Iterator[bytes]:
+def _csv_lines(table: Table, begin: int, end: int) -> Iterator[bytes]:
     """Yield the names of the columns as the first line, then a line for each row."""
     written = io.StringIO(newline="")
     writer = csv.writer(written, lineterminator="\n")
@@ -91,5 +90,5 @@ def _csv_lines(table: ViewTable, begin: int, end: int) -> Iterator[bytes]:
     yield written.getvalue().encode()
 
 
-FORMS: dict[str, Callable[[ViewTable, int, int], Iterator[bytes]]] = {".jsonl": _json_lines, ".csv": _csv_lines}
+FORMS: dict[str, Callable[[Table, int, int], Iterator[bytes]]] = {".jsonl": _json_lines, ".csv": _csv_lines}
 """Functions that yield the lines of rows, by file extension."""

@@ -11,10 +11,10 @@ from zmtpscope.dissect.analyser import ENDED
 from zmtpscope.filter import Filter
 from zmtpscope.store import Store
 from zmtpscope.store.packed import Int64
-from zmtpscope.tui.requests import Sort, TableRow
+from zmtpscope.tui.requests import Sort, Table, TableRow
 from zmtpscope.tui.worker.views.catalogue import VIEWS
 from zmtpscope.tui.worker.views.derived import Derived, DerivedView
-from zmtpscope.tui.worker.views.view import CountingView, Step, View, ViewTable, Wanted
+from zmtpscope.tui.worker.views.view import CountingView, Step, View, Wanted
 
 
 @cache
@@ -56,7 +56,7 @@ def view_of_capture(name: str, capture: str, filter: str = "") -> View:
     return view_of(name, store_of(CAPTURES / capture), filter=filter)
 
 
-def opened_whole(view: View, sort: Sort | None = None) -> ViewTable:
+def opened_whole(view: View, sort: Sort | None = None) -> Table:
     """The table with everything open that can be."""
     keys: set[str] = set()
     while True:
@@ -67,12 +67,12 @@ def opened_whole(view: View, sort: Sort | None = None) -> ViewTable:
         keys |= more
 
 
-def cell(table: ViewTable, row: TableRow, column: str) -> str:
+def cell(table: Table, row: TableRow, column: str) -> str:
     """What a row has in a column."""
     return row.cells[[each.name for each in table.columns].index(column)]
 
 
-def cells(table: ViewTable, *columns: str, depth: int | None = None) -> list[tuple[str, ...]]:
+def cells(table: Table, *columns: str, depth: int | None = None) -> list[tuple[str, ...]]:
     """What the rows have in some columns; those of one depth only, if that is given."""
     return [
         tuple(cell(table, row, column) for column in columns)

@@ -18,11 +18,11 @@ from zmtpscope.dissect import Analyser, DecodeAs, Options
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.filter import Filter
 from zmtpscope.store import Store
-from zmtpscope.tui.requests import Sort, TableRow
+from zmtpscope.tui.requests import Sort, Table, TableRow
 from zmtpscope.tui.worker.views import tables
 from zmtpscope.tui.worker.views.catalogue import VIEWS
 from zmtpscope.tui.worker.views.tables import Column, ShownLine
-from zmtpscope.tui.worker.views.view import ViewTable, Wanted
+from zmtpscope.tui.worker.views.view import Wanted
 
 MESSAGES = " and record == message"
 COUNTED = {
@@ -33,7 +33,7 @@ COUNTED = {
 
 
 @cache
-def whole(name: str, path: Path) -> ViewTable:
+def whole(name: str, path: Path) -> Table:
     """A view of a capture with everything open: what it shows is looked at by several tests."""
     return opened_whole(view_of(name, store_of(path)))
 

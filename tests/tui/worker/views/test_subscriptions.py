@@ -9,22 +9,22 @@ import pytest
 from tests.readings import CAPTURES
 from tests.tui.worker.views.fed import cell, cells, opened_whole, store_of, view_of, view_of_capture
 from zmtpscope.filter import Filter
-from zmtpscope.tui.requests import Sort, TableRow
+from zmtpscope.tui.requests import Sort, Table, TableRow
 from zmtpscope.tui.worker.views import subscriptions
-from zmtpscope.tui.worker.views.view import ViewTable, Wanted
+from zmtpscope.tui.worker.views.view import Wanted
 
 LOST = "problems/subscription-lost-on-reconnect.pcap"
 GROUPS = "problems/groups-joined-in-time.pcap"
 
 
-def matrix(table: ViewTable, depth: int = 1) -> dict[str, dict[str, str]]:
+def matrix(table: Table, depth: int = 1) -> dict[str, dict[str, str]]:
     """What stands under each subscriber, by topic, or by publisher (depth 0)."""
     headings = [column.heading for column in table.columns]
     rows = [dict(zip(headings, row.cells, strict=True)) for row in table.rows if row.depth == depth]
     return {row.pop("TOPIC"): row for row in rows}
 
 
-def looks(table: ViewTable, row: TableRow) -> dict[str, str]:
+def looks(table: Table, row: TableRow) -> dict[str, str]:
     """How the cells of a row look that do not look like the row, by subscriber."""
     return {column.heading: look for column, look in zip(table.columns, row.looks, strict=True) if look}
 

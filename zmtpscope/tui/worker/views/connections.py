@@ -17,10 +17,11 @@ from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.findings.capturing import ATTEMPTS
 from zmtpscope.store import Store
 from zmtpscope.store.counting import CountedMessages
+from zmtpscope.tui.requests import Table
 from zmtpscope.tui.worker.views.known_connections import MAX_CONNECTIONS, KnownConnection, KnownConnections
 from zmtpscope.tui.worker.views.sums import sums_of
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
-from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step, ViewTable, Wanted
+from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step, Wanted
 from zmtpscope.words import counted, host_port
 
 MAX_FACTS = 12
@@ -159,7 +160,7 @@ class ConnectionsView(CountingView):
 
     # -- showing -------------------------------------------------------------------------------------------------------
 
-    def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
+    def table(self, wanted: Wanted = AS_IT_IS) -> Table:
         rows = sorted(self._counted.values(), key=lambda row: row.known.number)
         text = [", ".join(self._summary(rows))] if rows else ["no connections that speak ZMTP"]
         lines = chain(map(self._line, rows), starmap(_attempts, self._attempts.items()))

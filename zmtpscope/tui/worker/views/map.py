@@ -15,11 +15,12 @@ from zmtpscope.export.words import size
 from zmtpscope.filter.writing import one_of
 from zmtpscope.records import SECOND, to_text
 from zmtpscope.store import Store
+from zmtpscope.tui.requests import Table
 from zmtpscope.tui.worker.views.known_connections import KnownConnection, KnownConnections
 from zmtpscope.tui.worker.views.subscription_changes import changes_of
 from zmtpscope.tui.worker.views.sums import Sum, sums_of
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
-from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step, ViewTable, Wanted
+from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step, Wanted
 from zmtpscope.words import counted
 
 MAX_TOPICS = 4
@@ -92,7 +93,7 @@ class MapView(CountingView):
 
     # -- showing -------------------------------------------------------------------------------------------------------
 
-    def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
+    def table(self, wanted: Wanted = AS_IT_IS) -> Table:
         by_endpoint = _grouped(self._known, lambda known: known.address(known.listener))
         total = sum(sum(flow.octets) for flow in self._flows.values())
         lines = [self._endpoint(address, connections) for address, connections in by_endpoint.items()]

@@ -10,10 +10,11 @@ from zmtpscope.diagnosis.across.peers import Peer, peers
 from zmtpscope.diagnosis.across.words import address
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.export.top.table import scaled
+from zmtpscope.tui.requests import Table
 from zmtpscope.tui.worker.views.derived import DerivedView
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
 from zmtpscope.tui.worker.views.times import shown_times
-from zmtpscope.tui.worker.views.view import AS_IT_IS, ViewTable, Wanted
+from zmtpscope.tui.worker.views.view import AS_IT_IS, Wanted
 from zmtpscope.words import counted
 
 CAUSES = {
@@ -36,7 +37,7 @@ CONNECTED, ENDED, AWAY = "█", "┃", "·"
 class PeersView(DerivedView):
     """One line per peer, with its connections below."""
 
-    def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
+    def table(self, wanted: Wanted = AS_IT_IS) -> Table:
         """Return the peers, listening ones first."""
         shown_time = shown_times(self.store, wanted.time)
         columns = (

@@ -9,10 +9,11 @@ from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, MissedMessages
 from zmtpscope.export.top.table import scaled
 from zmtpscope.filter.writing import comparison, every, one_of
 from zmtpscope.findings import SEVERITIES
+from zmtpscope.tui.requests import Table
 from zmtpscope.tui.worker.views.derived import DerivedView
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
 from zmtpscope.tui.worker.views.times import shown_times
-from zmtpscope.tui.worker.views.view import AS_IT_IS, ViewTable, Wanted
+from zmtpscope.tui.worker.views.view import AS_IT_IS, Wanted
 
 MAX_CONNECTIONS = 100
 """Maximum connections whose records a diagnosis leads to."""
@@ -21,7 +22,7 @@ MAX_CONNECTIONS = 100
 class ProblemsView(DerivedView):
     """One line per cause, worst first, with linked evidence and consequences below. Findings come last."""
 
-    def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
+    def table(self, wanted: Wanted = AS_IT_IS) -> Table:
         shown_time = shown_times(self.store, wanted.time)
         columns = (
             Column("severity", "SEVERITY", order=SEVERITIES.index),

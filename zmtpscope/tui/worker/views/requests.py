@@ -15,11 +15,12 @@ from zmtpscope.diagnosis.observers.observed_facts import ObservedRequest, Observ
 from zmtpscope.diagnosis.observers.request_table import OPEN, OUTCOMES, UNANSWERED, UNASKED
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.top.table import scaled
+from zmtpscope.tui.requests import Table
 from zmtpscope.tui.worker.views.derived import Derived, DerivedView
 from zmtpscope.tui.worker.views.last_values import LastValues
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
 from zmtpscope.tui.worker.views.times import shown_times
-from zmtpscope.tui.worker.views.view import AS_IT_IS, ViewTable, Wanted
+from zmtpscope.tui.worker.views.view import AS_IT_IS, Wanted
 from zmtpscope.words import counted
 
 WORDS = ("answered", "too late", "open", "no reply", "a reply to nobody", "not captured")
@@ -36,7 +37,7 @@ class RequestsView(DerivedView):
         super().__init__(derived)
         self._contents = LastValues(derived.store)
 
-    def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
+    def table(self, wanted: Wanted = AS_IT_IS) -> Table:
         shown_time = shown_times(self.store, wanted.time)
         columns = (
             Column("request", "REQUEST", self._content, is_name=True),

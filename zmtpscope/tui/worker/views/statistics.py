@@ -22,9 +22,10 @@ from zmtpscope.filter.writing import equals, every
 from zmtpscope.records import RECORDS, SECOND
 from zmtpscope.store import Store
 from zmtpscope.store.counting import CountedMessages
+from zmtpscope.tui.requests import Table
 from zmtpscope.tui.worker.views.known_connections import KnownConnections
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
-from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step, ViewTable, Wanted
+from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step, Wanted
 from zmtpscope.words import counted
 from zmtpscope.zmtp.events import ENCRYPTED, MARKED
 
@@ -114,7 +115,7 @@ class StatisticsView(CountingView):
 
     # -- showing -------------------------------------------------------------------------------------------------------
 
-    def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
+    def table(self, wanted: Wanted = AS_IT_IS) -> Table:
         """Return a line for all messages, and subdivided headings."""
         every_message = self._row_of(self._all, 1)
         lines = [

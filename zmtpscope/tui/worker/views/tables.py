@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.words import scaled
-from zmtpscope.tui.requests import Sort, TableColumn, TableRow
-from zmtpscope.tui.worker.views.view import ViewTable, Wanted
+from zmtpscope.tui.requests import Sort, Table, TableColumn, TableRow
+from zmtpscope.tui.worker.views.view import Wanted
 from zmtpscope.words import counted
 
 Value = Any
@@ -63,7 +63,7 @@ def table_of(
     wanted: Wanted,
     text: Sequence[str] = (),
     prepare: Callable[[Sequence[Line]], object] = len,
-) -> ViewTable:
+) -> Table:
     """Return a table of the rows that are wanted.
 
     `lines` are in the order of the view; if they are not sorted, only shown ones are consumed. `prepare` is called with
@@ -77,7 +77,7 @@ def table_of(
         shown.append(each)
     prepare([each.line for each in shown])
     rows = tuple(_row(columns, each, is_raw=wanted.is_raw) for each in shown)
-    return ViewTable(tuple(column.table_column for column in columns), rows, tuple(text))
+    return Table(tuple(column.table_column for column in columns), rows, text=tuple(text))
 
 
 class ShownLine(NamedTuple):

@@ -11,7 +11,7 @@ from zmtpscope.dissect import Batch, Record
 from zmtpscope.store import Store
 from zmtpscope.store.counting import CountedMessages
 from zmtpscope.store.packed import Int64
-from zmtpscope.tui.requests import Sort, TableColumn, TableRow
+from zmtpscope.tui.requests import Sort, Table
 
 
 class Step:
@@ -54,19 +54,11 @@ class Wanted(NamedTuple):
 AS_IT_IS = Wanted()
 
 
-class ViewTable(NamedTuple):
-    """The contents of a view, safe to print. `text` are lines above the table."""
-
-    columns: tuple[TableColumn, ...]
-    rows: tuple[TableRow, ...]
-    text: tuple[str, ...] = ()
-
-
 class View(ABC):
     """A table of counted or derived data."""
 
     @abstractmethod
-    def table(self, wanted: Wanted = AS_IT_IS) -> ViewTable:
+    def table(self, wanted: Wanted = AS_IT_IS) -> Table:
         """Return the rows as wanted."""
 
 
