@@ -1,4 +1,4 @@
-"""What `zmtpscope read` says about the captures in captures/, and what must be said (their truth files)."""
+"""The output of `zmtpscope read` for the captures in captures/, and the expected output (their truth files)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from zmtpscope.records import from_text
 
 CAPTURES = pathlib.Path(__file__).parent.parent / "captures"
 EVERY_CAPTURE = sorted(path for path in CAPTURES.glob("*/*.pcap*") if path.parent.name != "problems")
-"""All captures but those of `captures/problems`, which tests of diagnoses read. Seams P1, P13 and P15 and
-`test_captures.py` run over all of them in both suites."""
+"""All captures except `captures/problems`, which tests of diagnoses read. Invariants P1, P13 and P15 and
+`test_captures.py` use all of them in both suites."""
 
 SELECTED = frozenset(
     {
@@ -49,7 +49,7 @@ SELECTED = frozenset(
         "security/curve-with-key-log.pcap",
         "security/gssapi.pcap",
         "security/plain-wrong-password.pcap",
-        # damage and other protocols
+        # damage, and other protocols
         "damage/cut-file.pcap",
         "damage/holes.pcap",
         "damage/midstream-1.0.pcap",
@@ -58,7 +58,7 @@ SELECTED = frozenset(
         "faults/reserved-flag-80.pcap",
         "negative/tls.pcap",
         "unreachable/server-up-later.pcap",
-        # how packets are stored and wrapped
+        # storage and encapsulation of packets
         "network/ipv4-fragments.pcap",
         "network/pcapng-mixed-links.pcapng",
         "network/vxlan.pcap",
@@ -75,7 +75,7 @@ Frames = tuple[bytes, ...]
 
 @dataclass(frozen=True)
 class Reading:
-    """The records of one capture as its JSON lines give them, and whether file and streams were accounted for."""
+    """The records of one capture, from its JSON lines, and whether all octets of file and streams are accounted for."""
 
     records: list[Record]
     problems: list[CaptureProblem]
@@ -85,7 +85,7 @@ class Reading:
         return [record for record in self.records if record["record"] in kinds]
 
     def messages(self) -> list[tuple[Record, Frames]]:
-        """The whole data messages whose frames could be read."""
+        """Return the complete data messages with readable frames."""
         return [
             (record, tuple(base64.b64decode(body, validate=True) for body in record["bodies"]))
             for record in self.of("message")
@@ -95,13 +95,13 @@ class Reading:
 
 @functools.cache
 def read(path: pathlib.Path) -> Reading:
-    """Read a capture as `zmtpscope read --json --payload off` does, without a process of its own."""
+    """Read a capture as `zmtpscope read --json --payload off` does, in this process."""
     return _read(path, Options())
 
 
 @functools.cache
 def read_inside(path: pathlib.Path) -> Reading:
-    """The same, with what rides inside the messages: what the command does unless it is told not to."""
+    """Read a capture as `zmtpscope read --json` does: with payloads."""
     return _read(path, Options(payloads=Registry()))
 
 
@@ -116,14 +116,14 @@ def _read(path: pathlib.Path, options: Options) -> Reading:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """`zmtpscope ARGUMENTS` as a process of its own; times are printed in UTC."""
+    """Run `zmtpscope ARGUMENTS` in a new process; times are printed in UTC."""
     command = [sys.executable, "-c", "from zmtpscope.cli import main; main()", *arguments]
     return subprocess.run(command, capture_output=True, timeout=60, env=os.environ | {"TZ": "UTC"})
 
 
 @dataclass(frozen=True)
 class Truth:
-    """A truth file; captures/README.md says what the keys mean."""
+    """A truth file; captures/README.md describes the keys."""
 
     name: str
     path: pathlib.Path
@@ -142,17 +142,17 @@ class Truth:
 
 
 def digest(frames: Frames) -> bytes:
-    """What stands for the frames of a message in the digests of truth files: of each its size and sha256."""
+    """Return the digest of a message's frames as in truth files: size and sha256 of each."""
     return b"".join(len(frame).to_bytes(8, "big") + hashlib.sha256(frame).digest() for frame in frames)
 
 
 def name_of(frames: Frames) -> str:
-    """A message as truth files name long ones."""
+    """Name a message as truth files name long ones."""
     return "sha256 " + hashlib.sha256(digest(frames)).hexdigest()[:32]
 
 
 def load(path: pathlib.Path) -> Truth:
-    """Read one truth file; every message becomes its `name_of`."""
+    """Read one truth file; every message is replaced by its `name_of`."""
     given = json.loads(path.read_text())
     stem = path.name.removesuffix(".truth.json")
     (capture,) = (file for file in path.parent.glob(f"{stem}.pcap*"))

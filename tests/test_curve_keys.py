@@ -1,4 +1,4 @@
-"""Key files: what a line says comes back, what cannot be used is told, nothing that a file holds raises."""
+"""Key files: lines are parsed as they were written, unusable lines are reported, and no contents raise an exception."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PUBLIC_CERTIFICATE = "".join(line for line in CERTIFICATE.splitlines(True) if "s
 
 @pytest.fixture
 def keys_of(tmp_path: pathlib.Path) -> Callable[..., Keys]:
-    """Keys read from files with these contents: keys.txt, keys2.txt, ..."""
+    """Return a function that reads keys from files with these contents: keys.txt, keys2.txt, ..."""
 
     def make(*contents: str | bytes) -> Keys:
         paths = []
@@ -70,7 +70,7 @@ def found(keys: Keys, client_transient: bytes = CLIENT_TRANSIENT.public) -> Conn
 
 
 def told(keys: Keys) -> list[str]:
-    """The problems, file names without their folders."""
+    """Return the problems, with file names but without their folders."""
     return [problem.rpartition("/")[2] for problem in keys.problems]
 
 
@@ -141,7 +141,7 @@ def test_lines_that_are_handed_over_say_what_those_of_a_file_say(keys_of: Callab
         handed.add(each)
         assert keys.refresh()
     handed.add(said[0])
-    assert not keys.refresh()  # it was said before
+    assert not keys.refresh()  # it was reported before
     assert keys.generation == len(said) == 3
     assert [each for _, each in keys.lines()] == said
     assert keys.server_keys == of_file.server_keys
@@ -176,7 +176,7 @@ def test_comments_empty_lines_and_unknown_labels_are_passed(keys_of: Callable[..
 
 
 def test_a_z85_key_may_have_the_sign_of_comments_in_it(keys_of: Callable[..., Keys]) -> None:
-    """It cannot begin with one: five characters of which the first is # stand for more than four octets."""
+    """A key cannot begin with it: five characters of which the first is # represent more than four octets."""
     assert key_from_text(b"#" + b"0" * 39) is None
     server = key_from_text(b"00#00" * 8)
     assert server is not None
@@ -208,7 +208,7 @@ def test_shared_keys_come_newest_first_and_from_all_files_in_turn(keys_of: Calla
 
 
 def test_only_shared_keys_that_came_since(tmp_path: pathlib.Path) -> None:
-    """Of each file by itself; one that was replaced by another is new as a whole."""
+    """Each file is compared by itself; a file that was replaced is new as a whole."""
     key = [bytes([number]) * 32 for number in range(5)]
     one, other = tmp_path / "one.keys", tmp_path / "other.keys"
     one.write_text(line("SHARED", key[0], key[0]))
@@ -264,7 +264,7 @@ class TestCertificates:
 
 
 class TestHalves:
-    """A secret that does not belong to the public key beside it is never handed out."""
+    """A secret that does not belong to the public key beside it is never returned."""
 
     def test_of_a_long_term_pair(self, keys_of: Callable[..., Keys]) -> None:
         keys = keys_of(line("SERVER_LONGTERM", SERVER.public, CLIENT.secret) + line("SERVER_PUBLIC", OTHER))
@@ -282,7 +282,7 @@ class TestHalves:
         halves = [f"  public-key={z85.encode(SERVER.public)}\n", f"  secret-key={z85.encode(CLIENT.secret)}\n"]
         keys = keys_of("curve\n" + "".join(halves) + f"  secret-key={z85.encode(SERVER.secret)}\n")
         assert keys.server_keys == []
-        assert len(keys.problems) == 2  # and that there is no key in the file
+        assert len(keys.problems) == 2  # and that the file contains no key
 
     def test_of_a_client_transient_once_it_is_looked_up(self, keys_of: Callable[..., Keys]) -> None:
         c = CLIENT_TRANSIENT
@@ -296,7 +296,7 @@ class TestHalves:
         ]
 
     def test_and_the_connection_stays_named_where_that_was_all(self, keys_of: Callable[..., Keys]) -> None:
-        """So that it can be told that the file has a line for it, of no use (CURVE-12)."""
+        """So that CURVE-12 can report that the file has only a useless line for it."""
         keys = keys_of(line("CLIENT_TRANSIENT", CLIENT_TRANSIENT.public, CLIENT.secret))
         for _ in range(2):
             assert found(keys) == ConnectionSecrets((), (), (), (), ())
@@ -353,7 +353,8 @@ def test_no_repr_shows_a_secret(keys_of: Callable[..., Keys]) -> None:
 
 
 class TestLabelsThatNobodyKnows:
-    """They are ignored, but not in silence where they look like those of key logs: most likely a typing error."""
+    """Unknown labels are ignored, but reported if they resemble labels of key logs: these are probably typing
+    errors."""
 
     @pytest.mark.parametrize(
         "text", ["CURVE_SHRED {} {}", "curve_shared {} {}", "CURVE_SHARED={} {}", "CURVE_SHARED:{} {}", "Curve_ {} {}"]
@@ -385,7 +386,7 @@ def test_utf_16_is_told(keys_of: Callable[..., Keys], form: str) -> None:
 
 
 class TestCost:
-    """Files made to take long. What is counted does not depend on the machine."""
+    """Files that could take long. The counts do not depend on the machine."""
 
     def test_lines_are_bounded(self, monkeypatch: pytest.MonkeyPatch, keys_of: Callable[..., Keys]) -> None:
         monkeypatch.setattr(files, "MAX_LINES", 1000)
@@ -394,7 +395,7 @@ class TestCost:
             keys_of(b"\n" * 1001)
 
     def test_lines_with_blanks_cost_what_others_do(self, keys_of: Callable[..., Keys]) -> None:
-        """2,000 of them; where each is tried in all ways to divide its blanks this takes half a minute."""
+        """With 2,000 blanks; trying all ways to divide them would take half a minute."""
         began = time.process_time()
         keys_of("curve\n" + ("  public-key=" + " " * 960 + "x y\n") * 2_000)
         assert time.process_time() - began < 5
@@ -494,7 +495,7 @@ class TestRefresh:
         self.append(path, whole[: -len(SERVER.public.hex()) - 2])
         keys = Keys([path])
         assert found(keys).client_transients == ((c.secret, None),)
-        # what was taken for the whole line was not
+        # the part that was taken for the whole line was not complete
         self.append(path, whole[-len(SERVER.public.hex()) - 2 :] + line("SHARED", c.public, SHARED))
         assert keys.refresh()
         assert found(keys).client_transients == ((c.secret, SERVER.public),)
@@ -579,7 +580,7 @@ class TestRefresh:
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """One file for all examples of a property."""
+    """Return one file for all examples of a property."""
     return tmp_path_factory.mktemp("keys") / "keys.txt"
 
 
@@ -613,7 +614,7 @@ def test_z85_spells_as_others_do() -> None:
 
 @st.composite
 def pieces_of_files(draw: st.DrawFn) -> list[bytes]:
-    """What key files are made of, and what they are not."""
+    """Draw parts of key files, valid and invalid."""
     piece = st.one_of(
         st.builds(
             lambda label, spelt, keys, end: " ".join([label, *map(spelt, keys)]).encode() + end,
@@ -631,7 +632,7 @@ def pieces_of_files(draw: st.DrawFn) -> list[bytes]:
 
 
 def everything(keys: Keys) -> object:
-    """All that somebody could ask."""
+    """Return the results of all methods."""
     lines = [(path, said.label, said.public, said.value, said.server, said.number) for path, said in keys.lines()]
     asked = {said[2] for said in lines}
     answers = [keys.secrets_for(public) for public in sorted(asked)]

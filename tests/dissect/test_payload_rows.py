@@ -1,4 +1,5 @@
-"""Rows that are looked into: plain text for whole runs at once, and who is asked about what."""
+"""Payloads of rows: plain text is recognised for whole runs, and dissectors get only the messages that they may
+claim."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ OTHERS = [b"a\x00b", b"\x7f", b"caf\xe9", b"\x9bm", "\u0085".encode()]
 
 
 def protocols(bodies: list[bytes]) -> list[str | None]:
-    """The protocols of messages that a PUSH sends in one packet."""
+    """Return the protocols of messages that a PUSH sends in one packet."""
     talk = Conversation()
     talk.send(0, hello("PUSH"))
     talk.send(1, hello("PULL"))
@@ -36,7 +37,8 @@ def protocols(bodies: list[bytes]) -> list[str | None]:
 
 @pytest.mark.parametrize("body", TEXTS + OTHERS)
 def test_what_is_text_does_not_depend_on_what_is_beside_it(body: bytes) -> None:
-    """A run of plain texts is recognised by counting octets; what is none must not hide among them."""
+    """Plain text is recognised by counting the octets of a run; a message of other octets must not be hidden by its
+    neighbours."""
     wanted = "text" if body in TEXTS else None
     assert bool(claimed(Text, body)) == (body in TEXTS)
     assert protocols([body]) == [wanted]
@@ -46,14 +48,14 @@ def test_what_is_text_does_not_depend_on_what_is_beside_it(body: bytes) -> None:
 
 
 def test_sizes_that_look_like_control_characters_make_no_difference() -> None:
-    """The octet of a short size may be any, also that of a letter or of DEL."""
+    """The octet of a short size can have any value, including that of a letter or of DEL."""
     texts = [b"x" * size for size in (1, 31, 32, 100, 126, 127, 128, 255, 256, 300)]
     assert protocols(texts) == ["text"] * 10
     assert protocols(texts + texts) == ["text"] * 20
 
 
 def test_after_hello_of_zre_what_stands_in_the_same_packet_is_asked_about() -> None:
-    """From HELLO on a side speaks ZRE, also where a message does not look like it."""
+    """After HELLO a side uses ZRE, even if a message does not look like it."""
     one, other = Node(0), Node(1)
     talk = one.connect(other)
     last = talk.packets.pop()
@@ -65,7 +67,7 @@ def test_after_hello_of_zre_what_stands_in_the_same_packet_is_asked_about() -> N
 
 
 class Hears(Payload):
-    """Says whether it has heard that messages may be missing."""
+    """Records whether it was told that messages may be missing."""
 
     name = prefix = "hears"
     begins = b"h"
@@ -79,7 +81,7 @@ class Hears(Payload):
 
 @pytest.mark.parametrize("together", [False, True])
 def test_whoever_is_asked_hears_of_messages_that_were_not_whole(together: bool) -> None:
-    """A message that is larger than what is kept is shown to nobody."""
+    """A message larger than the kept octets is passed to no dissector."""
     registry = Registry()
     registry.add(Hears)
     talk = Conversation()
@@ -98,7 +100,7 @@ def test_whoever_is_asked_hears_of_messages_that_were_not_whole(together: bool) 
 
 
 class Begins(Payload):
-    """Claims what begins in its way, though it be JSON."""
+    """Claims messages that begin with its prefix, even if they are JSON."""
 
     name = prefix = "begins"
     begins = (b'{"kind"',)
@@ -126,11 +128,12 @@ def test_json_that_begins_as_another_dissector_declares_is_its_own() -> None:
 
 
 MAX_CALLS = 6
-"""Python functions entered for a message of JSON under a topic where nothing is compiled: to see that it is JSON."""
+"""Python functions entered for a JSON message after a topic in the version without compiled modules: to recognise
+JSON."""
 
 
 def calls(count: int) -> int:
-    """Python functions entered while so many messages of JSON under varying topics are told."""
+    """Count the Python functions entered for this number of JSON messages with varying topics."""
     talk = Conversation()
     talk.send(0, hello("PUB"))
     talk.send(1, hello("SUB"))
@@ -140,7 +143,7 @@ def calls(count: int) -> int:
         )
     blocks, options = list(Capture(talk.packets, 200)), Options(payloads=Registry())
     assert options.payloads is not None
-    assert options.payloads.dissectors["json"].load()  # ahead of what is counted
+    assert options.payloads.dissectors["json"].load()  # before the counting
     analyser = Analyser(options)
     entered = told = 0
 
@@ -164,7 +167,7 @@ def test_a_message_of_json_is_asked_about_once() -> None:
 
 @pytest.mark.parametrize("body", [*OTHERS, b"hi\xf9\xf9", b"hi\x01\x02"])
 def test_what_is_no_text_is_none_where_the_peer_is_known_from_the_next_message_on(body: bytes) -> None:
-    """The run of messages is cut there, and what stands behind the cut says nothing of what stands before it."""
+    """The run of messages is cut there, and octets after the cut do not affect octets before it."""
     talk = Conversation()
     greeting, ready = hello("PULL")[:64], hello("PULL")[64:]
     talk.send(0, hello("PUSH"))

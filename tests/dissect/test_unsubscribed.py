@@ -1,4 +1,4 @@
-"""What is published although nobody had subscribed to it (ZMTP-SUB-05), and sent to a group that the other side had not
+"""Messages that were published without a subscription (ZMTP-SUB-05), or sent to a group that the other side had not
 joined (ZMTP31-GROUP-06)."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from zmtpscope.dissect.records import topics
 
 IDS = ("ZMTP-SUB-05", "ZMTP31-GROUP-06")
 Steps = Sequence[tuple[int, bytes] | float]
-"""What a side says, and seconds in between."""
+"""Octets of a side, and seconds between them."""
 
 
 def subscribe(topic: str) -> tuple[int, bytes]:
@@ -47,7 +47,7 @@ def leave(group: str) -> tuple[int, bytes]:
 
 
 def talk_of(steps: Steps, types: tuple[str, str] = ("SUB", "PUB"), *, closed: bool = True) -> Conversation:
-    """Two peers of these types that shake hands, and what they say."""
+    """Return a conversation of two peers of these types: the handshake and the steps."""
     talk = Conversation()
     talk.send(0, hello(types[0]))
     talk.send(1, hello(types[1]))
@@ -62,8 +62,8 @@ def talk_of(steps: Steps, types: tuple[str, str] = ("SUB", "PUB"), *, closed: bo
 
 
 def told(packets: Sequence[Packet], options: Options | None = None, size: int | None = None) -> list[int]:
-    """The packets of messages of which that is said; the same whatever the size of blocks, and counted alike where no
-    records are made."""
+    """Return the packets of messages with these findings, which are the same for all sizes of blocks, and counted
+    equally if no records are made."""
     whole, _ = records(Capture(packets), options)
     for each in (1, 2, 5) if size is None else (size,):
         assert records(Capture(packets, each), options)[0] == whole
@@ -80,7 +80,7 @@ def told(packets: Sequence[Packet], options: Options | None = None, size: int | 
 
 
 FIRST = 6
-"""The first packet behind the handshake."""
+"""The first packet after the handshake."""
 
 TOPICS: list[tuple[str, Steps, list[int]]] = [
     ("nothing was subscribed to", [publish(b"welcome")], [FIRST]),
@@ -128,7 +128,7 @@ def test_a_message_of_a_group_that_was_not_joined(case: tuple[str, Steps, list[i
 
 
 def expected(steps: Sequence[Change | tuple[bytes, ...]]) -> list[int]:
-    """The places of the steps that publish what nothing in force matches."""
+    """Return the indices of the steps that publish messages without a matching subscription."""
     open_: Counter[bytes] = Counter()
     found = []
     for place, (name, *rest) in enumerate(steps):
@@ -142,7 +142,7 @@ def expected(steps: Sequence[Change | tuple[bytes, ...]]) -> list[int]:
 
 
 def packets_of(way: Way, steps: Sequence[Change | tuple[bytes, ...]]) -> tuple[list[Packet], int]:
-    """A connection on which this is said, every 2 s, and how many packets stand in front of that."""
+    """Return the packets of a connection with one step every 2 s, and the number of packets before them."""
     talk = Conversation()
     for side, octets in way.opening:
         talk.send(side, octets)
@@ -159,7 +159,8 @@ def packets_of(way: Way, steps: Sequence[Change | tuple[bytes, ...]]) -> tuple[l
 
 
 def test_a_group_that_a_subscriber_joins_hides_no_message() -> None:
-    """A SUB has no use for JOIN; whether it arrived in the same block as the messages must make no difference."""
+    """JOIN has no effect for a SUB; the result must not depend on whether it arrived in the same block as the
+    messages."""
     assert told(talk_of([publish(b"A1"), publish(b"A2"), join("A"), publish(b"A3")]).packets) == [6, 7, 9]
 
 
@@ -178,7 +179,7 @@ def test_exactly_what_matches_nothing_is_told(
 
 @pytest.mark.parametrize("cut", [1, 3, 5])
 def test_messages_in_several_packets_are_judged_alike_where_they_are_only_counted(cut: int) -> None:
-    """Their first octets are kept then as well."""
+    """Their first octets are kept also if messages are only counted."""
     talk = Conversation()
     talk.send(0, hello("SUB", "3.0"))
     talk.send(1, hello("PUB", "3.0"))
@@ -189,7 +190,7 @@ def test_messages_in_several_packets_are_judged_alike_where_they_are_only_counte
     assert len(told(talk.packets, size=1)) == 1
 
 
-# -- what nobody is told -----------------------------------------------------------------------------------------------
+# -- cases without findings --------------------------------------------------------------------------------------------
 
 
 def test_what_is_silent_when_the_capture_ends_may_still_subscribe() -> None:
@@ -217,7 +218,7 @@ def test_a_packet_that_was_not_captured_accuses_nobody(types: tuple[str, str], c
 
 
 def test_a_subscription_that_waited_behind_a_hole() -> None:
-    """It was captured in time, and read when what stands in front of it was captured, too."""
+    """It was captured in time, but read only when the octets before it were captured too."""
     talk = talk_of([subscribe("a"), subscribe("b"), publish(b"b"), 3.0, publish(b"b"), 2.0])
     late = talk.packets[5]
     packets = [*talk.packets[:5], *talk.packets[6:8], replace(late, time=late.time + 2 * SECOND), *talk.packets[8:]]
@@ -225,7 +226,7 @@ def test_a_subscription_that_waited_behind_a_hole() -> None:
 
 
 def test_publishers_of_1_0_filter_nothing() -> None:
-    """libzmq 2 sends everything to everybody."""
+    """libzmq 2 sends everything to all subscribers."""
     made = WAYS["2.0"]()
     packets, _ = packets_of(made, [("SUBSCRIBE", b"a"), (b"b",)])
     assert len(told(packets)) == 1
@@ -243,7 +244,7 @@ def test_sockets_that_may_not_meet_are_said_to_be_that() -> None:
 
 
 def test_a_subscription_of_several_frames_may_be_taken_as_one() -> None:
-    """By other implementations than libzmq; its topic is anybody's guess (ZMTP-SUB-06)."""
+    """Other implementations than libzmq may accept it; its topic is uncertain (ZMTP-SUB-06)."""
     steps = [subscribe("a"), (0, message(b"\1b", b"more")), publish(b"b"), 2.0]
     assert told(talk_of(steps, ("XSUB", "XPUB")).packets) == []
 
@@ -282,7 +283,7 @@ def test_more_cancels_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_sign_of_life_of_the_subscriber_decides() -> None:
-    """In a capture that goes on, what it would have subscribed to in time is known then."""
+    """If the capture continues after it, all subscriptions that were sent in time are known."""
     steps = [subscribe("a"), publish(b"b"), 1.5, (0, command("PING", ttl_ms=0)), (1, command("PONG"))]
     talk = talk_of(steps, closed=False)
     assert told(talk.packets) == [FIRST + 1]

@@ -1,4 +1,4 @@
-"""A campaign: case after case, each by its number; what fails is made small, written down, and counted."""
+"""A campaign: run cases by number; reduce, write and count the failing ones."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from tests.fuzz.wire import packets_of
 Item = TypeVar("Item")
 
 STUCK = 60.0
-"""Seconds of CPU time that one check may take."""
+"""CPU seconds that one check may take."""
 TRIES = 400
-"""How often a case that fails is tried with something left out."""
+"""Number of attempts to leave out a part of a failing case."""
 SHARED_MEMORY = Path("/dev/shm")
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a check of a case found. `kind` is the same for faults of the same cause, as far as that can be told."""
+    """A failure of a check. `kind` is equal for faults with the same cause, as far as that can be determined."""
 
     check: str
     kind: str
@@ -45,7 +45,7 @@ class Found:
 
 @dataclass
 class Tally:
-    """What was done: counted for each worker, and added up."""
+    """Counts of a worker, which are added up."""
 
     cases: int = 0
     octets: int = 0
@@ -60,12 +60,12 @@ class Tally:
 
 
 class Stuck(BaseException):
-    """A check takes longer than any should; no handler of exceptions on the way is to catch it."""
+    """A check takes too long. Not an `Exception`, which handlers in the code would catch."""
 
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raise `Stuck` where what is done takes so much CPU time."""
+    """Raise `Stuck` if the block takes this much CPU time."""
 
     def stop(number: int, frame: object) -> None:
         raise Stuck
@@ -81,7 +81,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder for the files of cases, in memory where there is one."""
+    """Yield a folder for the files of cases, in memory if possible."""
     with tempfile.TemporaryDirectory(
         prefix="zmtpscope-fuzz-", dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
     ) as folder:
@@ -89,7 +89,7 @@ def scratch() -> Iterator[Path]:
 
 
 def what_fails(subject: Subject, check: Check) -> Found | None:
-    """What a check says of a case, if it fails."""
+    """Return the failure of a check, if it fails."""
     try:
         with limited(STUCK):
             check.hold(subject)
@@ -103,7 +103,7 @@ def what_fails(subject: Subject, check: Check) -> Found | None:
 
 
 def kind_of(error: BaseException) -> str:
-    """An exception that should not have been: its class, and where in the package it came from."""
+    """Describe an unexpected exception: its class, and the place in the package that raised it."""
     return f"{type(error).__name__} in {place_of(error)}"
 
 
@@ -115,7 +115,7 @@ def place_of(error: BaseException) -> str:
 
 
 def faults_of(case: Case, number: int, checks: Iterable[Check]) -> Iterator[Found | str]:
-    """Run checks on a case: what they found, and the names of those that were made."""
+    """Run checks on a case; yield failures, and the names of the checks that ran."""
     with scratch() as folder:
         subject = Subject(case, folder)
         for check in checks:
@@ -126,11 +126,12 @@ def faults_of(case: Case, number: int, checks: Iterable[Check]) -> Iterator[Foun
                     yield found
 
 
-# -- made small --------------------------------------------------------------------------------------------------------
+# -- reduction ---------------------------------------------------------------------------------------------------------
 
 
 def minimised(case: Case, check: Check, kind: str) -> Case:
-    """A smaller case that fails in the same way: fewer options, files, packets, or else octets."""
+    """Return a smaller case that fails in the same way: with fewer options, files and packets, otherwise with fewer
+    octets."""
 
     def fails(changed: Case) -> bool:
         with scratch() as folder:
@@ -158,14 +159,14 @@ def minimised(case: Case, check: Check, kind: str) -> Case:
 
 
 def written(packets: Sequence[Any]) -> bytes:
-    """A plain file of these packets: pcap where it can hold them."""
+    """Return a plain file with these packets: pcap if possible."""
     if packets and {packet.link for packet in packets} == {packets[0].link}:
         return pcap([in_32_bits(packet) for packet in packets], nanoseconds=True)
     return pcapng(packets)
 
 
 def fewer(items: list[Item], fails: Callable[[list[Item]], bool]) -> list[Item]:
-    """As few of the items as still fail, by leaving out ever smaller stretches."""
+    """Leave out smaller and smaller ranges of items; return the fewest that still fail."""
     size, tries = max(1, len(items) // 2), 0
     while size and tries < TRIES:
         start = 0
@@ -184,7 +185,7 @@ def fewer(items: list[Item], fails: Callable[[list[Item]], bool]) -> list[Item]:
 
 
 class Plan(NamedTuple):
-    """What a campaign does: cases `first`, `first + step` and so on, at most `cases` of them, until `deadline`."""
+    """The plan of a campaign: cases `first`, `first + step` and so on, at most `cases` of them, until `deadline`."""
 
     seed: int
     captures: tuple[Path, ...]
@@ -193,19 +194,19 @@ class Plan(NamedTuple):
     step: int = 1
     cases: int | None = None
     deadline: float | None = None
-    """By `time.monotonic`."""
+    """On the clock `time.monotonic`."""
     faults: Path | None = None
-    """Where faults are written."""
+    """Folder for faults."""
 
 
 def real_talks(captures: Iterable[Path]) -> list[Talk]:
-    """The capture files to begin with."""
+    """Return the capture files to start with."""
     with scratch() as folder:
         return [talk for path in captures if (talk := real(path, folder)).packets]
 
 
 def run_campaign(plan: Plan, told: Callable[[int, Case, Found], None]) -> Tally:
-    """Run the cases of a plan; `told` hears of the first fault of each kind."""
+    """Run the cases of a plan; call `told` with the first fault of each kind."""
     talks = real_talks(plan.captures)
     tally = Tally()
     for number in itertools.count(plan.first, plan.step):
@@ -215,7 +216,7 @@ def run_campaign(plan: Plan, told: Callable[[int, Case, Found], None]) -> Tally:
         tally.cases += 1
         try:
             case = case_of(plan.seed, number, talks)
-        except Exception as error:  # a fault of the campaign, which is to go on
+        except Exception as error:  # a fault of the campaign itself, which must continue
             tally.checks["making a case"] += 1
             tally.faults["making a case", f"{kind_of(error)}: {error}"] += 1
             continue
@@ -231,7 +232,7 @@ def run_campaign(plan: Plan, told: Callable[[int, Case, Found], None]) -> Tally:
 
 
 def write_down(plan: Plan, number: int, case: Case, found: Found) -> Path:
-    """Make a fault small and write it: the capture, its keys, and what was found, with how to have it again."""
+    """Reduce a fault and write the capture, its keys, the failure, and how to reproduce it."""
     assert plan.faults is not None
     plan.faults.mkdir(parents=True, exist_ok=True)
     check = next(check for check in plan.checks if check.name == found.check)

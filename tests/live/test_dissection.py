@@ -1,4 +1,4 @@
-"""What is shown of a recording while it grows is what `read` shows of its file."""
+"""Output during a recording is equal to the output of `read` for its file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SECOND = 1_000_000_000
 
 
 class Shown:
-    """What is shown live: lines for people, and JSON lines."""
+    """The live output: text lines and JSON lines."""
 
     def __init__(self, file: str, handed: HandedLines | None = None) -> None:
         keys = None if handed is None else Keys([], handed)
@@ -55,7 +55,7 @@ class Shown:
 
 
 def read(*arguments: str) -> str:
-    """What `zmtpscope read` prints where packets come as they happen: lines of files wait for others."""
+    """Return the output of `zmtpscope read` for packets that arrive live: lines of files may wait for others."""
     output = io.TextIOWrapper(io.BytesIO(), "utf-8")
     with contextlib.redirect_stdout(output), mock.patch("zmtpscope.cli.read._is_file", return_value=False):
         assert run(["read", *arguments]) == 0
@@ -64,7 +64,8 @@ def read(*arguments: str) -> str:
 
 
 def assert_shown_as_read(steps: Sequence[Step], advance: Callable[[], bool], lines: Sequence[KeyLine] = ()) -> str:
-    """Play steps to a file and to a live dissection, which takes up what came whenever `advance` says so; the lines."""
+    """Write steps to a file and to a live dissection, which processes received packets whenever `advance` returns
+    true; return the lines."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "out.pcapng")
         handed = HandedLines()
@@ -92,7 +93,7 @@ def assert_shown_as_read(steps: Sequence[Step], advance: Callable[[], bool], lin
 
 @st.composite
 def said(draw: Draw, connection: int) -> tuple[list[Step], list[Step]]:
-    """What the two sides of a connection say: something valid, damaged, or with large messages."""
+    """Draw the steps of both sides of a connection: valid, damaged, or with large messages."""
     kind = draw(st.sampled_from(["valid", "damaged", "large"]))
     if kind == "valid":
         streams = draw(exchanges())[1:]
@@ -112,7 +113,7 @@ def said(draw: Draw, connection: int) -> tuple[list[Step], list[Step]]:
 
 @st.composite
 def scripts(draw: Draw) -> list[Step]:
-    """A few connections at the same time, some of them over before the others."""
+    """Draw a few simultaneous connections, some of which end before the others."""
     parts: list[list[Step]] = []
     ends: list[Step | None] = []
     steps: list[Step] = []
@@ -140,7 +141,7 @@ def test_shown_as_read_however_packets_come_together(steps: list[Step], often: f
 
 
 def steps_of(talk: Steps, client: int = CLIENT) -> list[Step]:
-    """A talk, told by its side `client`."""
+    """Return a conversation as the steps that its side `client` records."""
     said = [Step(0, "sent" if side == client else "received", octets) for side, octets in talk]
     return [Step(0, "open"), *said, Step(0, "closed")]
 
@@ -161,7 +162,7 @@ def test_boxes_open_live_as_they_do_when_read(talk: sealed_talks.Talk, often: fl
 
 @pytest.mark.parametrize("role", ["client", "server"])
 def test_keys_that_are_told_in_time_open_everything(role: str, tmp_path: pathlib.Path) -> None:
-    """A client knows its c' before it says HELLO, a server makes its s' for the WELCOME."""
+    """A client knows its c' before it sends HELLO, a server creates its s' for WELCOME."""
     peers = CurvePeers()
     handshake, large = peers.handshake(), bytes(300_000)
     talk = [*handshake, (0, peers.messages(0, b"hello", large)), (1, peers.messages(1, b"world"))]
@@ -187,7 +188,7 @@ def test_keys_that_are_told_in_time_open_everything(role: str, tmp_path: pathlib
 
 
 def test_lines_come_with_the_packet_that_carries_them() -> None:
-    """Nothing waits for an acknowledgment, or for what comes next."""
+    """No line waits for an acknowledgment or for the next packet."""
     shown = Shown("out.pcapng")
     packets = Packets()
     recording = Recording([packets.take, shown.live.feed])

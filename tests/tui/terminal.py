@@ -1,5 +1,7 @@
-"""A terminal that understands what is written to it, as tmux does: a command runs in it, keys go in, the screen comes
-out. `tests/cli/terminal.py` has only the octets, which is enough where whole screens are drawn one after another."""
+"""A terminal that interprets output, tmux: a command runs in it, takes keys, and its screen can be read.
+
+`tests/cli/terminal.py` has only the octets, which is enough if whole screens are drawn one after another.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +20,20 @@ from typing import IO, Self
 from uuid import uuid4
 
 PATIENCE = 60.0
-"""Seconds until something was waited for too long."""
+"""Seconds after which a wait fails."""
 MARK = "ZMTPSCOPE_TERMINAL"
-"""What every process that was started here has in its environment, whoever its parent is by now."""
+"""A variable in the environment of every process started here, whatever its current parent is."""
 
 
 class Waited(AssertionError):
-    """What was waited for did not come; says what stands on the screen instead."""
+    """A condition did not become true in time; the text contains the screen."""
 
 
 class Terminal:
-    """A command in a tmux of its own, `columns` times `lines` large.
+    """A command in a separate tmux of `columns` times `lines`.
 
-    It is spoken to through one client that stays, so that reading the screen takes less than a millisecond and no
-    process. The server ends with that client, whatever becomes of us.
+    One permanent client controls it, so that reading the screen takes less than a millisecond and no process. The
+    server ends with that client, even if the tests are killed.
     """
 
     def __init__(
@@ -89,51 +91,51 @@ class Terminal:
             self._directory.cleanup()
 
     def press(self, *keys: str) -> None:
-        """Keys as tmux calls them: j, Enter, C-z, PageDown."""
+        """Press keys, named as in tmux: j, Enter, C-z, PageDown."""
         self._ask("send-keys " + shlex.join(keys))
 
     def type(self, text: str) -> None:
-        """Text, character for character."""
+        """Type a text, character by character."""
         self._ask("send-keys -H " + " ".join(f"{octet:x}" for octet in text.encode()))
 
     def click(self, text: str) -> None:
-        """A click on the first place where this text stands on the screen."""
+        """Click on the first place with this text on the screen."""
         line, at = next((line, row.index(text)) for line, row in enumerate(self.screen()) if text in row)
         self.type(f"\x1b[<0;{at + 1};{line + 1}M\x1b[<0;{at + 1};{line + 1}m")
 
     def resize(self, columns: int, lines: int) -> None:
-        """Another size from now on."""
+        """Change the size of the terminal."""
         self.columns, self.lines = columns, lines
         self._ask(f"resize-window -x {columns} -y {lines}")
 
     def screen(self, first: int = 0, last: int | None = None, styles: bool = False) -> list[str]:
-        """What stands on the lines `first..last` (`last` included); with `styles` as escape sequences between."""
+        """Return the lines `first..last` of the screen (`last` included); with `styles` including escape sequences."""
         end = self.lines - 1 if last is None else last
         return self._ask(f"capture-pane -p {'-e ' * styles}-S {first} -E {end}")
 
     @property
     def text(self) -> str:
-        """The whole screen."""
+        """Return the whole screen."""
         return "\n".join(self.screen())
 
     @property
     def title(self) -> str:
-        """The title that the command gave the terminal."""
+        """Return the title that the command gave the terminal."""
         return self._say("pane_title")
 
     @property
     def is_taken(self) -> bool:
-        """Whether the command has the whole screen, or gets mouse events."""
+        """Whether the command uses the whole screen or receives mouse events."""
         return "1" in self._say("alternate_on") + self._say("mouse_any_flag")
 
     @property
     def clipboard(self) -> str:
-        """What the command copied last, by OSC 52."""
+        """Return the text that the command copied last, by OSC 52."""
         return "\n".join(self._ask("show-buffer"))
 
     @property
     def exit_code(self) -> int | None:
-        """With what the command ended; None: it runs. What it wrote last stays on the screen."""
+        """Return the exit code of the command; None while it runs. Its last output stays on the screen."""
         if self._say("pane_dead") != "1":
             return None
         status, number = self._say("pane_dead_status"), self._say("pane_dead_signal")
@@ -142,11 +144,11 @@ class Terminal:
         return int(status) if status else -int(number) if number else None
 
     def wait_for(self, *texts: str, seconds: float = PATIENCE) -> str:
-        """The screen once all these texts stand on it. Raises `Waited`."""
+        """Wait until all these texts are on the screen; return the screen. Raises `Waited`."""
         return self.wait_until(lambda screen: all(text in screen for text in texts), " ".join(texts), seconds)
 
     def wait_until(self, holds: Callable[[str], bool], what: str, seconds: float = PATIENCE) -> str:
-        """The screen once this holds of it. Raises `Waited`."""
+        """Wait until a condition holds for the screen; return the screen. Raises `Waited`."""
         end = time.monotonic() + seconds
         while not holds(screen := self.text):
             if time.monotonic() > end:
@@ -155,26 +157,27 @@ class Terminal:
         return screen
 
     def wait_for_end(self, seconds: float = PATIENCE) -> int:
-        """The exit code of the command, once it has ended. Raises `Waited`."""
+        """Wait for the end of the command; return its exit code. Raises `Waited`."""
         self.wait_until(lambda _: self.exit_code is not None, "its end", seconds)
         code = self.exit_code
         assert code is not None
         return code
 
     def hang_up(self) -> None:
-        """Close the terminal under the command, as where a connection by ssh breaks; nothing is to be seen after."""
+        """Close the terminal of the command, as when an ssh connection breaks; afterwards nothing can be read."""
         self._ask("set -g remain-on-exit off")
         self._to.write(b"kill-server\n")
 
     def wait_for_processes(self, count: int, seconds: float = PATIENCE) -> bool:
-        """Whether so many run before the time is over."""
+        """Wait for this number of processes; return whether it was reached."""
         end = time.monotonic() + seconds
         while len(self.processes()) != count and time.monotonic() < end:
             time.sleep(0.05)
         return len(self.processes()) == count
 
     def processes(self) -> list[int]:
-        """Those that run of what was started here, without tmux: the command, its children, and what they left."""
+        """Return the running processes that were started here, without tmux: the command, its children, and
+        processes that they left."""
         return list(processes_marked(self._mark))
 
     def _say(self, name: str) -> str:
@@ -185,7 +188,8 @@ class Terminal:
         return self._answer()
 
     def _answer(self) -> list[str]:
-        """The lines that tmux answers with, between `%begin` and `%end` of the same numbers; its news are left out."""
+        """Return the lines of tmux's answer, between `%begin` and `%end` with equal numbers; notifications are left
+        out."""
         lines: list[str] = []
         numbers: str | None = None
         while True:
@@ -201,7 +205,7 @@ class Terminal:
                 lines.append(line)
 
     def _line(self) -> str:
-        """The next line of tmux. Raises `Waited`, and EOFError where tmux has ended."""
+        """Return the next line of tmux. Raises `Waited`, and EOFError if tmux has ended."""
         while (end := self._received.find(b"\n")) < 0:
             if not select([self._from], [], [], PATIENCE)[0]:
                 raise Waited(f"tmux does not answer for {PATIENCE:.0f} s")
@@ -215,10 +219,10 @@ class Terminal:
 
 
 def processes_marked(mark: str) -> Iterator[int]:
-    """All that run with this value of `MARK` in their environment."""
+    """Yield all running processes with this value of `MARK` in their environment."""
     wanted = f"{MARK}={mark}".encode()
     for directory in Path("/proc").iterdir():
         if directory.name.isdigit():
-            with suppress(OSError):  # it has ended meanwhile, or is somebody else's
+            with suppress(OSError):  # it has ended meanwhile, or belongs to another user
                 if wanted in (directory / "environ").read_bytes().split(b"\0"):
                     yield int(directory.name)

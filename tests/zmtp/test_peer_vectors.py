@@ -1,4 +1,4 @@
-"""The byte vectors, fed to a peer: what it takes, what it refuses, and what it says in the words of the vectors."""
+"""Feed the byte vectors to a peer: it must accept or reject them, and send the octets of the vectors itself."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def octets_of(name: str) -> bytes:
 
 
 def opposite(socket_type: str) -> str:
-    """A type that takes messages of this one."""
+    """Return a socket type that accepts messages of this one."""
     return {"REQ": "ROUTER", "REP": "DEALER", "DEALER": "ROUTER", "ROUTER": "DEALER"}.get(socket_type) or min(
         PEERS[socket_type]
     )
 
 
 def sender_of(vector: Vector) -> str:
-    """The socket type of the side that sends a vector."""
+    """Return the socket type of the side that sends a vector."""
     octets = bytes.fromhex(vector["hex"])
     commands = [sender for name, sender in SENDERS.items() if octets[3:].startswith(name) or name in octets[:24]]
     context = vector.get("context", {})
@@ -56,7 +56,7 @@ def sender_of(vector: Vector) -> str:
 
 
 def settings_facing(vector: Vector) -> Settings:
-    """Somebody whom the sender of a vector may meet."""
+    """Return settings of a peer that the sender of a vector may connect to."""
     version = {"3.x": "3.1", "3.0-early": "3.0"}.get(vector["version"], vector["version"])
     context = vector.get("context", {})
     mechanism = context.get("mechanism", "NULL")
@@ -75,7 +75,7 @@ def settings_facing(vector: Vector) -> Settings:
 
 
 def state_of(vector: Vector) -> Peer:
-    """A peer that has heard what comes in front of a vector."""
+    """Return a peer that has received the octets before a vector."""
     ours = settings_facing(vector)
     if vector["state"] == "traffic":
         sender = sender_of(vector)
@@ -90,25 +90,25 @@ def state_of(vector: Vector) -> Peer:
 
 
 def is_wrong(vector: Vector) -> bool:
-    """Whether something in a vector is forbidden to its sender."""
+    """Whether a vector contains octets that its sender must not send."""
     return any(error["severity"] == "error" for error in vector["expect"]["errors"])
 
 
 NOT_BELIEVED = {"V10-GREET-06"}
-"""Nearly all octets could be a 1.0 identity; those with flags that no implementation sends are not taken for one."""
+"""Nearly all octets could be a 1.0 identity; with flags that no implementation sends they are not taken for one."""
 
 FED = [
     vector
     for vector in TCP
     if vector.get("context", {}).get("mechanism") != "GSSAPI" and "keys" not in vector.get("context", {})
 ]
-"""What any peer can be fed; the vectors of CURVE belong to one dialogue, which is below."""
+"""Vectors for any peer; the vectors of CURVE belong to one dialogue, which is below."""
 
 
 @pytest.mark.parametrize("octetwise", [False, True], ids=["whole", "octetwise"])
 @pytest.mark.parametrize("vector", FED, ids=lambda vector: vector["id"])
 def test_a_peer_takes_what_is_right_and_refuses_what_is_wrong(vector: Vector, octetwise: bool) -> None:
-    """What readers find an error in ends the connection, and nothing else does; but an ERROR always does."""
+    """An error in a reader ends the connection, and so does an ERROR; nothing else does."""
     peer = state_of(vector)
     octets = bytes.fromhex(vector["hex"])
     refused = None
@@ -124,7 +124,7 @@ def test_a_peer_takes_what_is_right_and_refuses_what_is_wrong(vector: Vector, oc
 
 
 def test_what_is_wrong_is_said_in_the_words_of_the_finding() -> None:
-    """The sentence has what was found, its id and the place in the stream."""
+    """The error contains the text of the finding, its id and the offset in the stream."""
     greeting = len(met(Settings("ROUTER"), Settings("DEALER")).streams[1])
     peer = state_of(BY_ID["V31-MSG-08"])
     with pytest.raises(PeerError) as raised:
@@ -133,7 +133,7 @@ def test_what_is_wrong_is_said_in_the_words_of_the_finding() -> None:
     assert str(raised.value) == f"{FINDINGS[name].text} ({name}, octet {greeting} of its stream)"
 
 
-# -- what we say in the words of the vectors ---------------------------------------------------------------------------
+# -- vectors that we send ----------------------------------------------------------------------------------------------
 
 DEALER, ROUTER, PUB, SUB = Settings("DEALER"), Settings("ROUTER"), Settings("PUB"), Settings("SUB")
 OLD, TWO, THREE = ({"version": version, "oldest": version} for version in ("1.0", "2.0", "3.0"))
@@ -150,7 +150,7 @@ def two(socket_type: str, identity: str = "") -> Settings:
 
 
 def filler(name: str, size: int) -> bytes:
-    """The body of so many octets at the end of a vector."""
+    """Return the body of this size at the end of a vector."""
     return octets_of(name)[-size:]
 
 
@@ -208,7 +208,7 @@ SAID: dict[str, tuple[Settings, Settings, Act | None]] = {
     "V-PLAIN-02": (Settings("DEALER", PlainClient("", "")), Settings("ROUTER", NOBODY), None),
     "V-PLAIN-03": (Settings("ROUTER", NOBODY), Settings("DEALER", ADMIN), None),
 }
-"""By vector: who says it to whom, when they have met or as that act."""
+"""By vector: the two sides, and the action that sends it, if it is not the handshake."""
 
 
 @pytest.mark.parametrize("name", SAID)
@@ -227,7 +227,7 @@ def test_a_peer_says_it_like_the_vector(name: str) -> None:
 
 
 def in_message_frame(name: str) -> bytes:
-    """A MESSAGE of the vectors with the outer flags that libzmq expects (D2)."""
+    """Return a MESSAGE of the vectors with the outer flags that libzmq expects (D2)."""
     return b"\0" + octets_of(name)[1:]
 
 
@@ -238,7 +238,7 @@ def test_the_curve_vector_is_what_two_peers_say() -> None:
     assert meeting.streams[0][greeting:] == hello + initiate
     welcome, ready = octets_of("V-CURVE-02"), bytes(meeting.streams[1][greeting + 170 :])
     assert meeting.streams[1][greeting : greeting + 170] == welcome
-    # The ROUTER of the vector sends no Identity; ours does, as libzmq does.
+    # The vector's ROUTER sends no Identity; ours does, as libzmq does.
     nonce = b"CurveZMQREADY---" + ready[8:16]
     assert curve_crypto.open_box(ready[16:], nonce, curve_vector.SHARED) == (
         curve_vector.SERVER_METADATA + b"\x08Identity\0\0\0\0"
@@ -257,11 +257,12 @@ def test_the_curve_vector_is_what_two_peers_say() -> None:
 
 
 PART_2 = "074d4553534147450000000000000003c0e884260e0f9bd2ab345d80b14d260e8a64a3b1ff8218"
-"""The second MESSAGE of the server in curve.md 8."""
+"""The server's second MESSAGE in curve.md 8."""
 
 
 def test_a_message_in_a_command_frame_is_taken_too() -> None:
-    """The text has MESSAGE as a command, libzmq as a message; V-CURVE-05 is how others send it."""
+    """The specification defines MESSAGE as a command, libzmq sends it as a message; V-CURVE-05 is the form of other
+    implementations."""
     meeting = met(*of_the_vector())
     meeting.peers[1].receive(octets_of("V-CURVE-05"), 0.0)
     assert Message([b"hello"]) in meeting.peers[1].events()
