@@ -9,7 +9,7 @@ import click
 
 from zmtpscope.cli.captures import named_captures
 from zmtpscope.cli.commands import command, option, options
-from zmtpscope.cli.export import write_tables
+from zmtpscope.cli.export import DIRECTORY, write_tables
 from zmtpscope.cli.messages import already_exists, missing_extra, notify
 from zmtpscope.cli.parameters import READ_FILES
 from zmtpscope.option_texts import Body
@@ -32,15 +32,7 @@ SESSION = {
 
 
 @command(short_help="Write an HTML report about captures, with Spark.")
-@options(*READ_FILES)
-@option(
-    "-o",
-    "directory",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="DIR",
-    help="Write to DIR, created if missing.",
-)
+@options(*READ_FILES, DIRECTORY)
 @option("--force", is_flag=True, help="Overwrite an existing report.")
 def analyze(**given: Any) -> int:
     """Write a report about capture FILEs to DIR: problems, message counts by peer and topic, and how connections opened

@@ -67,9 +67,7 @@ def _tables(given: dict[str, Any], selection: Mapping[str, tuple[str, ...]], opt
         ) from None
 
 
-@command(short_help="Export records to JSON lines, CSV or Parquet files.")
-@options(*READ_FILES, FILTER, FRAMES, WITH_DERIVED, BODY, SHOW_SECRETS)
-@option(
+DIRECTORY = option(
     "-o",
     "directory",
     type=click.Path(path_type=Path),
@@ -77,6 +75,10 @@ def _tables(given: dict[str, Any], selection: Mapping[str, tuple[str, ...]], opt
     metavar="DIR",
     help="Write to DIR, created if missing.",
 )
+
+
+@command(short_help="Export records to JSON lines, CSV or Parquet files.")
+@options(*READ_FILES, FILTER, FRAMES, WITH_DERIVED, BODY, SHOW_SECRETS, DIRECTORY)
 @option(
     "--format",
     "format_",
