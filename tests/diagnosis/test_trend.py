@@ -64,6 +64,7 @@ def test_replies_that_take_longer_and_longer_are_told() -> None:
         ("REQ", [1] * 70 + [300] * 10),
         ("REQ", [200] * 40 + [400] * 40),
         ("REQ", [1, 300] * 40),
+        ("REQ", [1] * 12 + [200] * 68),
         ("DEALER", SLOWER),
     ],
     ids=[
@@ -74,6 +75,7 @@ def test_replies_that_take_longer_and_longer_are_told() -> None:
         "slow at the very end",
         "twice",
         "varying",
+        "constant after a queue was empty",
         "several at a time",
     ],
 )

@@ -41,6 +41,11 @@ STAYS = 4
 """The whole last quarter takes this many times as long as the first part, or it was slow only for a while."""
 
 
+GROWS = 1.5
+"""The last part takes this many times as long as the second quarter, or replies wait for regular events since some
+time."""
+
+
 class Slowing(NamedTuple):
     """Replies took `first` (ns) at the start and `last` (ns) at the end."""
 
@@ -65,6 +70,7 @@ def _slowing(connection: ObservedConnection) -> Slowing | None:
     part = len(typical) // PART
     first, last = round(median(typical[:part])), round(median(typical[-part:]))
     is_slower = last >= max(MIN_NS, SLOWER * first) and min(typical[-len(typical) // 4 :]) >= STAYS * first
+    is_slower &= last >= GROWS * median(typical[len(typical) // 4 : len(typical) // 2])
     return Slowing(connection, requests, first, last) if is_slower else None
 
 
@@ -197,9 +203,10 @@ TABLE = (
         "note",
         "Replies take ever longer",
         "A REQ received at least 24 replies on one connection; the last eighth took eight times as long as the "
-        "first, and at least 50 ms, and all of the last quarter four times as long. Typical durations are compared, "
-        "so single long ones do not matter. Likely only: a capture does not show whether later requests needed more "
-        "work. Not applied if several requests are pending at a time (DEALER), because they wait for each other.",
+        "first, and at least 50 ms, and all of the last quarter four times as long, and one and a half times as long "
+        "as the second. Typical durations are compared, so single long ones do not matter. Likely only: a capture "
+        "does not show whether later requests needed more work. Not applied if several requests are pending at a "
+        "time (DEALER), because they wait for each other.",
         "Several requests are pending at a time, or the durations decrease in the last quarter.",
         _slower,
     ),
