@@ -1,4 +1,4 @@
-"""What holds for every capture, whatever is in it: properties that tests and campaigns ask of octets of any origin."""
+"""Properties of every capture, whatever its contents: tests and campaigns check them for arbitrary octets."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from zmtpscope.export.json_lines import text_of
 from zmtpscope.export.text import Look, TextLines
 
 COMPARING = re.compile("ZRE|ZAP|ZMTP-DOWNGRADE-01|EXPAIR-01|ZMTP3X-META-15|CURVE-1[59]|ZMTP-CONN-(09|1[0456])")
-"""Findings that compare connections; all others of a connection depend on no other."""
+"""Findings that compare connections; all other findings of a connection depend on no other connection."""
 
 
 def packets_of_capture(octets: bytes) -> list[PacketBlock]:
-    """The packets of a capture file with these octets, as its container has them; none where it is no capture."""
+    """Return the packets of a capture file with these octets, as its container stores them; none if it is no
+    capture."""
     with tempfile.NamedTemporaryFile(suffix=".pcap") as file:
         file.write(octets)
         file.flush()
@@ -36,7 +37,7 @@ def packets_of_capture(octets: bytes) -> list[PacketBlock]:
 
 
 def in_blocks(packets: list[PacketBlock], sizes: Iterable[int]) -> Iterator[PacketBlock]:
-    """The same packets, so many in each block as `sizes` says, which do not reach over blocks of `packets`."""
+    """Divide the packets into blocks of these sizes, which do not cross blocks of `packets`."""
     each = iter(sizes)
     for block in packets:
         begin = 0
@@ -53,9 +54,9 @@ def lines_of(
     *,
     waits: bool = False,
 ) -> list[str]:
-    """What a run over these blocks writes: JSON lines; with `options.details` the lines for people, trees and hex. Last
-    comes what it counted. `between` two blocks the analyser may be replaced. `waits`: lines for people are in the order
-    of time."""
+    """Return the output of a run over these blocks: JSON lines; with `options.details` text lines, trees and hex.
+    The last line contains the counts. The analyser may be replaced `between` two blocks. `waits`: text lines are in
+    the order of time."""
     clock = Clock("e", lambda: 0)
     text = TextLines(Look(clock, waits=waits, chat=True, tree=options.details, hex=options.details), options)
     lines: list[str] = []
@@ -80,17 +81,17 @@ def lines_of(
 
 
 def _in_order(counted: object) -> object:
-    """What was counted, whatever was met first."""
+    """Sort counts, because their order depends on the input."""
     if isinstance(counted, dict):
         return sorted((key, _in_order(value)) for key, value in counted.items())
     return sorted(counted) if isinstance(counted, set) else counted
 
 
 def differs_by_blocks(octets: bytes, options: Callable[[], Options], seed: int = 0) -> str | None:
-    """Where the lines of a capture depend on where blocks end: the first that do, and the size of blocks. None where
-    all in one block, packet by packet and blocks of random sizes say the same.
+    """Find lines of a capture that depend on the boundaries of blocks: the first one, and the size of blocks. None if
+    one block, single packets and blocks of random sizes have equal output.
 
-    `options` makes them anew for each run: keys remember what they were asked.
+    `options` creates options for each run, because keys remember queries.
     """
     packets = packets_of_capture(octets)
     random = Random(seed)

@@ -66,11 +66,11 @@ class Naming:
 def octets_named(records: Iterable[Record]) -> Naming:
     """Check that exactly one record accounts for each octet of each side of each connection.
 
-    Each greeting, command, message, gap and leftover stands for `length` octets from `offset` on. A gap may lie within
-    a unit, between the frames of a message a command or what was left over, and between what was left over commands and
-    messages: the inner record names these octets. `bytes` of gap and leftover is how many they name; where one stands
-    for many, what is told of its stretch otherwise is not among them. The stream of a side has `stream_bytes_0` and
-    `stream_bytes_1` octets.
+    Each greeting, command, message, gap and leftover covers `length` octets from `offset` on. A gap can be inside a
+    unit, a command or leftover between the frames of a message, and commands and messages between parts of a leftover:
+    then the inner record accounts for its octets. `bytes` of a gap or leftover is the number of octets that it accounts
+    for. If it represents many, octets of its stretch that other records cover are not counted. The stream of a side has
+    `stream_bytes_0` and `stream_bytes_1` octets.
     """
     sides: dict[tuple[int, int], list[Stretch]] = defaultdict(list)
     ends: dict[tuple[int, int], int] = {}

@@ -1,4 +1,4 @@
-"""Real captures, read as a user reads them, against what the applications said they sent (captures/README.md)."""
+"""Compare the output for real captures with the messages that the applications sent (captures/README.md)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STREAM_RECORDS = ("greeting", "command", "message", "frame")
 
 
 def captures_where(condition: Callable[[Truth], object]) -> pytest.MarkDecorator:
-    """Run a test for every capture whose truth has an answer to its question."""
+    """Run a test for every capture with a truth file that fulfils a condition."""
     return pytest.mark.parametrize("truth", [t for t in ALL_TRUTHS if condition(t)], ids=lambda truth: truth.name)
 
 
@@ -36,19 +36,19 @@ every_capture = captures_where(lambda truth: True)
 
 
 def tails(frames: Frames) -> set[str]:
-    """The names that a message may have in a log: a socket may have put an envelope in front of what was sent."""
+    """Return the possible names of a message in a log: a socket may have added an envelope."""
     return {name_of(frames[start:]) for start in range(len(frames))}
 
 
 def without_types(reading: Reading) -> set[int]:
-    """The connections on which nobody says what socket it has: 1.0, and ZWS without a mechanism."""
+    """Return the connections without socket types: 1.0, and ZWS without a mechanism."""
     connections = reading.of("connection")
     old = [each for each in connections if each["version"] == "1.0" or each["transport"] == "ws"]
     return {each["conn"] for each in old if each["mechanism"] is None}
 
 
 def may_be_subscription(record: Record, frames: Frames, old: set[int]) -> bool:
-    """Without socket types nothing tells a subscription from a message that begins with 00 or 01."""
+    """Whether a message may be a subscription: without socket types one that begins with 00 or 01 is ambiguous."""
     return record["conn"] in old and len(frames) == 1 and frames[0][:1] in (b"\0", b"\1")
 
 
@@ -59,7 +59,7 @@ def test_damage_of_the_file_is_told(truth: Truth) -> None:
 
 @every_capture
 def test_every_octet_is_accounted_for(truth: Truth) -> None:
-    """Seam P13: both sums hold, and each octet has one record; these say the same as what was counted."""
+    """Seam P13: both sums are correct, and each octet has one record; the records agree with the counts."""
     sums = read(truth.path).sums
     naming = octets_named(read(truth.path).records)
     assert naming.faults == []
@@ -69,7 +69,7 @@ def test_every_octet_is_accounted_for(truth: Truth) -> None:
 
 @every_capture
 def test_records_agree_with_themselves(truth: Truth) -> None:
-    """One connection record for each conn that has records; offsets never go back; parts, sizes and bodies agree."""
+    """One connection record for each connection with records; offsets never decrease; parts, sizes and bodies agree."""
     reading = read(truth.path)
     connections = Counter(record["conn"] for record in reading.of("connection"))
     assert all(count == 1 for count in connections.values())
@@ -112,7 +112,7 @@ def test_other_protocols_are_not_called_zmtp(truth: Truth) -> None:
 
 @captures_where(lambda truth: truth.wire)
 def test_everything_that_a_host_sent(truth: Truth) -> None:
-    """Every frame of every message of a host, in order, and nothing else."""
+    """Every frame of every message of a host is reported, in order, and nothing else."""
     reading = read(truth.path)
     old = without_types(reading)
     for host, expected in truth.wire.items():
@@ -134,7 +134,7 @@ def test_what_applications_received_is_found(truth: Truth) -> None:
             behind[name].add(frames)
     found = 0
     for name in truth.received:
-        # of several that end like this, the one with the least in front
+        # of several with this ending, the one with the fewest frames before it
         if hits := [frames for frames in behind[name] if left[frames]]:
             left[min(hits, key=len)] -= 1
             found += 1
@@ -201,7 +201,7 @@ NAMED = {
     "unreachable/server-down": "ZMTP-CONN-14",
     "unreachable/server-up-later": "ZMTP-CONN-14",
 }
-"""The finding that says what is wrong in a capture."""
+"""The finding that describes the mistake in a capture."""
 
 
 @pytest.mark.parametrize(("capture", "finding"), NAMED.items())

@@ -1,7 +1,7 @@
-"""Seam P11: what a part of zmtpscope loads when it is imported alone, in a fresh interpreter.
+"""Seam P11: the modules that an import of a part of zmtpscope loads in a fresh interpreter.
 
-The layers themselves are held by import-linter (`[tool.importlinter]` in pyproject.toml), which reads the source; these
-tests look at `sys.modules`, so they also see what comes in through a third party, and hold the start-up time of `read`.
+import-linter checks the layers from the source (`[tool.importlinter]` in pyproject.toml). These tests check
+`sys.modules`, which also includes modules that third parties load, and limit the start-up time of `read`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ CORE = ["zmtpscope", "zmtpscope.records", "zmtpscope.findings", "zmtpscope.zmtp"
     module.name for module in pkgutil.walk_packages(zmtp.__path__, "zmtpscope.zmtp.")
 ]
 HEAVY = {"dpkt", "lark", "nacl", "pandas", "pyarrow", "pyspark", "scapy", "textual"}
-"""What `read` does not load: each costs more than the whole of reading a small capture, or needs an extra.
+"""Modules that `read` does not load: each costs more than reading a small capture, or needs an extra.
 
-nacl is loaded where keys are given.
+nacl is loaded if keys are given.
 """
 
 
 MAX_MODULES, MAX_DATACLASSES = 212, 38
-"""Of ours, that `read` needs for a small capture, what is compiled left out: hardly more than it had when they were
-last counted."""
+"""Number of our modules and dataclasses that `read` may load for a small capture, without compiled ones: slightly
+above the number when the limits were last updated."""
 
 
 NEEDLESS = (
@@ -46,11 +46,11 @@ NEEDLESS = (
     "zmtpscope.payloads.text",
     "zmtpscope.zmtp.boundaries",
 )
-"""What only captures with UDP, proxies, ZRE, keys, lost octets or such messages need."""
+"""Modules that only captures with UDP, proxies, ZRE, keys, lost octets or such messages need."""
 
 
 def loaded_by(code: str) -> set[str]:
-    """The third-party top-level modules in `sys.modules` after `code` ran in a fresh interpreter."""
+    """Return the third-party top-level modules in `sys.modules` after `code` ran in a fresh interpreter."""
     # -I leaves out the working directory and the user's site; the package itself is put in front by hand.
     root = str(PACKAGE.parent)
     program = (
@@ -64,7 +64,7 @@ def loaded_by(code: str) -> set[str]:
 
 
 def reading(arguments: list[str]) -> str:
-    """Code that reads a capture."""
+    """Return code that reads a capture."""
     return (
         f"sys.argv = {['zmtpscope', 'read', *arguments, str(CAPTURE)]!r}\n"
         "from zmtpscope.cli import main\n"
@@ -91,7 +91,7 @@ def test_importing_a_part_loads_no_heavy_library(module: str) -> None:
 
 
 def test_the_screen_of_tui_loads_nothing_of_captures_and_its_worker_no_screen() -> None:
-    """What a key costs, and how soon rows are there, hangs on it (docs/decisions/tui.md)."""
+    """The time for a key press, and until rows are displayed, depends on it (docs/decisions/tui.md)."""
     below = ("zmtpscope.capture", "zmtpscope.dissect", "zmtpscope.filter", "zmtpscope.store")
     code = (
         "import zmtpscope.tui.screen\n"
@@ -104,7 +104,7 @@ def test_the_screen_of_tui_loads_nothing_of_captures_and_its_worker_no_screen() 
 
 
 def test_the_command_line_starts_without_what_single_commands_need() -> None:
-    """Help, usage errors and completion wait for nothing but click."""
+    """Help, usage errors and completion load only click."""
     code = "import zmtpscope.cli\nassert not {'asyncio', 'zmtpscope.dissect', 'zmtpscope.zmtp.peer'} & set(sys.modules)"
     assert loaded_by(code) == {"click"}
 
@@ -136,8 +136,8 @@ def test_reading_a_capture_loads_no_other_command_nor_what_only_they_need(argume
 
 
 def test_reading_a_capture_loads_few_modules_and_makes_few_dataclasses() -> None:
-    """A module costs some 0.2 ms, a dataclass 0.5 ms and five times a NamedTuple: what only some captures need is
-    imported there, and what nobody compares or changes is made the cheap way."""
+    """A module costs about 0.2 ms, a dataclass 0.5 ms, five times as much as a NamedTuple. Modules for some captures
+    only are imported when needed, and classes that are neither compared nor changed are no dataclasses."""
     counting = (
         "\nimport dataclasses\n"
         "names = [name for name in sys.modules if name.startswith('zmtpscope') and not name.endswith('_compiled')]\n"
@@ -151,7 +151,8 @@ def test_reading_a_capture_loads_few_modules_and_makes_few_dataclasses() -> None
 
 
 def test_exporting_parquet_loads_no_pandas_nor_hides_it(tmp_path: pathlib.Path) -> None:
-    """It takes longer than all the rest; and whoever uses pyarrow with pandas in the same process goes on to do so."""
+    """pandas takes longer to load than everything else. An application that uses pyarrow with pandas in the same
+    process can still do so."""
     arguments = ["zmtpscope", "export", "--format", "parquet", "--frames", "-o", str(tmp_path / "tables"), str(CAPTURE)]
     code = reading([]).replace(repr(["zmtpscope", "read", str(CAPTURE)]), repr(arguments))
     behind = "\nassert 'pandas' not in sys.modules\nimport pyarrow, pandas"

@@ -1,4 +1,5 @@
-"""`zmtpscope live` with real peers: it says what `read` says of the file, as it happens, and what was lost."""
+"""`zmtpscope live` with real peers: its output equals the output of `read` for the file, appears immediately, and
+includes losses."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ LOOPBACK = "ip link set lo up"
 
 
 def test_nothing_is_loaded_before_the_capture_begins_that_reads_packets() -> None:
-    """numpy and the analyser take longer to load than a socket takes to open, and what passes meanwhile is missed."""
+    """numpy and the analyser take longer to load than a socket to open, and packets would be missed meanwhile."""
     program = (
         "import sys, zmtpscope.cli.live, zmtpscope.cli.top\n"
         "import zmtpscope.live.followed_captures, zmtpscope.live.capture.process\n"
@@ -61,7 +62,7 @@ def test_live_says_what_applications_said_and_what_read_says_of_the_file(tmp_pat
 @pytest.mark.slow
 @in_namespace(LOOPBACK)
 def test_what_waits_on_a_silent_connection_is_told_by_the_clock(tmp_path: pathlib.Path) -> None:
-    """A peer greets a server that says nothing: no packet comes behind that, and a greeting is told all the same."""
+    """A peer greets a server that sends nothing: although no packet follows, the greeting is printed."""
     path = tmp_path / "a.pcapng"
     with Live("-i", "lo", "--json", "-w", path) as live, socket.create_server(("127.0.0.1", 0)) as server:
         live.begun()
@@ -130,7 +131,7 @@ def test_a_ring_of_files_is_shown_whole(tmp_path: pathlib.Path) -> None:
 
 @in_namespace(LOOPBACK)
 def test_what_the_kernel_dropped_is_counted_and_the_end_is_3(tmp_path: pathlib.Path) -> None:
-    """The capture process sleeps, and its buffer is too small for what comes meanwhile."""
+    """The capture process is stopped, and its buffer is too small for the packets that arrive meanwhile."""
     path, count = tmp_path / "a.pcapng", 20_000
     with Live("-i", "lo", "-f", "udp", "-B", "1", "--json", "-w", path) as live:
         live.begun()
@@ -160,7 +161,7 @@ def test_a_second_interrupt_ends_at_once(tmp_path: pathlib.Path) -> None:
         live.begun()
         push(5)
         live.lines_until(is_end_of_connection)
-        os.kill(live.capture_process(), signal.SIGSTOP)  # it does not hear that it is to stop
+        os.kill(live.capture_process(), signal.SIGSTOP)  # then it cannot react to a stop
         live.interrupt()
         with pytest.raises(subprocess.TimeoutExpired):
             live.process.wait(0.5)
@@ -314,7 +315,7 @@ def test_it_stops_by_itself_where_that_was_asked_for(tmp_path: pathlib.Path) -> 
 def test_another_tool_captures_and_we_follow_its_pipe() -> None:
     if subprocess.run(["tcpdump", "--version"], capture_output=True, check=False).returncode:
         pytest.skip("tcpdump is not installed")
-    # the ring of an engine in immediate mode has room for 32 packets of the loopback interface, if nobody asks for more
+    # the ring of an engine in immediate mode has room for 32 packets of the loopback interface by default
     command = ["tcpdump", "-i", "lo", "-U", "-Z", "root", "--immediate-mode", "-B", "65536", "-w", "-"]
     tcpdump = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert tcpdump.stdout is not None
@@ -352,7 +353,7 @@ def test_keys_that_come_while_a_file_is_followed_open_what_comes_behind(tmp_path
     log.touch(0o600)
     with Live(path, "--json", "--keys", log) as live:
         assert live.process.stderr is not None
-        live.process.stderr.readline()  # the file is not there yet
+        live.process.stderr.readline()  # the file does not exist yet
         log.write_bytes(keys.read_bytes())
         path.write_bytes(capture.read_bytes())
         lines = live.lines_until(is_end_of_connection)

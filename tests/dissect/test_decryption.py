@@ -1,4 +1,4 @@
-"""CURVE connections whose keys are known: what opens, and what it says (curve.md 5, 8)."""
+"""CURVE connections with known keys: which boxes open, and their records (curve.md 5, 8)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WITH_S = {"HELLO", "WELCOME"}
 
 
 def opened(found: Found) -> set[str]:
-    """What was told from inside a box; the rest was told as it stood on the wire."""
+    """Return the names of commands and messages from boxes; all others were reported encrypted."""
     told = {each["name"] for each in found if each["record"] == "command" and each["decrypted"]}
     for each in messages(found):
         assert (each["kind"] == "data") == each["decrypted"] == (each["source"] == 1)
@@ -43,7 +43,7 @@ def opened(found: Found) -> set[str]:
 
 
 def talk(peers: CurvePeers) -> Steps:
-    """A handshake and a message each way."""
+    """Return a handshake and a message in each direction."""
     steps = peers.handshake()
     return [*steps, (CLIENT, peers.messages(CLIENT, b"hello")), (SERVER, peers.messages(SERVER, b"part-1", b"part-2"))]
 
@@ -97,7 +97,7 @@ def test_what_the_keys_open(labels: tuple[str, ...], expected: set[str], tmp_pat
 def test_what_the_keys_open_where_welcome_was_not_captured(
     labels: tuple[str, ...], expected: set[str], tmp_path: Path
 ) -> None:
-    """The cookie comes once more in INITIATE; S' comes in WELCOME alone."""
+    """INITIATE contains the cookie again; only WELCOME contains S'."""
     peers = CurvePeers()
     packets = conversation(talk(peers)).packets
     (welcome,) = [packet for packet in packets if b"WELCOME" in packet.payload]
@@ -129,7 +129,7 @@ def test_the_key_of_another_server_opens_nothing_and_is_nothing_to_remark(tmp_pa
 
 
 def test_what_opens_is_told_in_place_of_what_was_sealed(tmp_path: Path) -> None:
-    """The same frames at the same offsets, once without keys and once with them."""
+    """The same frames have the same offsets without keys and with them."""
     peers = CurvePeers()
     steps = [*peers.handshake(), (CLIENT, peers.messages(CLIENT, b"one")), (SERVER, peers.messages(SERVER, b"two"))]
     without, _ = records(Capture(conversation(steps).packets))
@@ -150,7 +150,7 @@ def test_what_opens_is_told_in_place_of_what_was_sealed(tmp_path: Path) -> None:
 
 
 def test_the_peers_of_the_vector_make_its_octets() -> None:
-    """What the other tests here are made of agrees with the specification."""
+    """The input of the other tests agrees with the specification."""
     peers = CurvePeers.of_the_vector()
     assert (vector.SERVER.public, vector.CLIENT.public) == (peers.S, peers.C)
     assert (peers.S_transient, peers.C_transient) == (vector.SERVER_TRANSIENT.public, vector.CLIENT_TRANSIENT.public)
@@ -167,7 +167,7 @@ def test_the_peers_of_the_vector_make_its_octets() -> None:
 
 
 def talk_of_the_vector() -> Steps:
-    """Its octets, framed as in the vectors of tests/vectors.json."""
+    """Return its octets, framed as in the vectors of tests/vectors.json."""
     sealed = [bytes.fromhex(vector.HEX[f"V-CURVE-0{number}"]) for number in range(1, 9)]
     hello, welcome, initiate, ready, message, _, first_part, ping = sealed
     second_part = "074d4553534147450000000000000003c0e884260e0f9bd2ab345d80b14d260e8a64a3b1ff8218"
@@ -201,7 +201,8 @@ def test_the_vector_is_read_as_the_specification_says(label: str, tmp_path: Path
 
 
 def trees(talk: Steps, folder: Path, text: str) -> dict[str, FieldNode]:
-    """The field trees of commands and messages by name of the command or body of the message; each tiles its octets."""
+    """Return the field trees of commands and messages by name of the command or body of the message; each tiles its
+    octets."""
     found: dict[str, FieldNode] = {}
     for batch in Analyser(Options(keys=keys(folder, text), details=True)).run(Capture(conversation(talk).packets)):
         for item, index in batch.in_order():
@@ -216,13 +217,13 @@ def trees(talk: Steps, folder: Path, text: str) -> dict[str, FieldNode]:
 
 
 def leaves(tree: FieldNode) -> list[tuple[str, Any]]:
-    """(name, value) of the leaves behind nonce and name of the command."""
+    """Return (name, value) of the leaves after nonce and name of the command."""
     every = [(leaf.name, leaf.value) for leaf in tree.leaves()]
     return every[[name for name, _ in every].index("curve.box.authenticator") + 1 :]
 
 
 def test_the_fields_of_opened_commands(tmp_path: Path) -> None:
-    """Each box is a group: its authenticator, and what it holds in its own fields."""
+    """Each box is a group: its authenticator, and its contents as separate fields."""
     peers = CurvePeers.of_the_vector()
     found = trees(talk_of_the_vector(), tmp_path, peers.lines("CLIENT_TRANSIENT with S"))
     (box,) = [node for node in found["INITIATE"].children if node.name == "curve.initiate.box"]

@@ -1,6 +1,6 @@
-"""P13: every octet of a side is named by one record, whatever the capture lost and whatever the sides send.
+"""P13: exactly one record accounts for each octet of a side, whatever the capture lost and the sides send.
 
-What is named is found from the records as JSON lines give them (`tests/octets.py`), and has to be what was counted.
+The octets are taken from JSON lines (`tests/octets.py`) and compared with the counts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Records = list[dict[str, Any]]
 
 
 def read(packets: list[Packet], size: int = 1 << 30, options: Options | None = None) -> Records:
-    """The records of a capture, each octet of which has one record; both sums hold and say the same."""
+    """Return the records of a capture, one for each octet; both sums are correct and equal."""
     options = options or Options()
     analyser = Analyser(options)
     batches = analyser.run(Capture(packets, size))
@@ -49,13 +49,13 @@ def read(packets: list[Packet], size: int = 1 << 30, options: Options | None = N
 
 
 def of(found: Records, kind: str) -> Records:
-    """The records of a type."""
+    """Return the records of a type."""
     return [record for record in found if record["record"] == kind]
 
 
 @st.composite
 def captured(draw: Any, packets: list[Packet]) -> list[Packet]:
-    """What a capture has of the packets: some cut, doubled, out of order, lost."""
+    """Draw a capture of the packets: some are cut, repeated, out of order, or lost."""
     packets = draw(disturbed(draw(snapped(packets))))
     return [packet for packet in packets if draw(st.integers(0, 9)) or packet.flags & SYN]
 
@@ -91,7 +91,7 @@ def test_every_octet_of_what_is_hostile_is_named_once(
 
 
 def greeted(octets: bytes, answer: bytes | None = None, closed: bool = True, cuts: Any = ()) -> list[Packet]:
-    """Side 0 says `octets`, side 1 its greeting and READY or `answer`."""
+    """Side 0 sends `octets`, side 1 its greeting and READY, or `answer`."""
     talk = Conversation()
     talk.send(1, hello("PULL") if answer is None else answer)
     talk.send(0, octets, cuts=cuts)
@@ -103,8 +103,8 @@ def greeted(octets: bytes, answer: bytes | None = None, closed: bool = True, cut
 LEFT_OVER = {
     "a frame header": (hello("PUSH") + message(b"a") + b"\2\0\0", [("unfinished", 3)]),
     "a command": (hello("PUSH") + b"\4\x20\5SUBSC", [("unfinished", 8)]),
-    "a greeting": (hello("PUSH")[:40], []),  # a greeting that is not complete
-    "a message": (hello("PUSH") + message(b"abc", b"defg")[:-3], []),  # nor is this message
+    "a greeting": (hello("PUSH")[:40], []),  # an incomplete greeting
+    "a message": (hello("PUSH") + message(b"abc", b"defg")[:-3], []),  # an incomplete message
     "sizes of 0": (
         b"\1\0" + b"\2\0a" + bytes(40) + b"\2\0a" + b"\xff" + bytes(8) + b"\2\0a",
         [("undissected", 49)],
@@ -143,7 +143,7 @@ OPEN, LAST = b"\2\1a", b"\2\0b"
 def test_lengths_of_0_that_one_segment_decides_are_one_record(
     segments: list[bytes], expected: list[tuple[int, int, int]], size: int
 ) -> None:
-    """Those within a message under way are none with others: what is between them belongs to the message."""
+    """Lengths inside a message under way are separate: octets between them belong to the message."""
     talk = Conversation()
     talk.send(1, b"\1\0\2\0a\2\0b")
     for octets in [b"\1\0", *segments]:
@@ -195,7 +195,7 @@ def test_a_hole_inside_a_body_is_in_the_gap_alone() -> None:
 
 
 def websocket(*frames: tuple[bytes, int, bool]) -> bytes:
-    """Frames of a ZWS server: payload, opcode, final."""
+    """Return frames of a ZWS server: payload, opcode, final."""
     return b"".join(build_websocket_frame(payload, opcode, final=final) for payload, opcode, final in frames)
 
 
@@ -287,8 +287,8 @@ def test_every_octet_of_opened_boxes_is_counted() -> None:
     ],
 )
 def test_a_message_inside_boxes_ends_where_one_in_clear_begins(frames: str, expected: str) -> None:
-    """A message is frames that follow one another, all in boxes (parentheses here; + is MORE) or all in clear. What
-    comes behind where one was torn is incomplete (...) or may be the end of one (?)."""
+    """The frames of a message are consecutive, all in boxes (parentheses here; + is MORE) or all unencrypted. After
+    an interruption a message is incomplete (...) or may be the end of one (?)."""
     peers = CurvePeers()
     talk = Conversation()
     for role, octets in peers.handshake("DEALER", "ROUTER"):

@@ -1,4 +1,4 @@
-"""ZRE across connections: pairs of nodes, and what has to agree between their connections and beacons (zre.md 7, 9)."""
+"""ZRE on several connections: pairs of nodes, and consistency of their connections and beacons (zre.md 7, 9)."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ Record = dict[str, Any]
 
 
 def told(*parts: Conversation | Datagram, size: int = 1 << 30) -> list[Record]:
-    """The records of a capture of all this."""
+    """Return the records of a capture of these parts."""
     options = Options(payloads=Registry())
     return records(Capture(together(*parts), size), options)[0]
 
 
 def ids(found: list[Record]) -> list[str]:
-    """The ids of the findings about ZRE, but for the normal ones."""
+    """Return the ids of the findings about ZRE, except normal ones."""
     findings = [record for record in found if record["record"] == "finding" and record["id"].startswith("ZRE")]
     return [record["id"] for record in findings if record["severity"] != "chat"]
 
 
 def pair() -> tuple[Node, Node, Conversation, Conversation]:
-    """Two nodes that have found each other."""
+    """Return two nodes that have found each other."""
     one, other = Node(0, ("CHAT",)), Node(1, ("CHAT",))
     return one, other, one.connect(other), other.connect(one, 2_000_000)
 
@@ -59,7 +59,7 @@ def test_the_two_connections_of_a_pair_are_one_relation() -> None:
 
 
 def test_pairs_are_found_without_beacons() -> None:
-    """The HELLO of each names where it listens."""
+    """The HELLO of each contains its endpoint."""
     _, _, ahead, back = pair()
     (record,) = [record for record in told(ahead, back) if record["record"] == "zre_pair"]
     assert record["discovery_ns"] is None
@@ -165,7 +165,7 @@ def test_ports_that_alternate_are_two_nodes_with_one_uuid() -> None:
 
 
 def test_what_is_right_is_not_accused() -> None:
-    """The counterparts of what is broken: answered, joined everywhere, said farewell."""
+    """The correct counterparts of the faults: answered, joined everywhere, left with a farewell."""
     one, other, ahead, back = pair()
     say(ahead, zre.ping(2))
     say(back, zre.ping_ok(2))
@@ -196,7 +196,7 @@ def test_p1_blocks_of_any_size_give_the_same_records(id_: str, size: int) -> Non
 
 
 def test_p2_the_order_in_which_nodes_are_met_changes_no_sentence() -> None:
-    """A beacon that comes behind the connections says who was connected to all along."""
+    """A beacon after the connections identifies their node."""
     one, other, ahead, back = pair()
     late = told(ahead, back, one.beacon(SECOND), other.beacon(SECOND + 1))
     early = told(one.beacon(0), other.beacon(1), ahead, back)
@@ -206,7 +206,7 @@ def test_p2_the_order_in_which_nodes_are_met_changes_no_sentence() -> None:
 
 
 def test_hostile_networks_are_remembered_within_bounds() -> None:
-    """A flood of beacons of new nodes: what is kept is bounded, and so is what is said."""
+    """A flood of beacons of new nodes: memory and the number of findings are bounded."""
     start, anybody = 1_700_000_000_000_000_000, (bytes(4), 5670)
     flood = [Datagram(zre.beacon(n.to_bytes(16, "big")), start + n, anybody, anybody) for n in range(10_000)]
     found, analyser = records(Capture(flood, 500), Options(payloads=Registry()))
@@ -219,14 +219,14 @@ def test_hostile_networks_are_remembered_within_bounds() -> None:
 
 
 def anybody(number: int, time: int) -> Datagram:
-    """The beacon of some node."""
+    """Return the beacon of a node."""
     address = bytes([10, 1, number >> 8 & 255, number & 255])
     return Datagram(zre.beacon(number.to_bytes(16, "big")), START + time, (address, 5670), (EVERYBODY, 5670))
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["forgotten", "met again"])
 def test_what_waits_may_be_about_a_node_that_was_forgotten(again: bool) -> None:
-    """A JOIN waits for the other links when thousands of new nodes come."""
+    """A JOIN waits for other connections while thousands of new nodes appear."""
     one, other, third = Node(0), Node(1), Node(2)
     ahead, more = one.connect(other), one.connect(third, 4_000_000)
     say(ahead, zre.join(2, "NEWS", 1), after=SECOND)
@@ -239,7 +239,7 @@ def test_what_waits_may_be_about_a_node_that_was_forgotten(again: bool) -> None:
 
 
 def still(*parts: Conversation | Datagram) -> list[Packet | Datagram]:
-    """All packets at one and the same time, so nothing that waits is ever judged."""
+    """Give all packets the same time, so that nothing that waits is evaluated."""
     return [replace(packet, time=START) for packet in together(*parts)]
 
 
@@ -264,7 +264,7 @@ def test_what_a_node_may_leave_open_is_bounded(command: str) -> None:
 
 
 class Stranger(Node):
-    """Any of thousands of nodes."""
+    """One of thousands of nodes."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number % 6)
@@ -276,7 +276,8 @@ class Stranger(Node):
 @pytest.mark.slow
 def test_a_hello_costs_the_same_however_many_nodes_there_are() -> None:
     def spent(nodes: int) -> float:
-        """What it takes to evaluate 500 HELLOs of one node, when so many have connected to it and two others."""
+        """Return the time to evaluate 500 HELLOs of one node, when `nodes` nodes have connected to it and to two
+        others."""
         hub = Node(0)
         first = [Stranger(1000 + number).connect(hub, number) for number in range(nodes)]
         talk = hub.connect(Node(1), SECOND)

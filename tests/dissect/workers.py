@@ -1,4 +1,4 @@
-"""Several analysers, each with the flows of one partition, and the comparison of what they report."""
+"""Several analysers, each with the flows of one partition, and the comparison of their facts."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from zmtpscope.spark.flows import FlowFilter
 Record = dict[str, Any]
 
 NUMBERS = ("conn", "conn_0", "conn_1")
-"""What only one run knows."""
+"""Fields that only a single run can fill."""
 
 
 def rows_of(batches: Iterable[Batch], options: Options) -> list[Record]:
-    """All records, but for what only one run knows."""
+    """Return all records, without the fields that only a single run can fill."""
     return [without(record_of(item, index, options)) for batch in batches for item, index in batch.in_order()]
 
 
@@ -31,7 +31,7 @@ def without(record: Record) -> Record:
 
 
 class Worker:
-    """Analyses one of several partitions of all flows; `places` are those of all packets of the run."""
+    """Analyses one of several partitions of all flows; `places` are the places of all packets of the run."""
 
     def __init__(self, partition: int, partitions: int, options: Options, places: dict[int, int]) -> None:
         self.flows = FlowFilter(partition, partitions, ())
@@ -43,7 +43,7 @@ class Worker:
         self.facts: list[Fact] = []
 
     def take(self, block: SegmentBlock) -> None:
-        """The next block of all packets; of those of others nothing is seen."""
+        """Process the next block of all packets; packets of other partitions are ignored."""
         part = self.flows.select(block)
         part.latest = max((*part.times.tolist(), *part.datagrams.times.tolist()), default=0)
 
@@ -56,7 +56,7 @@ class Worker:
         self._add(self.analyser.feed(part), rank)
 
     def finish(self, last: int) -> None:
-        """All packets were seen, the last one at that time."""
+        """Finish after all packets; `last` is the time of the last one."""
         self._add(self.analyser.finish(last=last), lambda fact: 2 * len(self.places) + ORDINALS)
 
     def _add(self, batches: Iterator[Batch], rank: Callable[[Fact], int]) -> None:
@@ -69,7 +69,8 @@ class Worker:
 def compared(
     blocks: list[SegmentBlock], partitions: int, options: Callable[[], Options]
 ) -> tuple[list[Record], Summary]:
-    """All records of so many workers and of the comparison of what they reported; and what that counted."""
+    """Return all records of `partitions` workers and of the comparison of their facts, and the summary of the
+    comparison."""
     packets = [packet for block in blocks for packet in block.rows().packets.tolist()]
     places = {packet: ORDINALS * place for place, packet in enumerate(packets)}
     workers = [Worker(partition, partitions, options(), places) for partition in range(partitions)]
@@ -87,11 +88,11 @@ def compared(
 
 
 def assert_is_one_run(blocks: list[SegmentBlock], partitions: int, options: Callable[[], Options]) -> None:
-    """What so many workers say, and the comparison, is what one analyser says of all. `options` are made anew for each,
-    since keys remember what they were asked."""
+    """The workers and the comparison give the same records as one analyser. `options` are created for each, because
+    keys remember queries."""
     analyser = Analyser(options())
     analyser.begin([None])
-    # copies, since an analyser puts the times of its blocks in order
+    # copies, because an analyser corrects the times of its blocks
     rows, counted = compared(deepcopy(blocks), partitions, options)
     whole = [row for block in deepcopy(blocks) for row in rows_of(analyser.feed(block), analyser.options)]
     whole += rows_of(analyser.finish(), analyser.options)

@@ -1,4 +1,4 @@
-"""The captures that a campaign begins with: real ones, and talks of our own of every kind that tests know."""
+"""The captures that a campaign starts with: real ones, and conversations of our own of every kind that tests know."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Draw = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Talk:
-    """A capture to begin with: its packets, its segments where only TCP is wanted, and the lines that open its boxes.
+    """A capture to start with: its packets, its segments if only TCP is needed, and the key lines that decrypt it.
 
-    `honest`: it says what two correct peers say, and the capture has all of it. `peers` are both of them, where they
-    are ours, with the number that their randomness comes from.
+    `honest`: two correct peers, completely captured. `peers` are both of them if they are ours, with the seed of their
+    random octets.
     """
 
     name: str
@@ -48,11 +48,11 @@ class Talk:
 
 
 MAX_PACKETS = 150
-"""Of a capture that is longer, so many from somewhere: many small cases find more than few large ones."""
+"""Of a longer capture, this many packets from a random place: many small cases find more faults than few large ones."""
 
 
 def real(path: Path, folder: Path) -> Talk:
-    """A capture file, with the keys that lie beside it."""
+    """Return a capture file, with the keys beside it."""
     packets = packets_of_file(path)
     keys = path.with_suffix(".keys")
     octets = pcapng(packets) if packets else b""
@@ -63,17 +63,18 @@ def real(path: Path, folder: Path) -> Talk:
 
 
 def part_of(talk: Talk, start: int, count: int = MAX_PACKETS) -> Talk:
-    """A stretch of a long capture."""
+    """Return a part of a long capture."""
     packets, segments = talk.packets[start : start + count], talk.segments[start : start + count]
     whole = talk.honest and len(packets) == len(talk.packets)
     return Talk(talk.name, packets, segments, talk.keys, whole)
 
 
-# -- talks of our own --------------------------------------------------------------------------------------------------
+# -- conversations of our own ------------------------------------------------------------------------------------------
 
 
 def predictable(given: Settings, number: int) -> Settings:
-    """The same settings, where CURVE draws random octets from `number`, and a password is one that is looked for."""
+    """Return the same settings with random octets of CURVE from the seed `number`, and with the password that checks
+    search for."""
     if isinstance(given.security, PlainClient):
         return replace(given, security=PlainClient("admin", PASSWORD))
     if isinstance(given.security, PlainServer):
@@ -87,7 +88,7 @@ def predictable(given: Settings, number: int) -> Settings:
 
 @st.composite
 def meetings(draw: Draw) -> Talk:
-    """Two of our peers, of any version, mechanism and socket type, whose network loses nothing."""
+    """Draw two of our peers, of any version, mechanism and socket type, on a network without losses."""
     mechanism = draw(st.sampled_from(sorted(peers.SECURITY)))
     one, other = draw(peers.settings_pairs(mechanism))
     numbered = (one, draw(st.integers(0, 99))), (other, draw(st.integers(100, 199)))
@@ -101,7 +102,7 @@ def meetings(draw: Draw) -> Talk:
 
 @st.composite
 def sealed(draw: Draw) -> Talk:
-    """CURVE with keys, some of them wrong."""
+    """Draw CURVE with keys, some of them wrong."""
     talk = draw(sealed_talks.talks())
     return _talk("sealed", draw(sealed_talks.sealed_packets(talk, draw(st.booleans()))), talk.text)
 
@@ -109,7 +110,7 @@ def sealed(draw: Draw) -> Talk:
 LINES = st.sampled_from(
     [b"hi", b"okok", b"hi\xf9\xf9", b"", b"\1\2", b"line\n", b"\x7f", b"a" * 40, "é".encode(), b"1", b"{}", b"\0"]
 )
-"""Bodies between text and none, so that runs of messages are now the one and now the other."""
+"""Bodies that are text, nearly text or binary, so that runs of messages contain all of them."""
 
 HELLOS: dict[str, tuple[Framing, Callable[[str], bytes]]] = {
     "3.1": (Framing.V2, hello),
@@ -117,12 +118,12 @@ HELLOS: dict[str, tuple[Framing, Callable[[str], bytes]]] = {
     "2.0": (Framing.V2, build_greeting_2),
     "1.0": (Framing.V1, lambda socket_type: build_greeting_1()),
 }
-"""By version: what frames are, and what a side says before its first message."""
+"""By version: the form of frames, and the octets of a side before its first message."""
 
 
 @st.composite
 def lines(draw: Draw) -> Talk:
-    """Short messages in any version, some of them in front of the other side's handshake."""
+    """Draw short messages in any version, some of them before the other side's handshake."""
     types = draw(st.sampled_from([("PUSH", "PULL"), ("PUB", "SUB"), ("DEALER", "ROUTER"), ("PAIR", "PAIR")]))
     version = draw(st.sampled_from(sorted(HELLOS)))
     framing, greeting = HELLOS[version]
@@ -143,7 +144,7 @@ LOGINS = st.lists(
     st.sampled_from([zap(PASSWORD.encode()), typed(b'{"value":"%b"}' % PASSWORD.encode()), b"\0\5hello"]),
     max_size=8,
 )
-"""What holds the password, and what does not."""
+"""Messages with the password, and others."""
 
 OF_OUR_OWN: dict[str, st.SearchStrategy[Talk]] = {
     "peers": meetings(),
@@ -170,12 +171,12 @@ def _talk(
 
 
 DRAWN = 40
-"""Talks of each kind that a chapter of a campaign has."""
+"""Conversations of each kind in a chapter of a campaign."""
 
 
 @functools.lru_cache(maxsize=1)
 def of_our_own(number: int) -> tuple[Talk, ...]:
-    """The talks of one chapter of a campaign; the same for the same number."""
+    """Return the conversations of one chapter of a campaign; the same for the same number."""
     drawn: list[Talk] = []
     for strategy in OF_OUR_OWN.values():
 

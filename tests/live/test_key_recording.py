@@ -1,4 +1,4 @@
-"""Keys recorded from programs that use a stock libzmq, and what was sent, opened with nothing else."""
+"""Record keys from programs with a stock libzmq, and decrypt their traffic with these keys only."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A cache that all tests share, so that the library is compiled once."""
+    """Return a cache that all tests share, so that the library is compiled once."""
     return tmp_path_factory.mktemp("cache")
 
 
@@ -54,7 +54,7 @@ def key_log(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def recorded(key_log: pathlib.Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a program recorded; everything it and the recorder say."""
+    """Run a program with the recorder; return the output of both."""
     return subprocess.run(
         [*RECORD, "-o", str(key_log), "--", *command],
         capture_output=True,
@@ -69,7 +69,7 @@ def python(program: str, *arguments: str) -> list[str]:
 
 
 def keys_in(key_log: pathlib.Path) -> list[tuple[bytes, bytes]]:
-    """The lines of a key log: C' and k of each."""
+    """Return C' and k of each line of a key log."""
     lines = [line.split() for line in key_log.read_text().splitlines() if not line.startswith("#")]
     assert {label for label, *_ in lines} <= {"CURVE_SHARED"}
     return [(bytes.fromhex(client_key), bytes.fromhex(shared_key)) for _, client_key, shared_key in lines]
@@ -104,7 +104,8 @@ for word in sys.argv[2:]:
 
 
 class Relay:
-    """A port on loopback that leads to another; `talks` has the octets from and to the opener of each connection."""
+    """A port on loopback that forwards to another; `talks` contains the octets from and to the opener of each
+    connection."""
 
     def __init__(self, target: int) -> None:
         self.talks: list[tuple[bytearray, bytearray]] = []
@@ -153,7 +154,7 @@ def relay(target: int) -> Iterator[Relay]:
 
 
 def bodies(stream: bytes) -> list[bytes]:
-    """The bodies of all frames behind the greeting of 64 octets."""
+    """Return the bodies of all frames after the greeting of 64 octets."""
     found, position = [], 64
     while position < len(stream):
         form = ">Q" if stream[position] & 2 else ">B"
@@ -165,7 +166,8 @@ def bodies(stream: bytes) -> list[bytes]:
 
 
 def opened(talk: tuple[bytearray, bytearray], keys: dict[bytes, bytes]) -> tuple[list[bytes], list[bytes]]:
-    """What client and server of a connection sent, READY to the last message, opened with a line of the key log."""
+    """Decrypt the octets of client and server of a connection, from READY to the last message, with a line of the
+    key log."""
     from_client, from_server = map(bodies, talk)
     hello = from_client[0]
     key = keys[hello[80:112]]
@@ -182,7 +184,7 @@ def opened(talk: tuple[bytearray, bytearray], keys: dict[bytes, bytes]) -> tuple
 
 @contextmanager
 def server_here(answers: int) -> Iterator[int]:
-    """A CURVE server in this process, that nobody records; its port."""
+    """Run a CURVE server in this process, without the recorder; yield its port."""
     context = zmq.Context()
     server = context.socket(zmq.ROUTER)
     server.rcvtimeo = SECONDS * 1000
@@ -205,7 +207,7 @@ def server_here(answers: int) -> Iterator[int]:
 
 
 def ask(port: int, word: bytes) -> list[bytes]:
-    """One question of a CURVE client in this process, that nobody records, on a connection of its own."""
+    """Send one request from a CURVE client in this process, without the recorder, on a new connection."""
     with zmq.Context() as context, context.socket(zmq.DEALER) as client:
         client.rcvtimeo = SECONDS * 1000
         client.curve_serverkey, client.curve_publickey, client.curve_secretkey = (
@@ -305,7 +307,7 @@ def test_without_curve_it_says_what_may_be_the_reason(key_log: pathlib.Path) -> 
 
 
 def test_other_uses_of_the_same_functions_work_as_ever_and_are_not_written(key_log: pathlib.Path) -> None:
-    """PyNaCl has a libsodium inside, which sees the library as well."""
+    """PyNaCl contains a libsodium, which also finds the library."""
     program = """
 from nacl.bindings import crypto_box, crypto_box_beforenm, crypto_box_keypair, crypto_box_open
 (public, secret), (other_public, other_secret) = crypto_box_keypair(), crypto_box_keypair()
@@ -390,7 +392,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def user(build: Callable[..., str]) -> str:
-    """A library that has its own libsodium, which nobody else sees, like the libzmq of a Python wheel."""
+    """Return a library with its own libsodium, which no other library uses, like the libzmq of a Python wheel."""
     sodium = build("libsodium-of-a-test.so", SODIUM)
     return build("user.so", USER.replace("WAY", "volatile"), sodium)
 
@@ -436,7 +438,7 @@ def test_keys_of_nothing_like_a_handshake_are_not_written(key_log: pathlib.Path,
 def test_a_recorder_in_a_recorder_writes_to_its_own_file(
     key_log: pathlib.Path, user: str, tmp_path: pathlib.Path
 ) -> None:
-    """The inner one may be of another version, or compiled in another way."""
+    """The inner recorder may be of another version, or compiled differently."""
     inner = tmp_path / "inner.keys"
     command = [*RECORD, "-o", str(inner), *python(DRIVER, user, steps(*CLIENT_STEPS))]
     done = recorded(key_log, "env", "CC=cc -g", *command)
@@ -513,7 +515,7 @@ os._exit(0)  # the thread goes on
 
 
 def loaded(key_log: pathlib.Path, worker: str, waiting: str, **environment: str) -> str:
-    """What a program says that loads a library whose constructor waits for another thread."""
+    """Return the output of a program that loads a library with a constructor that waits for another thread."""
     command = ["timeout", "-s", "KILL", "10", *python(LOADS, worker, waiting)]
     return recorded(key_log, *command, **environment).stdout
 
@@ -536,7 +538,7 @@ def test_and_where_the_thread_uses_a_libsodium_that_was_loaded_later(
 
 @pytest.mark.parametrize("then", ["unload", "keep"])
 def test_each_library_gets_its_own_libsodium(key_log: pathlib.Path, build: Callable[..., str], then: str) -> None:
-    """When unloaded, the second comes to lie where the first was, and its functions lie elsewhere in it."""
+    """After the first is unloaded, the second is loaded at its address, with its functions at other places."""
     program = """
 import ctypes, _ctypes, sys
 for number, library in enumerate(sys.argv[2:]):
@@ -608,7 +610,7 @@ def test_without_a_name_it_is_in_the_working_directory(
 
 def test_lines_that_are_there_stay_and_are_not_counted(key_log: pathlib.Path, user: str) -> None:
     before = f"CURVE_SHARED {'00' * 32} {'11' * 32}"
-    key_log.write_text(before)  # no newline: a file that was cut off
+    key_log.write_text(before)  # no newline: the file was cut off
     key_log.chmod(0o600)
     done = recorded(key_log, *python(DRIVER, user, steps(*CLIENT_STEPS)))
     assert "the keys of 1 connection recorded" in done.stderr
@@ -617,7 +619,7 @@ def test_lines_that_are_there_stay_and_are_not_counted(key_log: pathlib.Path, us
 
 
 def refused(key_log: pathlib.Path, *command: str) -> str:
-    """The reason for which nothing is run."""
+    """Return the error with which the recorder refuses to run a program."""
     with pytest.raises(click.ClickException) as error:
         record.main(["-o", str(key_log), "--", *(command or ["true"])], standalone_mode=False)
     message = error.value.format_message()
@@ -735,7 +737,7 @@ def test_a_cache_that_others_write_to_is_refused(
     folder.chmod(0o1777)
     assert "other users can write there" in refused(key_log)
     folder.chmod(0o700)
-    cache.chmod(0o1777)  # as /tmp: nobody else can rename what is the user's
+    cache.chmod(0o1777)  # as /tmp: other users cannot rename the user's files
     KeyRecording(["true"], key_log)
 
 
@@ -846,7 +848,7 @@ except KeyboardInterrupt:
 
 
 def start(key_log: pathlib.Path) -> subprocess.Popen[str]:
-    """A program that catches signals, recorded; as a terminal would start it, in a process group of its own."""
+    """Start a program that handles signals, with the recorder, in a process group of its own as from a terminal."""
     return subprocess.Popen(
         [*RECORD, "-o", str(key_log), "--", *python(CATCHES)],
         stdout=subprocess.PIPE,
@@ -862,7 +864,7 @@ def test_an_interrupt_is_for_the_program(key_log: pathlib.Path) -> None:
     with start(key_log) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        os.killpg(process.pid, signal.SIGINT)  # what the terminal does at ctrl-C
+        os.killpg(process.pid, signal.SIGINT)  # as the terminal does at ctrl-C
         _, err = process.communicate(timeout=SECONDS)
     assert (process.returncode, err.count("\n")) == (52, 2)
     assert "no keys were recorded" in err
@@ -896,7 +898,7 @@ def test_environment_and_open_files_are_those_of_the_caller(key_log: pathlib.Pat
 
 
 def test_threads_of_numpy_are_limited_here_and_not_in_the_program() -> None:
-    """What the command line sets for itself is not in the environment that programs inherit."""
+    """Settings of the command line for itself are not in the environment that programs inherit."""
     program = """
 import os, sys
 sys.argv[1:] = ["--version"]

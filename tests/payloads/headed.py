@@ -1,4 +1,4 @@
-"""What the tests of MessagePack and CBOR share: values made again from trees, and what must hold whatever comes."""
+"""Helpers for tests of MessagePack and CBOR: values restored from trees, and properties that hold for any octets."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from zmtpscope.zmtp.reader import FieldNode
 
 
 def assert_sound(kind: type[Payload], octets: bytes) -> Dissected:
-    """What holds for any frame at all: nothing goes wrong inside of us, with or without a tree the same is said, the
-    tree tiles the frame (P5) and its values are those of the fields (P6)."""
+    """Check the properties of any frame: no exception; the same result with and without a tree; the tree tiles the
+    frame (P5) and has the values of the fields (P6)."""
     made, with_tree = dissected(kind, octets), dissected(kind, octets, trees=True)
     assert [each.id for each in made.findings] in ([], ["PAYLOAD-02"], ["PAYLOAD-03"], ["PAYLOAD-05"])
     assert repr((made.fields, made.summary, made.findings)) == repr(
@@ -36,7 +36,7 @@ def assert_sound(kind: type[Payload], octets: bytes) -> Dissected:
 
 
 def from_tree(node: FieldNode) -> Any:
-    """The value that a tree shows, numbers and the like as it shows them."""
+    """Return the value that a tree shows, with numbers in the form of the tree."""
     if node.value is not None:
         return node.value
     head, *inside = [(child.name.partition(".")[2], child) for child in node.children]
@@ -46,11 +46,11 @@ def from_tree(node: FieldNode) -> Any:
     if head[0] == "pairs":
         return {key: from_tree(child) for key, child in inside[1::2]}
     value = {name: from_tree(child) for name, child in (head, *inside) if name != "octets"}
-    return {"data": b"", **value} if "type" in value else value  # no octets, no node
+    return {"data": b"", **value} if "type" in value else value  # without octets there is no node
 
 
 def as_shown(value: Any) -> Any:
-    """Fields as a tree shows them."""
+    """Convert fields to the form of a tree."""
     if isinstance(value, dict):
         return {key: as_shown(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -59,24 +59,24 @@ def as_shown(value: Any) -> Any:
 
 
 class Pairs(tuple[tuple[Any, Any], ...]):
-    """A map, whatever its keys are."""
+    """A map with keys of any type."""
 
     __slots__ = ()
 
 
 def as_fields(value: Any, special: Callable[[Any], Any]) -> Any:
-    """What a library has read, as our fields have it. `special` makes what only that library has something else."""
+    """Convert a value of a library to the form of our fields. `special` converts types that only that library has."""
     value = special(value)
     if isinstance(value, Pairs):
         return {key_of(as_fields(key, special)): as_fields(each, special) for key, each in value}
     if isinstance(value, list | tuple):
         return [as_fields(each, special) for each in value]
-    if isinstance(value, str):  # octets that are not UTF-8 came as surrogates
+    if isinstance(value, str):  # octets that are not UTF-8 are surrogates here
         octets = value.encode("utf-8", "surrogateescape")
         return value if octets.decode("utf-8", "replace") == value else to_text(octets)
     return plain(value)
 
 
 def key_of(key: Any) -> str:
-    """The name of the field whose key was that."""
+    """Return the name of the field for this key."""
     return to_key(in_brief(key) if isinstance(key, dict | list) else key)

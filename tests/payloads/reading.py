@@ -1,4 +1,4 @@
-"""One message through one dissector, as a side of a connection would have it read."""
+"""Dissect one message with one dissector, as on one side of a connection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ABOUT = About(1, 0, "3.1", "NULL", None, None, None, 50_000, 5555)
 """A side of which only the version is known."""
 NOTHING = Settings()
 START = 0
-"""Where the body of the first frame stands in its stream."""
+"""Stream offset of the first frame's body."""
 
 BETWEEN = 2
 """Octets between the bodies of frames: their headers."""
@@ -33,22 +33,22 @@ def dissected(
     trees: bool = False,
     after_loss: bool = False,
 ) -> Dissected:
-    """What a dissector makes of a message whose first frame's body has stream offset 0."""
+    """Dissect a message; the body of its first frame has stream offset 0."""
     payload = kind if isinstance(kind, Payload) else kind(settings)
     message = Message(frames, content, topic, after_loss)
     return read(payload, message, reader_of(payload, message, about, trees=trees))
 
 
 def said_in(made: Dissected) -> tuple[Any, ...]:
-    """What a dissector has made of a message whose field tree nobody asked for; numbers by their words, as 1 is True
-    and NaN is not itself."""
+    """Return the result of a dissector without a field tree; numbers as texts, because 1 equals True and NaN does
+    not equal itself."""
     return made.protocol, made.summary, repr(made.fields), list(made.findings), list(made.sources), list(made.secrets)
 
 
 def reader_of(
     payload: Payload | type[Payload], message: Message, about: About = ABOUT, *, trees: bool = False
 ) -> Reader:
-    """A reader that stands at the first content frame of a message."""
+    """Return a reader at the first content frame of a message."""
     return Reader(payload.prefix, message.frames, offsets(message.frames), message.content, about, trees=trees)
 
 
@@ -60,20 +60,20 @@ def claimed(
     content: int = 0,
     topic: bytes | None = None,
 ) -> Claim:
-    """What a dissector says of a message when it is asked."""
+    """Return a dissector's claim for a message."""
     payload = kind if isinstance(kind, Payload) else kind(settings)
     return claim_of(payload, Message(frames, content, topic), about)
 
 
 def registry_of(*kinds: type[Payload], only: str | None = None) -> Registry:
-    """One in which there are no other dissectors."""
+    """Return a registry without other dissectors."""
     registry = Registry(only)
     registry._known = {kind.name: declared(kind) for kind in kinds}
     return registry
 
 
 def offsets(frames: Sequence[bytes]) -> list[int]:
-    """Where the bodies of the frames stand in their stream."""
+    """Return the stream offsets of the frames' bodies."""
     found, at = [], START
     for frame in frames:
         found.append(at)
@@ -82,17 +82,17 @@ def offsets(frames: Sequence[bytes]) -> list[int]:
 
 
 def leaves_of(made: Dissected, frames: Sequence[bytes]) -> list[tuple[str, Any]]:
-    """Name and value of each leaf of what was read with trees, which tile the frames (P5)."""
+    """Return name and value of each leaf of a result with trees, which tile the frames (P5)."""
     return [(leaf.name, leaf.value) for leaf in assert_tiled(made, *frames) if leaf.name]
 
 
 def values(nodes: list[FieldNode]) -> list[tuple[str, object]]:
-    """Name, without prefix, and value of each leaf below these nodes."""
+    """Return name, without prefix, and value of each leaf below these nodes."""
     return [(leaf.name.partition(".")[2], leaf.value) for node in nodes for leaf in node.leaves()]
 
 
 def assert_tiled(made: Dissected, *frames: bytes) -> list[FieldNode]:
-    """Seam P5: the leaves of each frame tile its octets, and so do those of everything that was packed inside. The
+    """Seam P5: the leaves of each frame tile its octets, and so do the leaves of unpacked contents. Returns the
     leaves of the frames that were read."""
     found = []
     for place, (frame, start) in enumerate(zip(frames, offsets(frames), strict=True)):

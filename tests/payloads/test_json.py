@@ -1,4 +1,4 @@
-"""JSON: what is claimed, what its fields are, and that the quick way and the careful one agree."""
+"""JSON: claims and fields are correct, and the fast path and the careful path agree."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCALARS = st.one_of(
     st.integers(),
     st.sampled_from([2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1, 10**40, 1e25, 1e19, -0.0]),
     st.floats(),
-    st.text(st.characters()),  # halves of surrogate pairs among them
+    st.text(st.characters()),  # including halves of surrogate pairs
 )
 VALUES: st.SearchStrategy[Any] = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=5), inner, max_size=5)
@@ -62,7 +62,7 @@ TOKENS = st.sampled_from(list("{}[],:1 \n\\\xe9\0\ufeff")) | st.sampled_from(
         "NaN",
     ]
 )
-"""What texts that are nearly JSON are made of."""
+"""Parts of texts that are nearly JSON."""
 
 NEARLY = st.builds(
     lambda tokens, closing: ("".join(tokens) + closing).encode(),
@@ -77,7 +77,7 @@ def texts(draw: st.DrawFn) -> bytes:
 
 
 def expected(value: Any) -> Any:
-    """What the fields show of a value."""
+    """Return the expected field value."""
     if isinstance(value, dict):
         return {str(expected(key)): expected(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -92,12 +92,12 @@ def expected(value: Any) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal, also in their types and the sign of nought."""
+    """Whether values are equal, including their types and the sign of zero."""
     return repr(one) == repr(other)
 
 
 def said(value: Any) -> list[Any]:
-    """What the leaves of a value say, in their order."""
+    """Return the values of the leaves, in order."""
     if isinstance(value, dict):
         return [each for key, inner in value.items() for each in [key, *said(inner)]]
     if isinstance(value, list):
@@ -107,7 +107,7 @@ def said(value: Any) -> list[Any]:
 
 @st.composite
 def spelt(draw: st.DrawFn, depth: int = 0) -> str:
-    """A value as programs may write it, with what is nearly one: any spelling of numbers, blanks anywhere."""
+    """Draw a value as programs may write it, or nearly valid: numbers in any notation, blanks anywhere."""
     blank = st.sampled_from(["", "", " ", "  "])
     kind = draw(st.sampled_from("nnssw{{[[" if depth < 3 else "nsw"))
     if kind == "n":
@@ -134,7 +134,7 @@ def test_fields_are_the_value(value: Any, write: Any) -> None:
     try:
         octets = write(value).encode()
     except UnicodeEncodeError:
-        return  # half a pair that is not escaped cannot be sent
+        return  # half a pair cannot be sent without an escape
     assert claimed(JsonPayload, octets) is Claim.MAYBE
     made = dissected(JsonPayload, octets)
     fields = expected(value)
@@ -144,7 +144,7 @@ def test_fields_are_the_value(value: Any, write: Any) -> None:
 
 @given(octets=texts() | NEARLY | st.binary(max_size=40))
 def test_p6_both_ways_agree(octets: bytes) -> None:
-    """P5 and P6, whatever is sent: fields, summary and findings do not depend on whether a tree is made."""
+    """P5 and P6 for any octets: fields, summary and findings do not depend on whether a tree is built."""
     quick, careful = dissected(JsonPayload, octets), dissected(JsonPayload, octets, trees=True)
     assert same(quick.fields, careful.fields)
     assert (quick.summary, quick.findings) == (careful.summary, careful.findings)
@@ -173,7 +173,7 @@ def test_p6_both_ways_agree(octets: bytes) -> None:
 @example(octets=b'{"a":"' + b"x" * 4088 + b'"}')
 @example(octets=b"[" + b"1," * 20_000 + b"1]")
 def test_what_octets_alone_tell_is_what_is_read(octets: bytes) -> None:
-    """JSON of which no value is made until somebody wants it, and where it is plain not even then."""
+    """JSON is parsed only when its value is needed, and ordinary JSON not even then."""
     careful = dissected(JsonPayload, octets)
     fields = None if careful.fields is None else orjson.dumps(careful.fields).decode()
     found = [ordinary(octets) for ordinary in twins("zmtpscope.payloads.json.ordinary")]
@@ -192,7 +192,7 @@ def test_what_octets_alone_tell_is_what_is_read(octets: bytes) -> None:
 @example(octets=b'["' + b"x" * (LONGEST_JSON - 4) + b'"]')
 @example(octets=b'["' + b"x" * (LONGEST_JSON - 3) + b'"]')
 def test_octets_are_json_where_they_are_ordinary(octets: bytes) -> None:
-    """The same of many slices of octets at once."""
+    """The same for many slices of octets at once."""
     sizes = np.array([len(octets), 0, len(octets)])
     wanted = len(octets) <= LONGEST_JSON and json_payload.ordinary(octets) is not None
     for are_json in twins("zmtpscope.dissect.records.row_contents.are_json"):
@@ -211,7 +211,7 @@ def test_p6_values_of_the_tree(value: Any) -> None:
 
 @given(octets=NEARLY | st.binary(max_size=40))
 def test_what_is_claimed_is_json(octets: bytes) -> None:
-    """Python's json reads all that is claimed; what it reads, if object or array, is claimed."""
+    """Python's json parses everything that is claimed; an object or array that it parses is claimed."""
     try:
         documents = [json.loads(octets.decode("utf-8-sig").strip("\t"))]
     except ValueError:
@@ -219,7 +219,7 @@ def test_what_is_claimed_is_json(octets: bytes) -> None:
     claim = claimed(JsonPayload, octets) if octets else Claim.NO
     if documents and isinstance(documents[0], dict | list):
         assert claim is Claim.MAYBE
-    elif claim is Claim.MAYBE:  # several, one on each line
+    elif claim is Claim.MAYBE:  # several documents, one on each line
         assert len(octets.decode("utf-8-sig").strip().splitlines()) > 1
 
 
@@ -323,7 +323,7 @@ def test_the_tree() -> None:
 
 
 def test_named_by_the_user() -> None:
-    """Whatever it looks like, it is read: a scalar is JSON, and what is not is malformed there."""
+    """Whatever it looks like, it is read: a scalar is JSON, and other octets are malformed."""
     assert dissected(JsonPayload, b' "text" ').fields == "text"
     made = dissected(JsonPayload, b'{"a": 1, oops}')
     assert made.fields == {"a": 1}

@@ -1,4 +1,4 @@
-"""The shuffle: rows are those of one run, whatever the files, their order in time and the partitions."""
+"""The shuffle: rows are equal to the rows of one run, whatever the files, their order in time and the partitions."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 
 
 def shuffled(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """What comes of a shuffle, all partitions one after the other."""
+    """Return the output of a shuffle, all partitions one after the other."""
     chunks = pa.Table.from_batches(batches).sort_by([(name, "ascending") for name in ORDER])
     batches = chunks.combine_chunks().to_batches(max_chunksize=3)
     return batches
 
 
 def shuffled_rows(files: Sequence[str | Path], settings: ReadSettings) -> list[Row]:
-    """The rows of all stages, without Spark around them."""
+    """Return the rows of all stages, without Spark."""
     paths = list(map(str, files))
     half = len(paths) // 2
     run = Run(paths, [range(half), range(half, len(paths))], settings.partitions or 1, settings)
@@ -87,7 +87,7 @@ def test_rows_of_all_captures_are_those_of_one_run(record: str, partitions: int)
 
 @pytest.mark.parametrize("record", ["connections", "findings"])
 def test_the_capture_ends_for_all_partitions_when_its_tool_stopped(record: str) -> None:
-    """Nothing follows the last request for 12 s, as the interface statistics tell."""
+    """After the last request 12 s pass without packets, as the interface statistics show."""
     path = CAPTURES / "problems/reported/rep-hangs-quiet.pcapng"
     settings = ReadSettings.parse({"record": record, "partitions": 3})
     rows = shuffled_rows([path, PUBSUB], settings)
@@ -111,7 +111,7 @@ def test_rows_in_spark_are_those_of_one_run(spark: SparkSession, record: str, pa
 
 
 def test_a_worker_holds_few_chunks_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a file they are handed on by octets, or by number where they are small."""
+    """Chunks of a file are handed on when they have many octets, or when there are many small ones."""
     monkeypatch.setattr(splitting, "SMALLEST_CHUNK", 500)
     monkeypatch.setattr(splitting, "LARGEST_CHUNK", 500)
     monkeypatch.setattr(shuffle, "OCTETS_IN_A_BATCH", 1200)
@@ -128,7 +128,7 @@ def test_a_worker_holds_few_chunks_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
 def test_facts_are_kept_for_records_that_compare_connections(
     record: str, compares: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody takes them elsewhere: they would fill a worker's memory."""
+    """Otherwise facts are not consumed, and would fill a worker's memory."""
     kept = []
 
     def dumps(*values: object) -> bytes:
@@ -163,7 +163,7 @@ def test_how_a_capture_is_spread_over_files_changes_nothing(
     random: Random,
 ) -> None:
     """Its files follow one another, or overlap; IP datagrams may be fragments, in any of them. Only within one file
-    may an identification come again before its datagram is whole (limitations.md, Spark)."""
+    may an identification be reused before its datagram is complete (limitations.md, Spark)."""
     packets = [packet for block in packets_of_capture(path.read_bytes()) for packet in each_packet(block)]
     if fragmented:
         identifications = (random.randrange(1 << 16) if files == 1 else number for number in count())
@@ -194,7 +194,7 @@ ETHERNET_HEADER, IPV4_HEADER = 14, 20
 
 
 def fragments_of(packet: Packet, identification: int, random: Random) -> list[Packet]:
-    """Some packets of IPv4 as fragments, in any order."""
+    """Split some IPv4 packets into fragments, in any order."""
     header, ip = packet.octets[:ETHERNET_HEADER], packet.octets[ETHERNET_HEADER:]
     is_plain = (
         packet.link == ETHERNET
@@ -218,7 +218,8 @@ def failures(frame: DataFrame) -> str:
 
 @pytest.mark.slow
 def test_bad_input_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
-    """Missing files before a job starts; what becomes of files later, and damage that is to end the job, from it."""
+    """Missing files are reported before a job starts; files that disappear later, and damage that ends the job, from
+    the job."""
     for path, said in (
         (tmp_path / "no.pcap", "no such file"),
         (Path(__file__), "is not a capture"),
@@ -251,7 +252,7 @@ def test_files_that_vanished_or_are_damaged_are_findings(tmp_path: Path) -> None
 
 
 def test_captures_are_read_from_a_store_of_objects(store: str, tmp_path: Path) -> None:
-    """`read` finds them there by name, pattern or folder, and rows are those of files; also compressed ones."""
+    """`read` finds them by name, pattern or folder, and the rows equal the rows of files; also for compressed ones."""
     found = {uri: find_stored(f"{store}/{uri}") for uri in ("day", "day/*.pcap", "day/pubsub.pcap", "*/pub*.pcap.gz")}
     assert [len(captures.files) for captures in found.values()] == [3, 2, 1, 1]
     assert [*found["day"].skipped] == [f"{store}/day/note.txt"]
@@ -276,7 +277,8 @@ def test_captures_are_read_from_a_store_of_objects(store: str, tmp_path: Path) -
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A store that pyarrow makes of a folder: `subtree` of the local file system, as all stores answer."""
+    """Return a store that pyarrow makes of a folder: `subtree` of the local file system, which behaves as all stores
+    do."""
     folder = tmp_path / "bucket" / "day"
     folder.mkdir(parents=True)
     (folder / "pubsub.pcap").write_bytes(PUBSUB.read_bytes())
@@ -297,7 +299,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_datagram_of_which_all_partitions_have_a_part_goes_to_all_of_them() -> None:
-    """Else a part that waits in vain is joined with the next datagram of that identification, of another connection."""
+    """Otherwise a part that waits in vain is joined with the next datagram with that identification, of another
+    connection."""
     key = bytes([127, 0, 0, 1]) * 2 + bytes([6]) + bytes(2)
     one, another = (port.to_bytes(2, "big") + bytes([21, 179]) for port in (40_001, 40_000))
     of_one, of_another = (Fragment(0, key, begins, False, 0, 8, 0) for begins in (one, another))

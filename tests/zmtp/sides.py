@@ -1,4 +1,4 @@
-"""What the tests of the core share: sides in every state, units of a side, and everything a side reader said."""
+"""Helpers for tests of the core: sides in every state, units of a side, and the complete output of a side reader."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from zmtpscope.zmtp.regime import Form, Framing, Regime
 from zmtpscope.zmtp.side import SideReader
 
 MANY = examples(160)
-"""For properties with much to try and little to do for each."""
+"""For properties with many cases that are cheap to test."""
 
 
 def command(mechanism: str, name: str, **fields: Any) -> bytes:
-    """One command frame."""
+    """Return a command frame."""
     return build_frame(Framing.V2, build_command(mechanism, name, fields), command=True)
 
 
@@ -30,11 +30,11 @@ EARLIER_STEP = {
     ("CURVE", "INITIATE"): command("CURVE", "HELLO", client_key=bytes(32), nonce=1, box=bytes(80)),
     ("CURVE", "READY"): command("CURVE", "WELCOME", long_nonce=bytes(16), box=bytes(144)),
 }
-"""What a side has sent before a handshake command that is not its first."""
+"""Octets that a side has sent before a handshake command that is not its first."""
 
 
 def in_handshake(version: str, mechanism: str, before: bytes = b"") -> SideReader:
-    """A 3.x side whose next octet has stream offset 0, behind its greeting and the octets `before`."""
+    """Return a 3.x side that has read its greeting and the octets `before`; its next octet has stream offset 0."""
     octets = build_greeting_3(mechanism, version=version) + before
     side = SideReader(Form.GREETING_3, version, offset=-len(octets))
     side.read(octets, -len(octets))
@@ -43,7 +43,7 @@ def in_handshake(version: str, mechanism: str, before: bytes = b"") -> SideReade
 
 
 class Unit(NamedTuple):
-    """One unit of a side: where it is and how to read it again."""
+    """One unit of a side: its place, and how to read it again."""
 
     start: int
     stop: int
@@ -52,7 +52,7 @@ class Unit(NamedTuple):
 
 
 class Transcript(NamedTuple):
-    """Everything a side reader said about some octets, in comparable form."""
+    """The complete output of a side reader for some octets, in comparable form."""
 
     rows: list[tuple[int, int, int, int]]
     events: list[Greeting | Command | Remark]
@@ -68,7 +68,7 @@ class Transcript(NamedTuple):
 
 
 def passed_over(skipped: Skipped) -> list[tuple[int, int, str, bool]]:
-    """What was passed over, octet by octet where each stands for itself: start, stop, why, whether between units."""
+    """Return the skipped octets, one by one if each is separate: start, stop, reason, whether between units."""
     why = skipped.reason, skipped.between_units
     stretches = list(zip(*(skipped.runs or ([skipped.start], [skipped.stop])), strict=True))
     if skipped.single:
@@ -77,7 +77,7 @@ def passed_over(skipped: Skipped) -> list[tuple[int, int, str, bool]]:
 
 
 def transcript(side: SideReader) -> Transcript:
-    """What `side` has said; it is not to be taken from before."""
+    """Take the output of `side`, which must not have been taken before."""
     return Transcript(
         side.frames.rows(),
         side.events,
@@ -103,7 +103,7 @@ def transcript(side: SideReader) -> Transcript:
 
 
 def feed(side: SideReader, octets: bytes, cuts: Iterable[int] = (), *, over: bool = True) -> Transcript:
-    """Give `octets` in the chunks that end at `cuts`, as a block reader would: what was not read comes again."""
+    """Feed `octets` in the chunks that end at `cuts`, as a block reader does: unread octets are fed again."""
     start = side.position
     for cut in [*sorted(cuts), len(octets)]:
         at = min(side.position - start, cut)
@@ -114,7 +114,7 @@ def feed(side: SideReader, octets: bytes, cuts: Iterable[int] = (), *, over: boo
 
 
 def units(said: Transcript, regimes: Sequence[tuple[int, Regime]]) -> list[Unit]:
-    """All greetings, commands and frames, in stream order."""
+    """Return all greetings, commands and frames, in stream order."""
     found = [
         Unit(event.start, event.stop, event.regime, False)
         for event in said.events
@@ -129,7 +129,7 @@ def units(said: Transcript, regimes: Sequence[tuple[int, Regime]]) -> list[Unit]
 
 
 def trees(said: Transcript, octets: bytes, base: int = 0) -> list[FieldNode]:
-    """The field tree of every unit; `octets[0]` has stream offset `base`."""
+    """Return the field tree of every unit; `octets[0]` has stream offset `base`."""
     return [
         field_tree(unit.regime, octets[unit.start - base : unit.stop - base], unit.start, inside=unit.inside)
         for unit in units(said, said.regimes)

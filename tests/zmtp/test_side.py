@@ -1,4 +1,4 @@
-"""One side: neither chunks nor the fast path a frame is read in may change what is said about it."""
+"""One side: its events depend neither on chunks nor on the fast path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zmtpscope.zmtp.units import STORED
 
 
 class CarefulReader(SideReader):
-    """A side reader that reads every unit with care, for comparison."""
+    """A side reader that reads every unit on the careful path, for comparison."""
 
     def __init__(self, form: Form, version: str | None) -> None:
         super().__init__(form, version)
@@ -43,7 +43,7 @@ def test_p1_chunks(data: st.DataObject, side: Side) -> None:
 
 @pytest.mark.parametrize("socket_type", PEERS)
 def test_p1_frames_of_every_socket_type(socket_type: str) -> None:
-    """P1 where a rule of the sender's type looks into bodies: they may be there or not."""
+    """P1 if a rule of the sender's type examines bodies: they may or may not have arrived."""
     start = build_greeting_3() + command("NULL", "READY", socket_type=socket_type)
     octets = start + b"\1\5\0abcd" + b"\0\1\1" + b"\0\2\0a" + b"\1\1g" + b"\1\0" + b"\0\1x"
     whole = feed(SideReader(Form.GREETING_3, "3.1"), octets)
@@ -51,7 +51,7 @@ def test_p1_frames_of_every_socket_type(socket_type: str) -> None:
 
 
 def test_p1_an_identity_frame_of_1_0_without_a_length() -> None:
-    """What follows it may or may not be there yet: it is no MORE of it."""
+    """The next octets may or may not have arrived: they do not belong to it."""
     octets = b"\0\1h\xff\0\0\1"
     whole = feed(SideReader(Form.FRAMES_1, "1.0"), octets)
     assert feed(SideReader(Form.FRAMES_1, "1.0"), octets, [1]) == whole
@@ -63,14 +63,14 @@ AFTER_ERROR = Side(
     "3.1",
     build_greeting_3() + command("NULL", "READY") + command("NULL", "ERROR", reason="400") + 2 * b"\0\1a",
 )
-"""A side that goes on in plain frames after ERROR in its traffic: only the first of them is a finding."""
+"""A side that continues in plain frames after ERROR in its traffic: only the first of them is a finding."""
 
 
 @examples(160, least=160)
 @given(side=strategies.damaged_sides())
 @example(side=AFTER_ERROR)
 def test_p3_scanner(side: Side) -> None:
-    """P3: rows and octet findings of the scanner are those of the careful reader."""
+    """P3: the scanner gives the same rows and octet findings as the careful reader."""
     assert feed(SideReader(side.form, side.version), side.octets) == feed(
         CarefulReader(side.form, side.version), side.octets
     )
@@ -78,7 +78,7 @@ def test_p3_scanner(side: Side) -> None:
 
 @given(framing=st.sampled_from(FRAMINGS), data=st.data())
 def test_p3_scanner_of_anything(framing: Framing, data: st.DataObject) -> None:
-    """P3 and P1 hold for traffic that is anything at all, from any frame boundary on."""
+    """P3 and P1 for arbitrary traffic, from any frame boundary on."""
     octets = data.draw(st.binary(max_size=300))
     assert_fast_path_agrees(octets, framing, data.draw(strategies.cuts(len(octets))), data)
 
@@ -86,7 +86,7 @@ def test_p3_scanner_of_anything(framing: Framing, data: st.DataObject) -> None:
 @examples(40, least=40)
 @given(framing=st.sampled_from(FRAMINGS), data=st.data())
 def test_p3_runs(framing: Framing, data: st.DataObject) -> None:
-    """P3 and P1 hold for frames that repeat themselves, wherever such a run is cut, broken or damaged."""
+    """P3 and P1 for frames that repeat, wherever such a run is cut, interrupted or damaged."""
     octets = data.draw(strategies.runs(framing))
     octets = data.draw(st.just(octets) | strategies.damaged(octets))
     assert_fast_path_agrees(octets, framing, data.draw(st.lists(st.integers(0, len(octets)), max_size=8)), data)
@@ -104,7 +104,7 @@ def assert_fast_path_agrees(octets: bytes, framing: Framing, cuts: list[int], da
 @MANY
 @given(side=strategies.damaged_sides(), offset=st.integers(0, 2**40))
 def test_p5_leaves_tile_the_units(side: Side, offset: int) -> None:
-    """P5: the leaves of a unit's tree tile its octets, and groups hold exactly what their children hold."""
+    """P5: the leaves of a unit's tree tile its octets, and each group covers exactly its children."""
     said = feed(SideReader(side.form, side.version, offset=offset), side.octets)
     stop = offset + len(side.octets)
     for unit, tree in zip(units(said, said.regimes), trees(said, side.octets, offset), strict=True):
@@ -128,7 +128,7 @@ def assert_groups_hold_their_children(node: FieldNode) -> None:
 @MANY
 @given(side=strategies.damaged_sides())
 def test_p6_tree_and_event_agree(side: Side) -> None:
-    """P6: what an event says stands in the tree of its unit, too."""
+    """P6: all values of an event are also in the tree of its unit."""
     said = feed(SideReader(side.form, side.version), side.octets)
     events = {event.start: event for event in said.events if isinstance(event, Greeting | Command)}
     for tree in trees(said, side.octets):
@@ -176,7 +176,7 @@ def assert_values(event: Greeting | Command, leaves: list[FieldNode]) -> None:
 
 @given(side=strategies.damaged_sides(), data=st.data())
 def test_p9_nothing_raises(side: Side, data: st.DataObject) -> None:
-    """P9: no octets raise, also behind a loss."""
+    """P9: no octets raise an exception, also after a loss."""
     reader = SideReader(side.form, side.version)
     feed(reader, side.octets, over=False)
     reader.resynchronise(len(side.octets) + 10)
@@ -186,7 +186,7 @@ def test_p9_nothing_raises(side: Side, data: st.DataObject) -> None:
 
 
 def test_a_huge_size_costs_nothing() -> None:
-    """A frame that announces 2^62 octets is a row at once, and the reader asks for nothing of its body."""
+    """A frame with a size of 2^62 is a row at once, and the reader needs no octets of its body."""
     side = SideReader.midstream(Framing.V2, offset=0, version="3.1", mechanism="NULL")
     side.read(b"\x02\x40" + bytes(7), 0)
     assert side.frames.rows() == [(0, 9, 2**62, 2)]
@@ -194,7 +194,7 @@ def test_a_huge_size_costs_nothing() -> None:
 
 
 def test_a_command_above_the_limit_is_named_and_skipped() -> None:
-    """Nobody waits for a READY of 2 MiB: its head gives the name, the rest is counted."""
+    """A READY of 2 MiB is not waited for: its header gives the name, the rest is counted."""
     side = in_handshake("3.1", "NULL")
     side.read(b"\x06" + (2 << 20).to_bytes(8, "big") + b"\x05READY" + bytes(300), 0)
     (event,) = side.events
@@ -206,7 +206,7 @@ def test_a_command_above_the_limit_is_named_and_skipped() -> None:
 
 
 def test_repeated_findings_are_counted() -> None:
-    """Of a million equal findings ten are handed up, the others are counted."""
+    """Of a million equal findings ten are handed up; the others are counted."""
     side = SideReader.midstream(Framing.V2, offset=0, version="3.1", mechanism="NULL")
     said = feed(side, b"\x80\x00" * 1000)
     assert len(said.findings) == STORED
@@ -215,7 +215,8 @@ def test_repeated_findings_are_counted() -> None:
 
 
 def test_resume_behind_a_loss() -> None:
-    """After a loss reading goes on at the boundary given, an open message is given up, and order proves nothing."""
+    """After a loss reading continues at the given boundary, an incomplete message is given up, and the order of
+    commands is not checked."""
     side = in_handshake("3.1", "NULL")
     side.resynchronise(500)
     octets = build_frame(Framing.V2, b"part", more=True)
@@ -245,7 +246,7 @@ def test_curve_nonces_in_either_byte_order(shift: int) -> None:
 
 
 def test_versioned_greeting_before_1_0_frames() -> None:
-    """Revision 0: the socket type stands in the greeting, its first 1.0 frame is the identity (D7)."""
+    """Revision 0: the greeting contains the socket type, and its first 1.0 frame is the identity (D7)."""
     octets = b"\xff" + bytes(7) + b"\1\x7f" + b"\0\2" + b"\3\0me" + b"\3\0\1A"
     said = feed(SideReader(Form.VERSIONED_1, "1.0"), octets)
     (greeting, *_) = said.events

@@ -1,4 +1,4 @@
-"""Captures that tests make, packets that they send, and what stands in the files, read without our reader."""
+"""Captures made by tests, the packets that they send, and the contents of the files, read without our reader."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from zmtpscope.live.capture.settings import CaptureSettings
 
 @dataclass
 class Contents:
-    """A pcapng file: its interfaces as (link type, name, snap length), its packets as (interface, time, octets, length
-    on the wire), and the statistics of each interface, the last that there are."""
+    """A pcapng file: its interfaces as (link type, name, snap length), its packets as (interface, time, octets,
+    length on the wire), and the last statistics of each interface."""
 
     interfaces: list[tuple[int, str, int]] = field(default_factory=list)
     packets: list[tuple[int, int, bytes, int]] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Contents:
         return [packet for _, _, packet, _ in self.packets]
 
     def counted(self, interface: int = 0) -> tuple[int, int, int]:
-        """isb_ifrecv, isb_ifdrop and isb_usrdeliv."""
+        """Return isb_ifrecv, isb_ifdrop and isb_usrdeliv."""
         counts = self.statistics[interface]
         return tuple(int.from_bytes(counts[code], "little") for code in (4, 5, 8))  # type: ignore[return-value]
 
@@ -50,13 +50,13 @@ def options_of(octets: bytes) -> dict[int, bytes]:
 
 
 def contents_so_far(session: CaptureSession) -> Contents:
-    """What stands in the files that are there, as far as is said to be written: more may be under way."""
+    """Return the contents of the existing files up to the reported size: more may be written meanwhile."""
     files = [file for file in session.status.files if Path(file.path).exists()]
     return contents(*[file.path for file in files], sizes=[file.octets for file in files])
 
 
 def contents(*paths: str | Path, sizes: Sequence[int | None] = ()) -> Contents:
-    """What stands in the files, or in so much of them: whole blocks and nothing else."""
+    """Return the contents of files up to `sizes`, which must be whole blocks."""
     found = Contents()
     for path, size in zip_longest(paths, sizes):
         octets, at = Path(path).read_bytes()[:size], 0
@@ -84,12 +84,12 @@ def contents(*paths: str | Path, sizes: Sequence[int | None] = ()) -> Contents:
 
 
 def has_written(packets: int) -> Callable[[CaptureStatus], bool]:
-    """Whether there are so many in the files."""
+    """Return a condition: the files contain this number of packets."""
     return lambda status: status.packets >= packets
 
 
 def wait_for(session: CaptureSession, reached: Callable[[CaptureStatus], Any]) -> CaptureStatus:
-    """Until the status is so, or the capture has ended."""
+    """Wait until a condition holds for the status, or the capture has ended."""
     end = time.monotonic() + PATIENCE
     while not reached(session.status) and time.monotonic() < end and session.wait(0.1):
         pass
@@ -99,7 +99,7 @@ def wait_for(session: CaptureSession, reached: Callable[[CaptureStatus], Any]) -
 
 @contextmanager
 def started(**settings: Any) -> Iterator[CaptureSession]:
-    """A capture that has begun; behind the block it is closed."""
+    """Yield a capture that has started; it is closed after the block."""
     session = CaptureSession(CaptureSettings(**settings))
     try:
         session.start()
@@ -110,7 +110,7 @@ def started(**settings: Any) -> Iterator[CaptureSession]:
 
 @contextmanager
 def capturing(**settings: Any) -> Iterator[CaptureSession]:
-    """A capture that has begun; behind the block it was stopped and has ended."""
+    """Yield a capture that has started; after the block it is stopped and has ended."""
     with started(**settings) as session:
         yield session
         session.stop()
@@ -119,7 +119,7 @@ def capturing(**settings: Any) -> Iterator[CaptureSession]:
 
 @contextmanager
 def tcpdump(interface: str, path: Path, *options: str) -> Iterator[None]:
-    """tcpdump writes meanwhile what it captures to `path`, a pcap file."""
+    """Run tcpdump within the block; it writes to `path`, a pcap file."""
     # in immediate mode each packet has a place as large as the snap length, so the buffer needs room for that
     fast = ["--immediate-mode", "-U", "-Z", "root", "-s", "65535", "-B", "65536"]
     command = ["tcpdump", "-n", *fast, "-i", interface, "-w", str(path), *options]
@@ -135,7 +135,7 @@ def tcpdump(interface: str, path: Path, *options: str) -> Iterator[None]:
 
 
 def pcap_packets(path: Path) -> list[tuple[bytes, int]]:
-    """The packets of a pcap file of tcpdump, and their lengths on the wire."""
+    """Return the packets of a pcap file of tcpdump, and their lengths on the wire."""
     octets, at, found = path.read_bytes(), 24, []
     while at < len(octets):
         captured, original = struct.unpack_from("<8xII", octets, at)
@@ -145,12 +145,12 @@ def pcap_packets(path: Path) -> list[tuple[bytes, int]]:
 
 
 def ethernet(number: int, size: int = 60) -> bytes:
-    """A packet that nobody answers: local experimental EtherType."""
+    """Return a packet that no host answers: local experimental EtherType."""
     return b"\x02\0\0\0\0\1\x02\0\0\0\0\2\x88\xb5" + number.to_bytes(4, "big") + bytes(size - 18)
 
 
 def send(interface: str, packets: Iterable[bytes]) -> None:
-    """Put packets on the wire as they are."""
+    """Send packets unchanged."""
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
         sender.bind((interface, 0))
         for packet in packets:
@@ -158,7 +158,7 @@ def send(interface: str, packets: Iterable[bytes]) -> None:
 
 
 def say(count: int, size: int = 20, address: str = "127.0.0.1") -> None:
-    """Send UDP datagrams, numbered; a closed port answers each."""
+    """Send numbered UDP datagrams; a closed port answers each."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         for number in range(count):
             sender.sendto(number.to_bytes(4, "big") + bytes(size - 4), (address, 9))
@@ -166,7 +166,7 @@ def say(count: int, size: int = 20, address: str = "127.0.0.1") -> None:
 
 @contextmanager
 def sending(interface: str) -> Iterator[None]:
-    """Packets with the numbers 0, 1, 2, ... go out meanwhile."""
+    """Send packets with the numbers 0, 1, 2, ... within the block."""
     code = "from itertools import count; from tests.live.capture.capturing import ethernet, send\n"
     code += f"send({interface!r}, map(ethernet, count()))"
     process = subprocess.Popen([sys.executable, "-c", code])
@@ -179,7 +179,7 @@ def sending(interface: str) -> Iterator[None]:
 
 @contextmanager
 def tunnel(name: str) -> Iterator[int]:
-    """A new interface without link headers (tun), which is up: what is written to the descriptor comes in on it."""
+    """Yield a new interface without link headers (tun), which is up: octets written to the descriptor arrive on it."""
     device = os.open("/dev/net/tun", os.O_RDWR)
     try:
         fcntl.ioctl(device, 0x400454CA, struct.pack("16sH22x", name.encode(), 0x1001))  # TUNSETIFF: IFF_TUN, IFF_NO_PI

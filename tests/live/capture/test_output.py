@@ -1,4 +1,4 @@
-"""The files of a capture, how it ends, and what it says of packets that it has not."""
+"""The files of a capture, its end, and its report of missing packets."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_ring_of_files_has_the_last_ones(tmp_path: Path) -> None:
 
 
 EXPERIMENTAL = {1: ((0x28, 0, 0, 12), (0x15, 0, 1, 0x88B5), (6, 0, 0, 262_144), (6, 0, 0, 0))}
-"""ether proto 0x88b5: what tests send, and nothing that the system says by itself."""
+"""ether proto 0x88b5: packets of tests, which the system never sends."""
 
 
 ANNOUNCED = {"interfaces": ("vb",), "filter": "x", "programs": EXPERIMENTAL}
@@ -123,7 +123,7 @@ def test_what_was_not_read_stays_and_what_has_no_place_is_counted(engine: str, t
         session.consumed(0, session.status.files[0].octets)
         send("va", map(ethernet, range(100, 112)))
         wait_for(session, lambda status: status.packets == 30 and status.unread_drops == 27)
-        session.consumed(1, session.status.files[1].octets - 1)  # all but an octet
+        session.consumed(1, session.status.files[1].octets - 1)  # all but one octet
         send("va", [ethernet(200)])
         wait_for(session, lambda status: status.unread_drops == 28)
         read_all(session)
@@ -146,7 +146,7 @@ def test_what_had_no_place_is_counted_in_the_last_file(tmp_path: Path) -> None:
 @pytest.mark.slow
 @in_namespace(*VETH)
 def test_what_is_lost_stands_in_the_file_meanwhile(tmp_path: Path) -> None:
-    """Every few seconds, so that also a capture that is killed says it."""
+    """Every few seconds, so that the losses of a capture that is killed are also known."""
     with started(**ANNOUNCED, buffer_octets=1 << 20, write_to=f"{tmp_path}/f") as session:
         os.kill(process_of(session), signal.SIGSTOP)
         send("va", (ethernet(number, 1000) for number in range(5000)))
@@ -175,7 +175,7 @@ def test_a_ring_by_size_and_one_by_time(tmp_path: Path) -> None:
             send("va", [ethernet(number)])
             wait_for(session, has_written(number + 1))
             time.sleep(0.06)
-    # the first one may have had its time before a packet came
+    # the first one may be complete before a packet arrived
     times = [contents(file).octets for file in sorted((tmp_path / "time").iterdir())]
     assert [octets for octets in times if octets] == [[ethernet(number)] for number in range(3)]
 
@@ -200,7 +200,7 @@ def test_a_capture_ends_when_it_has_what_was_asked_for(limit: str, value: float,
 @engines
 @in_namespace(*VETH)
 def test_what_the_kernel_drops_is_counted(engine: str, tmp_path: Path) -> None:
-    """The process sleeps while more comes than there is room for."""
+    """The process is stopped while more packets arrive than the buffer can hold."""
     with capturing(**ANNOUNCED, engine=engine, buffer_octets=1 << 20, write_to=f"{tmp_path}/f") as session:
         os.kill(process_of(session), signal.SIGSTOP)
         send("va", (ethernet(number, 1000) for number in range(20_000)))
@@ -229,7 +229,7 @@ def test_the_ring_lasts_however_slowly_packets_come(tmp_path: Path) -> None:
 
 @in_namespace(*VETH)
 def test_the_ring_has_room_for_what_was_asked_for(tmp_path: Path) -> None:
-    """Also where packets that were read already lie in the block that the kernel is filling."""
+    """Also if the block that the kernel is filling contains packets that were already read."""
     before, size, overhead = 400, 1000, 90
     waiting = (1 << 20) // (size + overhead)
     with capturing(**ANNOUNCED, buffer_octets=1 << 20, write_to=f"{tmp_path}/f") as session:
@@ -269,7 +269,7 @@ def test_a_killed_process_leaves_a_file_that_can_be_read(tmp_path: Path) -> None
 def test_a_full_disk_ends_the_capture_behind_a_whole_packet(tmp_path: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(tmp_path)], check=True)
     with started(**ANNOUNCED, write_to=f"{tmp_path}/f") as session:
-        os.kill(process_of(session), signal.SIGSTOP)  # or it ends before all were sent
+        os.kill(process_of(session), signal.SIGSTOP)  # otherwise it ends before all were sent
         send("va", (ethernet(number, 1400) for number in range(2000)))
         os.kill(process_of(session), signal.SIGCONT)
         status = wait_for(session, lambda status: status.ended)
@@ -282,7 +282,7 @@ def test_a_full_disk_ends_the_capture_behind_a_whole_packet(tmp_path: Path) -> N
 
 @in_namespace(*VETH)
 def test_a_full_temporary_directory_does_not_end_a_private_capture(tmp_path: Path) -> None:
-    """What is there can be read, is removed then, and the next packets wait in memory."""
+    """Existing packets can be read and are then removed, and the next packets wait in memory."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(tmp_path)], check=True)
     os.environ["TMPDIR"] = str(tmp_path)
     with started(**ANNOUNCED) as session:
@@ -398,7 +398,7 @@ def test_a_process_that_is_asked_to_end_writes_what_came(tmp_path: Path) -> None
 
 @in_namespace(*VETH)
 def test_what_is_typed_on_the_terminal_is_for_the_parent(tmp_path: Path) -> None:
-    """Ctrl-C and Ctrl-Z go to all processes of the group in front."""
+    """Ctrl-C and Ctrl-Z go to all processes of the foreground group."""
     with started(**ANNOUNCED, write_to=f"{tmp_path}/f") as session:
         assert os.getpgid(process_of(session)) == process_of(session)
 
@@ -407,11 +407,11 @@ def test_what_is_typed_on_the_terminal_is_for_the_parent(tmp_path: Path) -> None
 @in_namespace(*VETH)
 def test_it_is_known_up_to_when_all_packets_are_there(engine: str, tmp_path: Path) -> None:
     with started(**ANNOUNCED, engine=engine, write_to=f"{tmp_path}/f") as session:
-        # where nothing comes
+        # without packets
         begin = time.time_ns()
         assert session.status.known_until < begin
         wait_for(session, lambda status: status.known_until > begin)
-        # while packets come: some are older than the look that does not find them yet
+        # with packets: some are older than the read that does not find them yet
         said = []
         for number in range(200):
             send("va", [ethernet(number)])
@@ -427,7 +427,7 @@ def test_it_is_known_up_to_when_all_packets_are_there(engine: str, tmp_path: Pat
 @engines
 @in_namespace(*VETH, LOOPBACK)
 def test_what_was_dropped_of_several_interfaces_is_said_of_none_of_them(engine: str, tmp_path: Path) -> None:
-    """The kernel does not say where it came from."""
+    """The kernel does not report their interface."""
     settings = {**ANNOUNCED, "interfaces": ("lo", "vb"), "engine": engine, "buffer_octets": 1 << 20}
     with capturing(**settings, write_to=f"{tmp_path}/f") as session:
         os.kill(process_of(session), signal.SIGSTOP)
@@ -456,7 +456,7 @@ def test_a_private_capture_that_nobody_holds_goes_with_the_next_one(tmp_path: Pa
         path = Path(running.status.files[0].path).parent
         os.utime(path, (0, 0))
         assert {*tmp_path.iterdir()} == {new, other, path, tmp_path / "zmtpscope-capture-4"}
-        os.kill(process_of(running), signal.SIGKILL)  # what it wrote is read on
+        os.kill(process_of(running), signal.SIGKILL)  # the packets that it wrote are still read
         wait_for(running, lambda status: status.ended)
         with started(interfaces=("vb",)):
             assert path.exists()
