@@ -46,7 +46,7 @@ class LateAcknowledgments:
         self._places: dict[bytes, int] = {}
         """Row of `_state` by flow key; the other direction has the row beside it."""
         self._next = 0
-        self._state = np.zeros((64, FIELDS), np.int64)
+        self._state = np.zeros((2, FIELDS), np.int64)
 
     def feed(self, block: SegmentBlock) -> list[Unread]:
         """Return the directions that turn out to acknowledge late in a block."""
