@@ -22,14 +22,14 @@ MORE, COMMAND = 1, 2
 """Flags inside the box of a MESSAGE."""
 
 Steps = list[tuple[int, bytes]]
-"""What is said on a connection: (side, octets), in order."""
+"""The octets of a connection: (side, octets), in order."""
 
 CLIENT, SERVER = 0, 1
-"""The sides, as long as nobody says otherwise: the client of the security handshake opens the connection."""
+"""The sides, by default: the client of the security handshake opens the connection."""
 
 
 def secret(name: str, seed: int = 0) -> bytes:
-    """32 octets of a secret key; the same for the same name and seed."""
+    """Return 32 octets of a secret key; the same for the same name and seed."""
     return hashlib.sha256(f"{name} {seed}".encode()).digest()
 
 
@@ -68,7 +68,7 @@ class CurvePeers:
     # -- command bodies ----------------------------------------------------------------------------------------------
 
     def hello(self, server: bytes | None = None) -> bytes:
-        """HELLO, made for the server key `server`, which is S where nothing else is said."""
+        """Return HELLO for the server key `server`, by default S."""
         nonce = self.nonce(CLIENT)
         box = crypto_box(bytes(64), _nonce("HELLO", nonce), server or self.S, self.c_transient)
         return build_command("CURVE", "HELLO", {"client_key": self.C_transient, "nonce": nonce, "box": box})
@@ -84,7 +84,7 @@ class CurvePeers:
         return build_command("CURVE", "WELCOME", {"long_nonce": nonce, "box": box})
 
     def initiate(self, vouch: bytes | None = None, cookie: bytes | None = None, **metadata: Any) -> bytes:
-        """INITIATE; `vouch` is what the vouch box holds, C' and S where nothing else is said."""
+        """Return INITIATE; `vouch` are the contents of the vouch box, by default C' and S."""
         nonce, vouch_nonce = self.nonce(CLIENT), self.long_nonces[32:48]
         vouch_box = crypto_box(vouch or self.C_transient + self.S, VOUCH_PREFIX + vouch_nonce, self.S_transient, self.c)
         content = self.C + vouch_nonce + vouch_box + build_metadata(metadata)
@@ -97,31 +97,31 @@ class CurvePeers:
         return build_command("CURVE", "READY", {"nonce": nonce, "box": box})
 
     def message(self, side: int, data: bytes, flags: int = 0) -> bytes:
-        """MESSAGE; inside are `flags` and `data`."""
+        """Return MESSAGE with `flags` and `data` inside."""
         nonce = self.nonce(side)
         prefix = MESSAGE_PREFIX["server" if side == SERVER else "client"]
         box = self.seal(bytes([flags]) + data, prefix + nonce.to_bytes(8))
         return build_command("CURVE", "MESSAGE", {"nonce": nonce, "box": box})
 
     def seal(self, content: bytes, nonce: bytes) -> bytes:
-        """A box with k."""
+        """Make a box with k."""
         return crypto_secretbox(content, nonce, self.k)
 
     # -- stream octets -----------------------------------------------------------------------------------------------
 
     def messages(self, side: int, *bodies: bytes, in_commands: bool = False) -> bytes:
-        """One multipart message, each frame of it in a MESSAGE: in a message frame as libzmq sends it, or `in_commands`
-        as the RFC has it."""
+        """Return one multipart message with each frame in a MESSAGE: in a message frame as libzmq sends it, or
+        `in_commands` as in the RFC."""
         flags = [MORE] * (len(bodies) - 1) + [0]
         sealed = [self.message(side, body, flag) for body, flag in zip(bodies, flags, strict=True)]
         return b"".join(build_frame(Framing.V2, body, command=in_commands) for body in sealed)
 
     def command(self, side: int, name: str, **fields: Any) -> bytes:
-        """A command of traffic inside a MESSAGE, as libzmq sends it."""
+        """Return a command of traffic inside a MESSAGE, as libzmq sends it."""
         return build_frame(Framing.V2, self.message(side, build_command("CURVE", name, fields), COMMAND))
 
     def handshake(self, client_type: str = "DEALER", server_type: str = "ROUTER", version: str = "3.1") -> Steps:
-        """(side, octets) of greetings and handshake, in order."""
+        """Return (side, octets) of greetings and handshake, in order."""
         identity = {"identity": ""} if client_type in IDENTIFIED else {}
         steps = [
             (CLIENT, build_greeting_3("CURVE", version=version)),
@@ -134,7 +134,7 @@ class CurvePeers:
         return steps
 
     def lines(self, *labels: str) -> str:
-        """Key log lines of these labels (curve.md 6), the first word of each without `CURVE_`."""
+        """Return key log lines with these labels (curve.md 6), each without the prefix `CURVE_`."""
         said = {
             "SHARED": (self.C_transient, self.k),
             "CLIENT_TRANSIENT": (self.C_transient, self.c_transient),
@@ -157,12 +157,12 @@ def _nonce(name: str, number: int) -> bytes:
 
 
 def frame(body: bytes) -> bytes:
-    """A command frame."""
+    """Return a command frame."""
     return build_frame(Framing.V2, body, command=True)
 
 
 def conversation(steps: Steps) -> Conversation:
-    """The packets of these octets, one for each step."""
+    """Return the packets of these octets, one for each step."""
     talk = Conversation()
     for side, octets in steps:
         talk.send(side, octets)
@@ -170,7 +170,7 @@ def conversation(steps: Steps) -> Conversation:
 
 
 def keys(folder: Path, text: str) -> Keys:
-    """The keys that a file with this text gives."""
+    """Return the keys of a file with this text."""
     file = folder / "test.keys"
     file.write_text(text)
     file.chmod(0o600)

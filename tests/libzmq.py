@@ -1,4 +1,4 @@
-"""Sockets of libzmq for tests, and who checks logins and keys for them: those of `tests.peers`."""
+"""Sockets of libzmq for tests, and a check of logins and keys for them, with the credentials of `tests.peers`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.waiting import PATIENCE
 
 
 class Keys(NamedTuple):
-    """A key pair of CURVE as people write it (Z85)."""
+    """A key pair of CURVE in Z85."""
 
     public: str
     secret: str
@@ -32,23 +32,23 @@ OPTIONS: dict[tuple[str, bool], dict[str, Any]] = {
     },
     ("CURVE", True): {"curve_server": 1, "curve_secretkey": SERVER_SECRET, "curve_publickey": SERVER_KEY},
 }
-"""What makes a socket a client, or a server, of a mechanism."""
+"""Socket options that make a socket a client, or a server, of a mechanism."""
 
 
 def bind_to_free_port(socket: Any) -> str:
-    """Where it listens then."""
+    """Bind a socket to a free port; return its endpoint."""
     return f"tcp://127.0.0.1:{socket.bind_to_random_port('tcp://127.0.0.1')}"
 
 
 class Libzmq:
-    """Makes sockets of libzmq, and closes them."""
+    """Creates sockets of libzmq, and closes them."""
 
     def __init__(self) -> None:
         self.context = zmq.Context()
         self.sockets: list[Any] = []
 
     def socket(self, socket_type: str, mechanism: str = "NULL", *, server: bool = False, **options: Any) -> Any:
-        """A socket with the credentials of a client of this mechanism, or of its server."""
+        """Return a socket with the credentials of a client of this mechanism, or of its server."""
         made = self.context.socket(getattr(zmq, socket_type))
         self.sockets.append(made)
         made.rcvtimeo = made.sndtimeo = PATIENCE * 1000
@@ -59,16 +59,16 @@ class Libzmq:
         return made
 
     def bound(self, socket_type: str, mechanism: str = "NULL", **options: Any) -> tuple[Any, str]:
-        """A socket that listens, as the server of this mechanism, and where."""
+        """Return a listening socket, as the server of this mechanism, and its endpoint."""
         made = self.socket(socket_type, mechanism, server=True, **options)
         return made, bind_to_free_port(made)
 
     def endpoint(self, socket_type: str, mechanism: str = "NULL", **options: Any) -> str:
-        """Where such a socket listens."""
+        """Return the endpoint of a listening socket."""
         return self.bound(socket_type, mechanism, **options)[1]
 
     def monitor(self, socket: Any, events: int) -> Any:
-        """What gives these events of a socket, one message each."""
+        """Return a socket that receives these events of a socket, one message each."""
         made = socket.get_monitor_socket(events)
         made.rcvtimeo = PATIENCE * 1000
         self.sockets.insert(0, made)
@@ -81,7 +81,7 @@ class Libzmq:
 
 
 class Logins:
-    """Checks who comes to the servers of a context, and lets in the one login, and who has one of `keys`."""
+    """Checks clients of the servers of a context; admits the one login, and clients with one of `keys`."""
 
     def __init__(self, context: zmq.Context[Any]) -> None:
         self.keys = {CLIENT.public}
@@ -91,7 +91,7 @@ class Logins:
         self.authenticator.configure_curve_callback("*", credentials_provider=self)
 
     def callback(self, domain: str, key: bytes) -> bool:
-        """What the authenticator asks."""
+        """Check a key for the authenticator."""
         return key.decode() in self.keys
 
     def close(self) -> None:

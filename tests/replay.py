@@ -1,4 +1,4 @@
-"""Real captures as scripts for a peer: what one side said, octet for octet, and what applications did."""
+"""Real captures as scripts for a peer: the octets of one side, and the actions of its application."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Record = dict[str, Any]
 
 
 class Segment(NamedTuple):
-    """Octets of one side, in the packet of this number."""
+    """Octets of one side, in the packet with this number."""
 
     side: int
     packet: int
@@ -25,7 +25,7 @@ class Segment(NamedTuple):
 
 
 class Dialogue(NamedTuple):
-    """One connection of a capture: its record, all records of it, and its octets in the order of their packets."""
+    """One connection of a capture: its record, all its records, and its octets in the order of packets."""
 
     capture: str
     connection: Record
@@ -33,7 +33,7 @@ class Dialogue(NamedTuple):
     segments: list[Segment]
 
     def stream(self, side: int) -> bytes:
-        """All that one side sent."""
+        """Return all octets that one side sent."""
         return b"".join(each.octets for each in self.segments if each.side == side)
 
     def of(self, side: int, *kinds: str) -> list[Record]:
@@ -42,7 +42,7 @@ class Dialogue(NamedTuple):
 
 @functools.cache
 def dialogues(capture: str) -> list[Dialogue]:
-    """The connections of a capture in captures/ that has lost nothing."""
+    """Return the connections of a capture in captures/ that has lost nothing."""
     path = str(CAPTURES / f"{capture}.pcap")
     found, _ = records(open_captures([path]))
     connections = [record for record in found if record["record"] == "connection"]
@@ -56,7 +56,7 @@ def dialogues(capture: str) -> list[Dialogue]:
             begun = [each for each in connections if (key, each["conn"]) in sides and each["packet"] < packet]
             if not octets or not begun:
                 continue
-            conn = max(each["conn"] for each in begun)  # the last one where ports were used again
+            conn = max(each["conn"] for each in begun)  # the last one if ports were reused
             place = conn, sides[key, conn]
             if expected.setdefault(place, int(block.sequences[row])) == block.sequences[row]:
                 expected[place] = (expected[place] + len(octets)) % (1 << 32)
@@ -68,21 +68,22 @@ def dialogues(capture: str) -> list[Dialogue]:
 
 
 def _flow(connection: Record, side: int) -> bytes:
-    """Addresses and ports of one direction, as they stand on the wire."""
+    """Return addresses and ports of one direction, as in packets."""
     hosts = [ipaddress.ip_address(connection[f"ip_{each}"]).packed for each in (side, 1 - side)]
     ports = [connection[f"port_{each}"].to_bytes(2, "big") for each in (side, 1 - side)]
     return b"".join(hosts + ports)
 
 
 def newest_of(greeting: Record) -> str:
-    """The newest version of a peer that greeted so; one of 3.x that went down does not tell whether 3.0 or 3.1."""
+    """Return the newest version of a peer with this greeting; after a fallback a peer of 3.x does not show whether
+    it supports 3.0 or 3.1."""
     if greeting["form"] == "pseudo-signature" or greeting["version_announced"] == "3":
         return "3.1"
     return str(greeting["version_announced"])
 
 
 def settings_for(dialogue: Dialogue, side: int, socket_type: str, **more: Any) -> Settings:
-    """What `side` of a dialogue was told before it connected, as its greeting and its READY show."""
+    """Return the settings of `side` of a dialogue, as its greeting and its READY show."""
     (greeting,) = dialogue.of(side, "greeting")
     metadata = next((each["metadata"] for each in dialogue.of(side, "command") if each["metadata"]), [])
     named = {each["name"]: each["value"] for each in metadata}
@@ -98,7 +99,7 @@ def settings_for(dialogue: Dialogue, side: int, socket_type: str, **more: Any) -
 
 
 def acts_of(dialogue: Dialogue, side: int, socket_type: str) -> list[tuple[int, Act]]:
-    """What the application of `side` did: the packet in which it shows, and the act."""
+    """Return the actions of the application of `side`: the packet that shows each, and the action."""
     found = []
     for record in sorted(dialogue.of(side, "message", "command"), key=lambda record: record["offset"]):
         act = _of_message(record, socket_type) if record["record"] == "message" else _of_command(record)
@@ -109,7 +110,7 @@ def acts_of(dialogue: Dialogue, side: int, socket_type: str) -> list[tuple[int, 
 
 def _of_message(record: Record, socket_type: str) -> Act | None:
     frames: list[bytes] = record["bodies"]
-    if socket_type == "SUB":  # in 1.0 nothing on the wire says so
+    if socket_type == "SUB":  # in 1.0 it is not sent
         return Act("subscribe" if frames[0][0] else "cancel", (frames[0][1:],))
     if record["kind"] != "data" and record["version"] < "3.1":
         return Act(record["kind"], (frames[0][1:],))

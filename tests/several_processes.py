@@ -1,4 +1,4 @@
-"""Tests in several processes (`pytest -n 2`): who runs what, and what was run."""
+"""Tests in several processes (`pytest -n 2`): their distribution, and a summary."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ SPARK = "tests/spark/"
 
 
 class ByFile(LoadFileScheduling):
-    """A file is run by one process, which makes what its tests share once; and so is all that needs Spark, as starting
-    another takes long. What has the most tests is begun first: that is Spark, or nearly.
-    """
+    """One process runs all tests of a file, which share fixtures, and one process runs all tests that need Spark,
+    because it starts slowly. The group with the most tests starts first: usually Spark."""
 
     def _split_scope(self, nodeid: str) -> str:
         return SPARK if nodeid.startswith(SPARK) else super()._split_scope(nodeid)
@@ -25,14 +24,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what was run: the lines of dots do not, when tests of several files are run at a time."""
+    """Print the number of tests: the lines of dots do not show it if files run in parallel."""
     outcomes: dict[str, Counter[str]] = defaultdict(Counter)
     seconds: dict[str, float] = defaultdict(float)
     for outcome, reports in terminalreporter.stats.items():
         for report in reports:
             if isinstance(report, pytest.TestReport):
                 folder = report.nodeid.partition("::")[0].rpartition("/")[0]
-                outcomes[folder][outcome] += bool(outcome)  # making and removing fixtures has no outcome
+                outcomes[folder][outcome] += bool(outcome)  # setup and teardown of fixtures have no outcome
                 seconds[folder] += report.duration
     terminalreporter.section("what was run")
     for folder, counted in sorted(outcomes.items()):

@@ -1,4 +1,4 @@
-"""What rides inside the messages of real captures, and what is not TCP, against what the applications said."""
+"""Compare payloads and datagrams in real captures with the messages that the applications sent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def findings(reading: Reading, *severities: str) -> list[str]:
 
 
 def said(reading: Reading) -> dict[str, list[Record]]:
-    """What each node said, by its UUID."""
+    """Return the messages of each node, by its UUID."""
     by_node = defaultdict(list)
     for record in reading.of("message"):
         assert record["payload"]["protocol"] == "zre"
@@ -62,7 +62,7 @@ def test_zre_nodes_say_what_their_applications_said(capture: pathlib.Path) -> No
 
 
 def bodies_of(reading: Reading, fields: Record) -> list[bytes]:
-    """The content frames of the message with these fields."""
+    """Return the content frames of the message with these fields."""
     (record,) = [each for each in reading.of("message") if each["payload"]["fields"] is fields]
     return [base64.b64decode(body) for body in record["bodies"][1:]]
 
@@ -80,7 +80,7 @@ def test_zre_nodes_that_met_are_a_pair_and_nothing_is_held_against_them(capture:
 
 @pytest.mark.parametrize("capture", ZRE, ids=lambda path: path.name)
 def test_beacons_of_zre_nodes(capture: pathlib.Path) -> None:
-    """Each node sends some, from the address where the other connects to, and says farewell."""
+    """Each node sends some, from the address that the other connects to, and a farewell."""
     reading = read_inside(capture.with_suffix(".pcap"))
     by_node: dict[str, list[Record]] = defaultdict(list)
     for record in reading.of("datagram"):
@@ -118,7 +118,7 @@ OTHERS = sorted((CAPTURES / "negative").glob("*.pcap*")) + sorted((CAPTURES / "p
 
 @pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.name)
 def test_nothing_is_taken_for_what_it_is_not(path: pathlib.Path) -> None:
-    """Test traffic of sockets is text or nothing; what is no ZeroMQ has no datagrams of it."""
+    """Test traffic of sockets is text or unclaimed; other protocols are not taken for ZeroMQ datagrams."""
     reading = read_inside(path)
     protocols = {record["payload"]["protocol"] for record in reading.of("message") if record["payload"] is not None}
     assert protocols <= {"text"}

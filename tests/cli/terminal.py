@@ -20,11 +20,11 @@ from tests.waiting import PATIENCE
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 HOME = "\x1b[H"
-"""With what Rich begins to draw a whole screen."""
+"""First octets of a whole screen drawn by Rich."""
 
 
 class Terminal:
-    """A process whose standard streams are a terminal of so many columns and lines."""
+    """A process with a terminal of this size as its standard streams."""
 
     def __init__(self, *arguments: str, columns: int = 80, lines: int = 24, stdin: bytes | None = None) -> None:
         self._master, slave = pty.openpty()
@@ -57,32 +57,32 @@ class Terminal:
         self.hang_up()
 
     def hang_up(self) -> None:
-        """Close the terminal, as ssh does when it is cut off."""
+        """Close the terminal, as ssh does when its connection breaks."""
         if self._master >= 0:
             os.close(self._master)
             self._master = -1
 
     def resize(self, columns: int, lines: int) -> None:
-        """Another size from now on."""
+        """Change the size of the terminal."""
         self._lines = lines
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def press(self, keys: str) -> None:
-        """As somebody types it."""
+        """Press keys."""
         os.write(self._master, keys.encode())
 
     @property
     def modes(self) -> list[Any]:
-        """How the terminal treats what is typed."""
+        """Return the modes of the terminal for input."""
         return termios.tcgetattr(self._master)
 
     @property
     def screen(self) -> list[str]:
-        """The lines of what was drawn last, without colours."""
+        """Return the lines of the last screen, without colours."""
         return _CONTROL.sub("", self.written.rpartition(HOME)[2]).replace("\r", "").split("\n")
 
     def wait_for(self, *texts: str, first: str = "") -> list[str]:
-        """The screen, once each of these texts stands on it, and the first row begins like that."""
+        """Wait until the screen contains these texts and its first row begins with `first`; return the screen."""
         end = time.monotonic() + PATIENCE
         while not self._has(texts, first):
             assert time.monotonic() < end, f"not on the screen: {texts} {first}\n" + "\n".join(self.screen)
@@ -90,7 +90,7 @@ class Terminal:
         return self.screen
 
     def read_until(self, text: str) -> None:
-        """Wait until `text` was written to the terminal, not as a part of a screen."""
+        """Wait until `text` is written to the terminal, outside of screens."""
         end = time.monotonic() + PATIENCE
         while text not in self.written:
             assert time.monotonic() < end, self.written
@@ -102,7 +102,7 @@ class Terminal:
         return is_whole and screen[2].startswith(first) and all(any(text in line for line in screen) for text in texts)
 
     def end(self) -> tuple[int, str]:
-        """Wait for its end: exit code, and what was written behind the last screen."""
+        """Wait for the end; return the exit code, and the output after the last screen."""
         end = time.monotonic() + PATIENCE
         while self.process.poll() is None:
             assert time.monotonic() < end
@@ -117,7 +117,7 @@ class Terminal:
             return False
         try:
             octets = os.read(self._master, 1 << 16)
-        except OSError:  # nobody has the other end any more
+        except OSError:  # the other end is closed
             return False
         self.written += octets.decode("utf-8", "replace")
         return bool(octets)

@@ -1,4 +1,4 @@
-"""Scripted connections of subscribers to publishers: who says what, and when."""
+"""Scripted connections of subscribers to publishers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PUBLISHER = bytes([10, 0, 0, 1])
 
 
 class Subscriber(Conversation):
-    """A SUB that connects to a PUB of ZMTP 3.1, at so many milliseconds from the start; each step takes 1 ms."""
+    """A SUB that connects to a PUB of ZMTP 3.1, at this time (ms) from the start; each step takes 1 ms."""
 
     def __init__(
         self, host: int = 2, at: int = 0, *topics: str, types: tuple[str, str] = ("SUB", "PUB"), port: int = 5556
@@ -31,7 +31,7 @@ class Subscriber(Conversation):
             self.subscribe(topic)
 
     def at(self, milliseconds: int) -> None:
-        """What follows happens then, or behind what there is."""
+        """Set the time of the next step, which is not before the previous one."""
         self.time = max(self.time, START + milliseconds * MS - MS)
 
     def subscribe(self, topic: str) -> None:
@@ -47,18 +47,18 @@ class Subscriber(Conversation):
         self.send(0, command("NULL", "LEAVE", group=group))
 
     def old_style(self, body: bytes) -> None:
-        """A subscription as a message."""
+        """Send a subscription as a message."""
         self.send(0, message(body))
 
     def publish(self, *frames: bytes, times: int = 1, every: int = 1) -> None:
-        """The publisher sends a message so often."""
+        """The publisher sends a message `times` times."""
         for _ in range(times):
             self.send(1, message(*frames))
             self.wait((every - 1) * MS)
 
 
 def derivation_of(*connections: Conversation, size: int = 7) -> Derivation:
-    """What is known of a capture of connections, read in blocks of so many packets."""
+    """Return the derivation of a capture of connections, read in blocks of `size` packets."""
     packets = sorted((packet for each in connections for packet in each.packets), key=lambda packet: packet.time)
     derivation = Derivation()
     for batch in Analyser(Options(bodies="none")).run(Capture(packets, size)):
@@ -67,7 +67,7 @@ def derivation_of(*connections: Conversation, size: int = 7) -> Derivation:
 
 
 def diagnosed(*connections: Conversation, rule: str) -> list[Diagnosis]:
-    """What a rule says of them."""
+    """Return the diagnoses of a rule."""
     explained = diagnose(derivation_of(*connections).knowledge())
     causes = [each for cause in explained for each in (cause.diagnosis, *cause.consequences)]
     return [each for each in causes if each.rule == rule]

@@ -1,4 +1,4 @@
-"""Scripted connections of somebody who asks: who says what, and when."""
+"""Scripted connections of requesting clients."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ HANDSHAKE = 7
 
 
 class Asker(Conversation):
-    """A REQ that connects to a REP (or others, by `types`) at so many milliseconds from the start; each step takes
-    1 ms."""
+    """A REQ that connects to a REP (or others, by `types`) at this time (ms) from the start; each step takes 1 ms."""
 
     def __init__(self, types: tuple[str, str] = ("REQ", "REP"), host: int = 2, at: int = 0, port: int = 5555) -> None:
         hosts = bytes([10, 0, 0, host]), SERVER
@@ -31,11 +30,11 @@ class Asker(Conversation):
             self.send(side, ready(types[side]))
 
     def ask(self, *frames: bytes, envelope: Sequence[bytes] = ()) -> None:
-        """Side 0 sends frames behind an envelope."""
+        """Send frames from side 0, after an envelope."""
         self.send(0, message(*envelope, b"", *frames))
 
     def answer(self, *frames: bytes, envelope: Sequence[bytes] = ()) -> None:
-        """So does side 1."""
+        """Send frames from side 1, after an envelope."""
         self.send(1, message(*envelope, b"", *frames))
 
     def pause(self, milliseconds: int) -> None:
@@ -45,7 +44,7 @@ class Asker(Conversation):
 def derived_from(
     *connections: Conversation, size: int = 7, type_: str = "request"
 ) -> tuple[Derivation, list[dict[str, Any]]]:
-    """What is known of connections, read in blocks of so many packets, and their derived records in order."""
+    """Return the derivation of connections, read in blocks of `size` packets, and their derived records in order."""
     packets = sorted((packet for each in connections for packet in each.packets), key=_time)
     derivation, records = Derivation(), []
     for batch in Analyser(Options(bodies="none")).run(Capture(packets, size)):
@@ -55,12 +54,12 @@ def derived_from(
 
 
 def records_from(*connections: Conversation, size: int = 7, type_: str = "request") -> list[dict[str, Any]]:
-    """The derived records of one type alone."""
+    """Return the derived records of one type."""
     return derived_from(*connections, size=size, type_=type_)[1]
 
 
 def outcomes(*connections: Conversation, size: int = 7) -> list[str]:
-    """What became of the requests of connections."""
+    """Return the outcomes of the requests of connections."""
     return [values["outcome"] for values in records_from(*connections, size=size)]
 
 

@@ -1,4 +1,4 @@
-"""Who left, how and how often: told once, and never of those who come and go as they like."""
+"""Peers that leave: reported once, with how and how often, and not if they connect and leave regularly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zmtpscope.diagnosis.rules.departures import RELAYED, End, EndsOfHost
 
 
 def _life(number: int, at: float, seconds: float, by: int = SERVER) -> Talk:
-    """A connection that begins `at`, says something, and is reset after so many seconds."""
+    """Return a connection that starts `at`, sends data, and is reset after this time."""
     return Talk(number, at=at).handshake("DEALER", "ROUTER").wait(seconds - 0.01).reset(by)
 
 
@@ -38,7 +38,7 @@ def test_lives_without_a_period(lives: list[float]) -> None:
 
 
 def test_ends_at_the_same_moment_are_one_event() -> None:
-    """A server was restarted once, and a host has four sockets that are connected to it."""
+    """A server was restarted once, and a host has four sockets connected to it."""
     first = [Talk(n, at=0.02 * n).handshake("DEALER", "ROUTER").wait(4 - 0.02 * n).close(SERVER) for n in range(4)]
     again = [Talk(9 + n, at=5 + n).handshake("DEALER", "ROUTER").wait(20 - n).close() for n in range(4)]
     found = told_of(*first, *again)
@@ -72,7 +72,8 @@ def test_a_limit_of_silence_is_told_from_one_of_life() -> None:
 
 
 def test_silences_that_are_equal_count_more_than_lives_that_are_similar() -> None:
-    """Messages come every few seconds, so the lives differ little; a proxy ends what was silent for 3 s."""
+    """Messages are sent every few seconds, so the connections last about equally long; a proxy ends connections
+    after 3 s of silence."""
     talks = []
     for number, active in enumerate((3.4, 3.8, 3.9)):
         talk = Talk(number, at=10 * number).handshake("SUB", "PUB").wait(active).message(SERVER, b"alarm")
@@ -152,7 +153,7 @@ def test_one_of_several_that_leaves_is_told(captures: Path) -> None:
 
 
 def test_two_clients_of_one_host_are_not_a_dead_connection_and_its_successor() -> None:
-    """Two workers of one host: the older one takes messages, and is killed while some are unread, which is an RST."""
+    """Two workers of one host: the older one is killed with unread messages, so its system sends RST."""
     one, other = (Talk(number, at=2 * number).handshake("PULL", "PUSH") for number in range(2))
     for number in range(20):
         one.wait(1).message(SERVER, b"task %d" % number)
@@ -204,7 +205,7 @@ def test_what_a_host_ended_at_the_same_time_is_what_it_ended_at_other_endpoints(
 
 
 def _crashing(client: int, first: int) -> list[Talk]:
-    """A subscriber of a publisher that ends and starts again each second."""
+    """Return a subscriber of a publisher that ends and restarts each second."""
     talks = []
     for number in range(8):
         talk = Talk(first + number, at=1.2 * number, client=client, port=5556).handshake("SUB", "PUB")

@@ -1,4 +1,4 @@
-"""PINGs and their PONGs are matched by context, and who does not answer is named."""
+"""PINGs and PONGs are matched by context, and the silent peer is identified."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULE = "heartbeat-timeout"
 
 
 class Heart(Asker):
-    """A DEALER that asks a ROUTER for signs of life."""
+    """A DEALER that sends PINGs to a ROUTER."""
 
     def __init__(self, host: int = 2, at: int = 0, port: int = 5555) -> None:
         super().__init__(("DEALER", "ROUTER"), host, at, port)
@@ -120,7 +120,7 @@ def test_clients_that_a_server_leaves_alone_at_different_times_are_told_apart() 
 
 
 def test_an_answer_behind_the_end_of_who_asked_is_none() -> None:
-    """The ROUTER is stopped for 2 s (SIGSTOP), and answers all that has come when it goes on."""
+    """The ROUTER is stopped for 2 s (SIGSTOP), and then answers everything that has arrived."""
     heart = Heart()
     heart.beat(3)
     for _ in range(3):
@@ -139,7 +139,7 @@ def test_an_answer_behind_the_end_of_who_asked_is_none() -> None:
 
 
 def far_away(milliseconds: int) -> Heart:
-    """A DEALER whose READY is answered so much later, and which gives its PING up after 300 ms."""
+    """Return a DEALER that gets READY after this time, and abandons its PING after 300 ms."""
     heart = Heart()
     later = [packet for packet in heart.packets if packet.time > heart.packets[-2].time]
     for place, packet in enumerate(heart.packets):
@@ -168,7 +168,7 @@ def test_a_peer_nearby_that_does_not_answer_in_time_is_silent() -> None:
 
 
 def test_pings_that_came_in_one_segment_do_not_prove_a_silent_peer() -> None:
-    """The link was down, and TCP sent again what had waited when it was up."""
+    """The link was down; TCP retransmitted the waiting PINGs together when it was up again."""
     heart = Heart()
     heart.beat(3)
     heart.pause(3000)
@@ -183,7 +183,7 @@ def test_pings_that_came_in_one_segment_do_not_prove_a_silent_peer() -> None:
 
 
 def cut_off(pings: int, *, asks: bool = True) -> Heart:
-    """The link is down for 4 s; what the DEALER sent meanwhile comes at once, its FIN with it."""
+    """The link is down for 4 s; the DEALER's octets of this time arrive together, with its FIN."""
     heart = Heart()
     heart.beat(3)
     if asks:
@@ -208,7 +208,7 @@ def test_one_ping_or_none_that_came_with_the_fin_proves_nothing(heart: Heart) ->
 
 @pytest.mark.parametrize(("pause", "expected"), [(0, 1), (100, 0)])
 def test_an_answer_that_is_answered_with_rst_came_behind_the_end(pause: int, expected: int) -> None:
-    """Nothing gets through to the DEALER, whose FIN waits behind what it sent before it closed."""
+    """No packet reaches the DEALER, and its FIN waits after octets that it sent before."""
     heart = Heart()
     heart.beat(3)
     heart.ping()
@@ -281,7 +281,7 @@ def test_octets_that_were_not_captured_blame_nobody(captures: Path) -> None:
 
 
 def waiting(pings: int, every: int = 400, answered: int = 3) -> Heart:
-    """PINGs that remain unanswered where the capture ends."""
+    """Return PINGs that are unanswered at the end of the capture."""
     heart = Heart()
     heart.beat(answered, every)
     for _ in range(pings):
@@ -310,7 +310,7 @@ def test_what_may_still_be_answered_is_not_reported(heart: Heart) -> None:
 
 
 def silent_client(port: int) -> Heart:
-    """A server that asks a client for signs of life, in vain."""
+    """Return a server that sends PINGs to a client without getting answers."""
     heart = Heart(at=port, port=port)
     for _ in range(3):
         heart.send(1, command("NULL", "PING", ttl=0, context=b""))

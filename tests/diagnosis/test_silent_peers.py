@@ -1,4 +1,4 @@
-"""Peers that fall silent while others go on, and those that only have no more to send."""
+"""Peers that fall silent while others continue, and peers that only have nothing more to send."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RULE = "fell-silent"
 
 
 class Worker(Asker):
-    """A DEALER that tells a ROUTER every so many milliseconds that it is there."""
+    """A DEALER that announces itself to a ROUTER at an interval (ms)."""
 
     def __init__(self, host: int = 2, at: int = 0, types: tuple[str, str] = ("DEALER", "ROUTER")) -> None:
         super().__init__(types, host, at)
@@ -34,7 +34,7 @@ class Worker(Asker):
         return self
 
     def calls(self, times: int, open_calls: int = 4) -> Worker:
-        """Send two messages for each reply; the last replies come when nothing more is asked."""
+        """Send two messages for each reply; the last replies arrive after the last request."""
         for number in range(times + open_calls):
             if number < times:
                 self.send(0, message(b"call"))
@@ -53,7 +53,7 @@ class Worker(Asker):
         return self
 
     def works_twice(self, times: int, every: int = 500) -> Worker:
-        """Answer two tasks, the second of which comes as soon as the result of the first one is there."""
+        """Answer two tasks, of which the second arrives immediately after the result of the first."""
         for _ in range(times):
             self.works(2, every=2)
             self.pause(every)
@@ -144,7 +144,7 @@ def test_who_leaves_has_not_fallen_silent(by_itself: bool) -> None:
 
 
 def test_what_tcp_does_not_deliver_is_no_silence() -> None:
-    """The network between them is to blame: neither the client nor its listener."""
+    """The network between them is the cause: neither the client nor its listener."""
     cut_off, other = Worker(2).beat(10), Worker(3, at=100).beat(36)
     cut_off.send(0, message(b"here"))
     resent(cut_off, 12)
@@ -152,7 +152,7 @@ def test_what_tcp_does_not_deliver_is_no_silence() -> None:
 
 
 def one_way(*, answers: int, goes_on: int) -> tuple[Asker, Asker]:
-    """A PUSH of 10.0.0.1 to a federate, and a PUSH back, which stops after some answers."""
+    """Return a PUSH of 10.0.0.1 to a federate, and a PUSH back, which stops after some answers."""
     there, back = Asker(("PULL", "PUSH"), 2, 0), Asker(("PUSH", "PULL"), 2, 50, port=5560)
     for number in range(answers + goes_on):
         there.acknowledge(0)
@@ -218,7 +218,7 @@ def test_a_named_worker_that_is_silent_for_long_is_a_warning() -> None:
 
 
 class NamedWorker(Worker):
-    """One with an identity."""
+    """A worker with an identity."""
 
     def __init__(self, host: int, at: int = 0) -> None:
         super().__init__(host, at)
@@ -252,7 +252,7 @@ def ceased_publisher() -> Asker:
 
 
 def publisher(*, at: int, port: int, kind: str = "PUB", times: int = 20) -> Asker:
-    """A PUB to which 10.0.0.2 subscribes, or a PUSH, with a message every 300 ms."""
+    """Return a PUB to which 10.0.0.2 subscribes, or a PUSH, with a message every 300 ms."""
     asker = Asker(("SUB" if kind == "PUB" else "PULL", kind), at=at, port=port)
     if kind == "PUB":
         asker.send(0, command("NULL", "SUBSCRIBE", topic=""))
@@ -289,7 +289,7 @@ def test_a_push_that_ceases_is_a_note() -> None:
 
 
 def sender(types: tuple[str, str], side: int, *, at: int = 0, port: int = 5555, idles: int = 7000) -> Asker:
-    """A side that sends a message every 200 ms, 20 times, and then nothing."""
+    """Return a side that sends a message every 200 ms, 20 times, and then nothing."""
     asker = Asker(types, at=at, port=port)
     for _ in range(20):
         asker.send(side, message(b"reading"))
@@ -376,7 +376,7 @@ def test_a_broker_whose_worker_left_is_not_blamed() -> None:
 
 
 class Served(Worker):
-    """A DEALER whose requests a ROUTER answers, but for those that come while it is blocked: these it answers later."""
+    """A DEALER with requests to a ROUTER, which answers them late while it is blocked."""
 
     def waits(self, times: int, every: int = 2000) -> Served:
         for _ in range(times):

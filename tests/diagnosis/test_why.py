@@ -1,4 +1,4 @@
-"""Why each message of a topic came to a peer or did not: what is said of every one, and what cannot be."""
+"""Reasons why each message of a topic arrived at a peer or not, as far as they can be known."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _reasons(*connections: Conversation, topic: bytes = b"a") -> list[tuple[int,
 
 
 def _both(*subscribers: Subscriber, first: int, last: int) -> None:
-    """Messages `first`..`last`, one every 10 ms, go to all of them."""
+    """Send messages `first`..`last`, one every 10 ms, to all subscribers."""
     for number in range(first, last + 1):
         for subscriber in subscribers:
             subscriber.at(90 + 10 * number)
@@ -101,7 +101,7 @@ def _both(*subscribers: Subscriber, first: int, last: int) -> None:
 
 
 def test_who_comes_back_had_no_connection_from_the_first_fin_on() -> None:
-    """The publisher closes, whose FIN is never answered; what it sends afterwards would come on no connection."""
+    """The publisher closes, and its FIN is never answered; later messages would be on no connection."""
     whole, before = Subscriber(2, 0, "a"), Subscriber(3, 0, "a")
     _both(whole, before, first=1, last=4)
     before.add(1, FIN | ACK)
@@ -133,7 +133,7 @@ def test_what_came_on_a_later_connection_says_nothing_of_the_queue_of_an_earlier
 
 
 def test_what_was_lost_behind_the_last_message_has_one_reason() -> None:
-    """The receiver closes its window again and again."""
+    """The receiver closes its window repeatedly."""
     whole, slow = Subscriber(2, 0, "a"), Subscriber(3, 0, "a")
     _both(whole, slow, first=1, last=2)
     _both(whole, first=3, last=40)

@@ -1,4 +1,4 @@
-"""Strategies for CURVE connections whose keys are known, in part known, or wrong; honest ones and hostile ones."""
+"""Strategies for CURVE connections with known, partly known or wrong keys; correct and hostile ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from zmtpscope.zmtp.regime import Framing
 Drawn = TypeVar("Drawn")
 Draw = Callable[[st.SearchStrategy[Drawn]], Drawn]
 Steps = list[tuple[int, bytes]]
-"""What is said on a connection: (side, octets), in order."""
+"""The octets of a connection: (side, octets), in order."""
 
 TYPES = (
     ("DEALER", "ROUTER"),
@@ -47,14 +47,14 @@ LABELS = (
     "SERVER_PUBLIC",
 )
 LOW_ORDER = bytes(32), bytes([1]) + bytes(31)
-"""Points with which every secret makes the same key: libsodium refuses them."""
+"""Points that give the same key with every secret: libsodium rejects them."""
 
 TRAFFIC = ("SUBSCRIBE", "CANCEL", "PING", "PONG", "JOIN", "LEAVE")
 BODIES = st.sampled_from([b"", b"\0", b"\1", b"\1A", b"\0A", b"A", b"\x07MESSAGE", bytes(40), bytes(212), bytes(400)])
 
 
 def keys_of(text: str) -> Keys:
-    """The keys of a file that says `text`."""
+    """Return the keys of a file with the contents `text`."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "test.keys"
         file.write_text(text)
@@ -62,7 +62,7 @@ def keys_of(text: str) -> Keys:
 
 
 class Talk(NamedTuple):
-    """What is said on a connection, a key file, and the side that is the client of the security handshake."""
+    """The octets of a connection, a key file, and the side that is the client of the security handshake."""
 
     steps: Steps
     text: str
@@ -74,7 +74,7 @@ class Talk(NamedTuple):
 
 @st.composite
 def key_files(draw: Draw, peers: CurvePeers) -> str:
-    """What a key file may say: all, something or nothing of the connection, the truth or not, and of others."""
+    """Draw a key file: with all, some or no lines of the connection, correct or not, and lines of other connections."""
     other = CurvePeers(99)
     some = draw(st.sets(st.sampled_from(LABELS)))
     labels = draw(st.sampled_from([{"SHARED"}, {"SHARED"}, {"SERVER_TRANSIENT"}, set(LABELS), some, some]))
@@ -98,7 +98,7 @@ def _commands(draw: Draw) -> bytes:
 
 
 def _said(draw: Draw, peers: CurvePeers, role: int) -> list[bytes]:
-    """Something of traffic that one side sends, frame by frame."""
+    """Draw traffic of one side, frame by frame."""
     kind = draw(st.sampled_from(["message"] * 6 + ["command"] * 3 + ["odd", "odd", "clear", "clear command", "again"]))
     if kind == "message":
         bodies = draw(st.lists(BODIES, min_size=1, max_size=3))
@@ -121,7 +121,7 @@ def _said(draw: Draw, peers: CurvePeers, role: int) -> list[bytes]:
 
 
 def handshake(draw: Draw, peers: CurvePeers) -> Steps:
-    """(role, octets) of greetings and handshake, most of the time as it should be."""
+    """Draw (role, octets) of greetings and handshake, mostly correct."""
     version = draw(st.sampled_from(["3.1", "3.1", "3.0"]))
     types = draw(st.sampled_from(TYPES))
     odd = draw(st.sampled_from([""] * 8 + ["cookie", "vouch", "server", "metadata", "mechanism", "roles"]))
@@ -145,7 +145,7 @@ def handshake(draw: Draw, peers: CurvePeers) -> Steps:
 
 @st.composite
 def talks(draw: Draw, honest: bool = False) -> Talk:
-    """A CURVE connection. One that is not `honest` may say anything anywhere, and lose or garble parts of it."""
+    """Draw a CURVE connection. Unless it is `honest`, commands may be anywhere, and parts lost or damaged."""
     peers = CurvePeers(draw(st.integers(0, 3)))
     text = draw(key_files(peers))
     client = draw(st.sampled_from([0, 0, 1]))
@@ -180,7 +180,8 @@ def talks(draw: Draw, honest: bool = False) -> Talk:
 
 @st.composite
 def sealed_packets(draw: Draw, talk: Talk, from_start: bool = True) -> list[Packet]:
-    """A talk in packets: cut anywhere; in the order of its steps, or with the sides in any interleaving."""
+    """Draw the packets of a conversation: cut anywhere; in the order of its steps, or with the sides interleaved
+    differently."""
     talking = Conversation(initial=draw(st.sampled_from([(1000, 9000), (2**32 - 40, 2**32 - 1)])), syn=from_start)
     parts: list[tuple[int, bytes]] = []
     for side in (0, 1):
@@ -200,7 +201,7 @@ def sealed_packets(draw: Draw, talk: Talk, from_start: bool = True) -> list[Pack
 
 
 def _each_in_order(talk: Talk, parts: Steps) -> Steps:
-    """The parts with their turns as they are, but each side's own in the order of its stream."""
+    """Return the parts with unchanged turns, and each side's own parts in the order of its stream."""
     lengths: list[list[int]] = [[], []]
     rest = [talk.stream(0), talk.stream(1)]
     for side, octets in sorted(parts, key=lambda part: part[0]):
@@ -214,7 +215,7 @@ def _each_in_order(talk: Talk, parts: Steps) -> Steps:
 
 
 def _in_order(talk: Talk, parts: Steps) -> Steps:
-    """The parts in the order in which the talk has their last octets."""
+    """Return the parts in the order of their last octets in the conversation."""
     said = []
     place = [0, 0]
     for at, (side, octets) in enumerate(talk.steps):

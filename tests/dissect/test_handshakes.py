@@ -1,4 +1,4 @@
-"""Findings about how handshakes end, and about sides that go on where they should not."""
+"""Findings about the ends of handshakes, and about sides that continue although they must not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OURS = {
 
 
 def shake(mechanism: str, *names: str, first: int = 0) -> Conversation:
-    """A connection on which both sides greet, then say these commands in turn, side `first` first."""
+    """Return a connection on which both sides greet, and then send these commands in turns, side `first` first."""
     talk = Conversation()
     for side in (0, 1):
         talk.send(side, build_greeting_3(mechanism), cuts=(10, 11))
@@ -37,14 +37,15 @@ def shake(mechanism: str, *names: str, first: int = 0) -> Conversation:
 
 
 def leave(talk: Conversation, side: int) -> Conversation:
-    """`side` sends its FIN first."""
+    """Let `side` send its FIN first."""
     talk.add(side, 0x11)
     talk.add(1 - side, 0x11)
     return talk
 
 
 def findings(talk: Conversation) -> list[dict[str, Any]]:
-    """What this module is about; the same whatever the size of blocks, and as often where it is only counted."""
+    """Return the findings of this module, which are the same for all sizes of blocks, and counted equally if no
+    records are made."""
     whole, analyser = records(Capture(talk.packets))
     for size in (1, 2, 7):
         assert records(Capture(talk.packets, size))[0] == whole
@@ -94,7 +95,7 @@ def test_a_client_gives_up_waiting(case: tuple[str, str, tuple[str, ...]]) -> No
     after = 'the login of the user "admin"' if id_ == "PLAIN-08" else "it"
     assert finding["text"].endswith(f"the other side gave up 30.0 s after {after}")
     assert ("its ZAP handler never answered" in finding["hint"]) == (id_ in ("CURVE-24", "PLAIN-08", "NULL-08"))
-    assert ids(leave(shake(mechanism, *names), 0)) == []  # who leaves at once waited for nothing
+    assert ids(leave(shake(mechanism, *names), 0)) == []  # a side that leaves at once waited for nothing
 
 
 @pytest.mark.parametrize("case", UNANSWERED, ids=lambda case: case[0])
@@ -149,7 +150,7 @@ def test_a_server_key_proves_whom_a_hello_was_made_for(asked: str, given: str | 
 
 
 def late_ready(seconds: float, *, version: str = "3.1", early: bytes = b"") -> Conversation:
-    """A PUSH that sends behind its READY at once, to a PULL that sends its READY later."""
+    """Return a PUSH that sends messages immediately after its READY, to a PULL that sends its READY later."""
     talk = Conversation()
     talk.send(1, build_greeting_3("NULL", version=version))
     talk.send(0, hello("PUSH", version) + early)
@@ -191,7 +192,7 @@ def test_traffic_on_which_the_other_side_closes() -> None:
 
 
 def after_error(seconds: float, side: int, octets: bytes) -> Conversation:
-    """Both are ready, side 1 sends ERROR, and after some time `side` says something."""
+    """Both sides are ready, side 1 sends ERROR, and after some time `side` sends these octets."""
     talk = shake("NULL", "READY", "ERROR")
     talk.wait(int(seconds * SECOND))
     talk.send(side, octets)
@@ -204,7 +205,7 @@ def test_a_side_goes_on_after_the_error_that_it_received() -> None:
     assert finding["text"].endswith("1.5 s after ERROR was received")
     assert ids(after_error(0.9, 0, message(b"under way"))) == ["NULL-09"]
     assert ids(after_error(1.5, 0, b"")) == ["NULL-09"]
-    in_its_own_stream = after_error(0.5, 1, message(b"more"))  # the side that sent ERROR
+    in_its_own_stream = after_error(0.5, 1, message(b"more"))  # from the side that sent ERROR
     assert ids(in_its_own_stream) == ["NULL-09", "NULL-04"]
     lost = after_error(1.5, 0, message(b"more"))
     del lost.packets[9]
@@ -221,7 +222,7 @@ REFUSALS = [
     ("CURVE", ("HELLO", "WELCOME", "INITIATE"), "CURVE-26", "the key or the address of the client"),
     ("GSSAPI", (), "GSSAPI-02", "the principal of the peer"),
 ]
-"""By mechanism: what was said before, the finding, and what was asked for."""
+"""By mechanism: the steps before, the finding, and the hint."""
 
 REASONS = [
     ("300", "300, authentication failed temporarily; {} was not checked", "retry later"),
@@ -251,7 +252,7 @@ def test_a_peer_is_refused(
 
 
 SERVED = ("PLAIN", "CURVE")
-"""Mechanisms that know a client and a server."""
+"""Mechanisms with a client and a server."""
 
 
 def test_who_refused_for_now_is_not_held_against_the_credentials() -> None:
@@ -320,7 +321,7 @@ def mismatch(seconds: float) -> Conversation:
 
 
 def slow(greeting: Callable[[], Conversation]) -> Conversation:
-    """The last octets of the second greeting come two seconds late."""
+    """The last octets of the second greeting arrive two seconds late."""
     talk = greeting()
     packets = []
     for number, packet in enumerate(talk.packets):

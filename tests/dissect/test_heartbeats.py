@@ -1,4 +1,4 @@
-"""PINGs and PONGs: accused only where nothing that is missing could explain it, whatever the size of blocks."""
+"""PINGs and PONGs: reported only if no missing octets can be the reason, for all sizes of blocks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pong(context: bytes = b"") -> bytes:
 
 
 def begin(version: str = "3.1") -> Conversation:
-    """Two peers that have shaken hands."""
+    """Return two peers after their handshake."""
     talk = Conversation()
     talk.send(0, hello("DEALER", version))
     talk.send(1, hello("ROUTER", version))
@@ -43,7 +43,7 @@ def begin(version: str = "3.1") -> Conversation:
 
 
 def beating(seconds: float = 0.1, contexts: bool = True, pairs: int = 8) -> Conversation:
-    """PINGs of side 0, each answered at once."""
+    """Return PINGs of side 0, each answered at once."""
     talk = begin()
     for number in range(pairs):
         context = b"%d" % number if contexts else b""
@@ -54,7 +54,7 @@ def beating(seconds: float = 0.1, contexts: bool = True, pairs: int = 8) -> Conv
 
 
 def findings(packets: Sequence[Packet], **options: Any) -> list[dict[str, Any]]:
-    """What is said about heartbeats; the same whatever the size of blocks."""
+    """Return the findings about heartbeats, which are the same for all sizes of blocks."""
     whole, _ = records(Capture(packets), Options(**options))
     for size in (1, 2, 7):
         assert records(Capture(packets, size), Options(**options))[0] == whole
@@ -62,7 +62,7 @@ def findings(packets: Sequence[Packet], **options: Any) -> list[dict[str, Any]]:
 
 
 def told(talk: Conversation) -> list[tuple[str, int, int]]:
-    """Id, side and packet of the same."""
+    """Return id, side and packet of these findings."""
     return [(each["id"].removeprefix("ZMTP31-"), each["side"], each["packet"]) for each in findings(talk.packets)]
 
 
@@ -254,7 +254,7 @@ def test_a_context_where_the_ping_had_none() -> None:
 
 
 def crowd(pings: int, seconds: float, version: str = "3.1") -> Conversation:
-    """PINGs that the other side, which goes on with messages, does not answer in so many seconds."""
+    """Return PINGs that the other side, which continues to send messages, does not answer in this time."""
     talk = begin(version)
     for _ in range(pings):
         talk.send(0, ping())
@@ -264,7 +264,7 @@ def crowd(pings: int, seconds: float, version: str = "3.1") -> Conversation:
 
 
 def talk_on(talk: Conversation) -> Conversation:
-    """More is said, of which a packet is not captured."""
+    """Add traffic, of which one packet is not captured."""
     for _ in range(3):
         talk.send(0, message(b"more"))
     del talk.packets[-2]
@@ -285,7 +285,7 @@ def test_more_than_three_pings_wait() -> None:
     late = crowd(8, 1.5)
     late.send(1, pong())
     late.close()
-    assert told(late) == [("PING-04", 0, 7), ("PING-09", 0, 10)]  # four that wait behind the one that was answered
+    assert told(late) == [("PING-04", 0, 7), ("PING-09", 0, 10)]  # four that wait after the one that was answered
     asked = crowd(4, 1.5)
     for _ in range(2):
         asked.send(1, ping())
@@ -311,7 +311,7 @@ def test_a_ping_is_never_answered() -> None:
 def test_what_a_peer_sends_says_nothing_of_a_ping_that_tcp_never_delivered(
     has_come: bool, expected: list[tuple[str, int, int]]
 ) -> None:
-    """The link was down: what waited comes with FIN, and acknowledges as much as came before."""
+    """The link was down: the waiting octets arrive with FIN, and acknowledge only what arrived before."""
     talk = begin()
     before = talk.next[0]
     talk.send(0, ping(ttl_ms=0))

@@ -1,4 +1,4 @@
-"""Requests and the replies to them: who asks twice before a reply (REQREP-02), and replies to nothing (REQREP-04)."""
+"""Requests and replies: a second request before a reply (REQREP-02), and replies without a request (REQREP-04)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from zmtpscope.dissect.findings.envelopes import LARGEST_ENVELOPE
 
 ASK, REPLY, PROBE = message(b"", b"request"), message(b"", b"reply"), message(b"")
 Steps = Sequence[tuple[int, bytes] | float]
-"""What a side says, and seconds in between."""
+"""Octets of a side, and seconds between them."""
 
 
 def talk_of(types: tuple[str, str], steps: Steps, *, closed: bool = True) -> Conversation:
-    """Two peers of these types that shake hands, and what they say."""
+    """Return a conversation of two peers of these types: the handshake and the steps."""
     talk = Conversation()
     talk.send(0, hello(types[0]))
     talk.send(1, hello(types[1]))
@@ -38,8 +38,8 @@ def talk_of(types: tuple[str, str], steps: Steps, *, closed: bool = True) -> Con
 
 
 def told(packets: Sequence[Packet], options: Options | None = None) -> list[tuple[str, str, int, int]]:
-    """Id, severity, side and packet of the two findings; the same whatever the size of blocks, and counted alike where
-    no records are made."""
+    """Return id, severity, side and packet of the two findings, which are the same for all sizes of blocks, and
+    counted equally if no records are made."""
     whole, _ = records(Capture(packets), options)
     for size in (1, 2, 5):
         assert records(Capture(packets, size), options)[0] == whole
@@ -55,11 +55,11 @@ def told(packets: Sequence[Packet], options: Options | None = None) -> list[tupl
 
 
 FIRST = 6
-"""The first packet behind the handshake."""
+"""The first packet after the handshake."""
 
 
 def test_a_second_request_long_before_a_reply() -> None:
-    """As with ZMQ_REQ_RELAXED, which is legal: a warning, for the second request alone."""
+    """As with ZMQ_REQ_RELAXED, which is legal: a warning, for the second request only."""
     steps = [(0, ASK), 2.5, (0, ASK), 2.5, (1, REPLY), (0, ASK), (1, REPLY)]
     assert told(talk_of(("REQ", "REP"), steps).packets) == [("REQREP-02", "warn", 0, FIRST + 1)]
 
@@ -71,7 +71,7 @@ def test_a_second_request_and_nobody_answers_until_the_close() -> None:
 
 
 def test_two_requests_in_one_packet() -> None:
-    """Whatever was captured late, no reply came between them."""
+    """Even if packets were captured late, no reply was between them."""
     assert told(talk_of(("REQ", "REP"), [(0, ASK * 2), (1, REPLY * 2)]).packets) == [("REQREP-02", "warn", 0, FIRST)]
 
 
@@ -161,7 +161,7 @@ def test_a_packet_that_was_not_captured_accuses_nobody() -> None:
 
 
 def test_a_reply_to_a_request_that_was_not_captured_accuses_nobody() -> None:
-    """Each request has an envelope of its own, so its reply matches no other."""
+    """Each request has a different envelope, so its reply matches no other."""
     named = [message(b"id%d" % number, b"", b"1") for number in range(5)]
     packets = talk_of(("DEALER", "REP"), [step for each in named for step in ((0, each), 1.5, (1, each), 1.5)]).packets
     for lost in range(3, len(packets)):
@@ -201,7 +201,7 @@ def test_a_box_that_stays_closed(changed: int | None, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [3, 1000])
 def test_no_more_is_remembered_than_its_limit(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where too many requests are open, the oldest among them may be what a reply is to."""
+    """If too many requests are open, a reply may be for the oldest of them, which was forgotten."""
     monkeypatch.setattr(requests, "MAX_OPEN", 8)
     asked = [(0, message(b"%d" % number, b"", b"")) for number in range(9)]
     wrong = (1, message(b"x", b"", b""))

@@ -1,6 +1,6 @@
-"""`make fuzz`: captures and peers are changed in every way that networks, capture tools and attackers have, and what
-must always hold is checked of each. docs/fuzzing.md says what, and how to look at what was found.
+"""`make fuzz`: change captures and peers in every way that networks, capture tools and attackers do, and check
+properties that must always hold. docs/fuzzing.md describes the properties, and how to examine faults.
 
-`wire` reads and writes captures as packets and TCP segments, `talks` are the captures to begin with, `changes` what is
-done to them, `cases` puts these together; `checks` says what must hold; `campaign` runs all of it.
+`wire` reads and writes captures as packets and TCP segments, `talks` are the captures to start with, `changes` are the
+changes, and `cases` combines these; `checks` contains the properties; `campaign` runs all of it.
 """

@@ -1,4 +1,4 @@
-"""One case of a campaign: capture files that came out of a talk and changes, and how they are read."""
+"""One case of a campaign: capture files made from a conversation and changes, and options for reading them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.fuzz.wire import framed
 from zmtpscope.dissect import DecodeAs
 
 CHAPTER = 2000
-"""Cases that share their talks of our own."""
+"""Cases that share their conversations of our own."""
 
 READINGS: tuple[dict[str, Any], ...] = (
     *[{}] * 8,
@@ -36,14 +36,14 @@ READINGS: tuple[dict[str, Any], ...] = (
     {"decode_as": (DecodeAs("tcp.port", 5555, "1.0"),)},
     {"decode_as": (DecodeAs("tcp.port", 5555, "2.0", payload=("json", None)),)},
 )
-"""What a user may ask for, as arguments of `Options`."""
+"""Options that a user may choose, as arguments of `Options`."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """`files` are captures as octets, `keys` a key file, `reading` arguments of `Options`, `made` how it came to be.
+    """A case. `files` are captures as octets, `keys` a key file, `reading` arguments of `Options`, `made` the changes.
 
-    `talk` is what it began with. What checks draw, they draw from `salt`.
+    `talk` is the origin. Random choices of checks depend on `salt`.
     """
 
     files: tuple[bytes, ...]
@@ -55,12 +55,12 @@ class Case:
 
     @property
     def is_whole(self) -> bool:
-        """Whether this is a capture of correct peers that lost nothing, as it was."""
+        """Whether this is an unchanged, complete capture of correct peers."""
         return self.talk is not None and self.talk.honest and len(self.made) == 1
 
     @property
     def is_harmless(self) -> bool:
-        """Whether what both sides said is all there, however it came."""
+        """Whether all octets of both sides are present, in whatever form."""
         return HARMLESS.issuperset(self.made[1:])
 
     @property
@@ -69,7 +69,7 @@ class Case:
 
 
 def case_of(seed: int, number: int, real: Sequence[Talk]) -> Case:
-    """The case with this number: the same for the same seed, number and real captures."""
+    """Return the case with this number: the same for the same seed, number and real captures."""
     random = Random(f"{seed} {number}")
     talks = real if real and random.random() < 0.5 else of_our_own(seed * 1_000_003 + number // CHAPTER)
     talk = chosen(talks, random)
@@ -89,7 +89,7 @@ def case_of(seed: int, number: int, real: Sequence[Talk]) -> Case:
 
 
 def chosen(talks: Sequence[Talk], random: Random) -> Talk:
-    """One of them, or a stretch of it; most often from its beginning."""
+    """Choose a conversation or a part of one, mostly from its start."""
     talk = random.choice(talks)
     longer = len(talk.packets) - MAX_PACKETS
     return part_of(talk, random.randrange(longer) if random.random() < 0.3 else 0) if longer > 0 else talk
@@ -107,7 +107,7 @@ def _segments_changed(talk: Talk, talks: Sequence[Talk], random: Random, made: l
         if segments:
             segments = SEGMENT_CHANGES[name](segments, random)
             made.append(name)
-    if "retimed" not in made and random.random() < 0.8:  # else times go with the packets that were moved
+    if "retimed" not in made and random.random() < 0.8:  # otherwise times are moved with the packets
         times = sorted(segment.time for segment in segments)
         segments = [segment._replace(time=time) for segment, time in zip(segments, times, strict=True)]
     return segments

@@ -1,4 +1,4 @@
-"""What must hold of the core, which knows no capture: of the octets of one side, in whatever pieces they come."""
+"""Properties of the core, which knows no captures: for the octets of one side, in any pieces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zmtpscope.zmtp.side import SideReader
 from zmtpscope.zmtp.socket_types import PEERS
 
 FORBIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-"""Categories of characters that a terminal might obey."""
+"""Categories of characters that a terminal might interpret."""
 
 FORMS = (
     (Form.GREETING_3, "3.1"),
@@ -27,7 +27,7 @@ FORMS = (
     (Form.PSEUDO_SIGNATURE, "1.0"),
     (Form.VERSIONED_1, "1.0"),
 )
-"""What the octets of a side may be read as."""
+"""Forms in which the octets of a side may be read."""
 
 LISTENERS = tuple(
     Settings(socket_type, security)
@@ -39,7 +39,7 @@ LISTENERS = tuple(
 
 
 def reads_alike(octets: bytes, form: tuple[Form, str], cuts: Sequence[int]) -> None:
-    """A reader says the same of octets that come in pieces, and has a field tree for each unit of them."""
+    """A reader gives the same results for octets in pieces, and a field tree for each unit."""
     whole = read(SideReader(*form), octets)
     parts = read(SideReader(*form), octets, cuts)
     for name, one, other in zip(whole._fields, whole, parts, strict=True):
@@ -51,7 +51,7 @@ def reads_alike(octets: bytes, form: tuple[Form, str], cuts: Sequence[int]) -> N
 
 
 def goes_on_or_ends(listener: Settings, octets: bytes, cuts: Sequence[int]) -> None:
-    """A peer that hears anything ends with a `PeerError`, whose text is safe to show, or goes on."""
+    """A peer that receives arbitrary octets ends with a `PeerError` with a safe text, or continues."""
     peer = Peer(listener, 0.0)
     error = hear(peer, octets, list(cuts))
     assert_orderly(peer, error)

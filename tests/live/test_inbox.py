@@ -1,4 +1,4 @@
-"""Whose message is taken next, who may bring more, and that everything else runs in between."""
+"""The order in which received messages are taken, and limits of their number; other tasks run in between."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def test_one_message_of_each_is_taken_in_turn() -> None:
     inbox = filled(a=4, b=1, c=2)
     assert len(inbox) == 7
     assert taken(inbox, 2) == "a0 b0"
-    inbox.add("b", Message([b"1"]))  # it had none left: its turn is the last
+    inbox.add("b", Message([b"1"]))  # the source had none left: its turn is the last
     assert taken(inbox, 9) == "c0 a1 b1 c1 a2 a3"
     assert len(inbox) == 0
     assert taken(inbox, 9) == ""
 
 
 def test_a_flood_keeps_nobody_else_from_bringing_a_message() -> None:
-    """Who has nothing there brings it at once; who floods waits until all of its own were taken."""
+    """A source without waiting messages can add one at once; a flooding one waits until all its own are taken."""
 
     async def work() -> None:
         inbox = filled(flood=inboxes.MAX_WAITING)
@@ -69,7 +69,8 @@ def test_a_flood_keeps_nobody_else_from_bringing_a_message() -> None:
 
 
 def test_room_for_octets_is_given_in_the_order_of_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One at a time: who has used it up comes behind those who wait. Handshakes go on meanwhile."""
+    """One source at a time: one that has used the room is queued after the waiting ones. Handshakes continue
+    meanwhile."""
     monkeypatch.setattr(inboxes, "LARGEST_WAITING", 10)
 
     async def work() -> None:
@@ -101,7 +102,7 @@ def test_room_for_octets_is_given_in_the_order_of_those_who_wait(monkeypatch: py
 
 
 def test_room_grows_with_each_message_that_is_taken() -> None:
-    """Not only when all of a source are: of a thousand that flood none is over before all others."""
+    """Not only when all messages of a source are taken: of a thousand flooding sources none ends before all others."""
     inbox = filled(a=4, b=1)
     inbox.charge("a", 400)
     inbox.charge("b", 50)
@@ -113,7 +114,7 @@ def test_room_grows_with_each_message_that_is_taken() -> None:
 
 
 def test_handshakes_bring_no_more_messages_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They may have some behind them."""
+    """Messages may follow a handshake."""
     monkeypatch.setattr(inboxes, "LARGEST_WAITING", 10)
 
     async def work() -> None:
@@ -129,7 +130,7 @@ def test_handshakes_bring_no_more_messages_than_they_may(monkeypatch: pytest.Mon
 
 
 def test_everything_else_runs_between_turns() -> None:
-    """However many have something to look at, and however long it takes them."""
+    """However many connections have received octets, and however long they take."""
 
     async def work() -> None:
         inbox: Inbox[int] = Inbox()
@@ -153,7 +154,7 @@ def test_everything_else_runs_between_turns() -> None:
 
 
 def test_those_with_little_to_look_at_have_their_turns_together() -> None:
-    """Else a thousand that flood have one in a thousand rounds of the loop."""
+    """Otherwise with a thousand flooding connections each gets one in a thousand rounds of the event loop."""
 
     async def work() -> None:
         inbox: Inbox[int] = Inbox()
@@ -196,7 +197,7 @@ def test_a_handshake_does_not_wait_for_all_that_flood() -> None:
 
 @pytest.mark.parametrize("busy", [0.0, 10 * TURN])
 def test_what_comes_has_as_much_time_as_everything_else(busy: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the application is busy for long in each round of the loop, few rounds must be enough."""
+    """If the application takes long in each round of the event loop, few rounds must be enough."""
     now = 0.0
 
     async def work() -> None:

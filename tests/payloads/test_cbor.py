@@ -1,4 +1,4 @@
-"""CBOR: the examples of RFC 8949, what the library `cbor2` reads, and whatever comes."""
+"""CBOR: the examples of RFC 8949, comparison with the library `cbor2`, and arbitrary octets."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ EXAMPLES: list[tuple[str, Any]] = [
     ("826161bf61626163ff", ["a", {"b": "c"}]),
     ("bf6346756ef563416d7421ff", {"Fun": True, "Amt": -2}),
 ]
-"""RFC 8949, appendix A: octets, and what our fields say."""
+"""RFC 8949, appendix A: octets and our fields."""
 
 SCALARS = st.one_of(
     st.none(),
@@ -114,22 +114,22 @@ ITEMS = st.recursive(
     ),
     max_leaves=8,
 )
-"""What the library does not write: indefinite lengths, pieces that are none, tags in front of anything."""
+"""Forms that the library does not write: indefinite lengths, wrong pieces, tags before anything."""
 
 
 @st.composite
 def frames(draw: st.DrawFn) -> bytes:
-    """A value, a damaged value, or anything at all."""
+    """Draw a value, a damaged value, or arbitrary octets."""
     octets = draw(VALUES.map(cbor2.dumps) | ITEMS)
     return draw(st.just(octets) | strategies.damaged(octets) | st.binary(max_size=30))
 
 
 KNOWN_TAGS = {number: functools.partial(cbor2.CBORTag, number) for number in (*range(500), 1004, 43000, 55799)}
-"""Keeps the library from making something of a tag."""
+"""Prevents the library from converting tagged values."""
 
 
 def by_library(octets: bytes) -> Any:
-    """The value that `cbor2` reads, if that ends where the octets do; raises ValueError where there is none."""
+    """Return the value that `cbor2` reads, if it ends with the octets; raise ValueError if there is none."""
     value = loaded(octets)
     try:
         loaded(octets[:-1])
@@ -139,7 +139,7 @@ def by_library(octets: bytes) -> Any:
 
 
 def loaded(octets: bytes) -> Any:
-    """The value that `cbor2` reads, whatever follows."""
+    """Return the value that `cbor2` reads; further octets may follow it."""
     decoders = {number: lambda value, _, as_tag=as_tag: as_tag(value) for number, as_tag in KNOWN_TAGS.items()}
     try:
         return cbor2.loads(octets, semantic_decoders=decoders, str_errors="surrogateescape")
@@ -148,7 +148,7 @@ def loaded(octets: bytes) -> Any:
 
 
 def special(value: Any) -> Any:
-    """What JSON does not have, as we show it."""
+    """Convert values that JSON does not have to our form."""
     if isinstance(value, Mapping):
         return Pairs(value.items())
     if isinstance(value, cbor2.CBORSimpleValue):
@@ -167,7 +167,7 @@ def special(value: Any) -> Any:
 
 
 NESTED = functools.reduce(lambda inside, _: cbor2.dumps(cbor2.CBORTag(24, inside)), range(65), b"\5")
-"""Embedded in what is embedded, and so on."""
+"""Embedded values nested in each other."""
 
 
 @pytest.mark.parametrize(("octets", "fields"), EXAMPLES)
@@ -185,7 +185,7 @@ def test_examples_of_the_rfc(octets: str, fields: Any) -> None:
 @example(b"\x82\xd8\x18\x4a\xd8\x18\x46\xd8\x18\x43\x82\x05\x06\x07\x07")
 @example(b"\x7f\x61\xc3\x61\xbc\xff")
 def test_fields_are_those_of_the_library(octets: bytes) -> None:
-    # the octets that are a number, or embedded, in pieces: we show them as octets, the library does not tell
+    # a number or an embedded value in pieces: we show its octets, the library does not have them
     assume(not any(tag + b"\x5f" in octets for tag in (b"\xc2", b"\xc3", b"\x18")))
     made = assert_sound(Cbor, octets)
     try:

@@ -1,4 +1,4 @@
-"""Whatever a dissector does, careless or hostile, the message it read is told, and so is what went wrong."""
+"""Whatever a dissector does, careless or hostile, its message is printed, and so is the fault."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Point:
 
 
 class Other(Payload):
-    """Somebody else's dissector, which claims whatever comes."""
+    """A third party's dissector, which claims everything."""
 
     name = "other"
     prefix = "other"
@@ -68,13 +68,13 @@ class Other(Payload):
 
 
 def that(dissect: Dissect) -> type[Payload]:
-    """One that reads like this."""
+    """Return a dissector that reads by this function."""
     return type("That", (Other,), {"dissect": lambda self, message, reader: dissect(message, reader)})
 
 
 @pytest.fixture
 def door(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Any]], Registry]:
-    """A registry in which only one dissector is installed."""
+    """Return a function that makes a registry with one installed dissector."""
 
     def install(kind: type[Any]) -> Registry:
         monkeypatch.setattr(registry, "_points", lambda: [Point(kind)])
@@ -85,7 +85,7 @@ def door(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Any]], Registry]:
 
 
 class Told:
-    """Everything that is said of a PUSH that sends `bodies`, in every output."""
+    """The complete output, in every format, for a PUSH that sends `bodies`."""
 
     def __init__(self, payloads: Registry, folder: pathlib.Path, bodies: Bodies = BODIES) -> None:
         talk = Conversation()
@@ -105,7 +105,7 @@ class Told:
 
     @property
     def batches(self) -> list[Batch]:
-        """What an analyser gives."""
+        """Return the batches of an analyser."""
         return self._run(Options(payloads=self.payloads))[0]
 
     def _run(self, options: Options) -> tuple[list[Batch], Analyser]:
@@ -116,7 +116,7 @@ class Told:
         return [line for batch in self._run(options)[0] for line in lines(batch, options)]
 
     def _text(self) -> str:
-        """With field trees and hex; the trees tile their octets."""
+        """Return text lines with field trees and hex; the trees tile their octets."""
         options = Options(payloads=self.payloads, frames=True, details=True)
         batches, _ = self._run(options)
         for batch in batches:
@@ -231,7 +231,7 @@ LIMITED: dict[str, tuple[Dissect, str]] = {
 
 @pytest.mark.parametrize("what", some(LIMITED, 3))
 def test_limits_hold(what: str, door: Callable[[type[Any]], Registry], tmp_path: pathlib.Path) -> None:
-    """What has no end, or no bottom, is read as far as limits go."""
+    """Endless or bottomless results are read up to the limits."""
     dissect, id_ = LIMITED[what]
     told = Told(door(that(dissect)), tmp_path)
     assert id_ in told.findings
@@ -477,7 +477,7 @@ def test_a_claim_that_is_none_is_a_no(what: str, door: Callable[[type[Any]], Reg
 
 
 def test_who_wants_all_without_end_gets_all(door: Callable[[type[Any]], Registry], tmp_path: pathlib.Path) -> None:
-    """Also where it claims none of them."""
+    """Also if it claims none of them."""
     asked: list[Message] = []
 
     class Wanting(Other):
@@ -532,7 +532,7 @@ def test_what_is_unfit_is_said_on_standard_error(
 
 
 def test_fields_of_others_are_counted_once() -> None:
-    """A dissector may use all the fields that there are."""
+    """A dissector may use the maximum number of fields."""
 
     def reads(message: Message, reader: Reader) -> str:
         for number in range(MAX_FIELDS):

@@ -1,4 +1,4 @@
-"""What one ZRE node says to another: layouts, names, and what it must not say next (zre.md 4, 5, 7 and 8)."""
+"""Messages of ZRE nodes: layouts, names, and rules about their order (zre.md 4, 5, 7 and 8)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Vector = dict[str, Any]
 VECTORS: list[Vector] = json.loads((pathlib.Path(__file__).parent.parent / "vectors.json").read_text())["vectors"]
 OURS = [vector for vector in VECTORS if vector["transport"] in ("zmtp-frame", "udp")]
 CONTENT_FRAMES = "ZRE-13"
-"""About the whole message, of which the vectors show the first frame."""
+"""A finding about the whole message, of which the vectors contain the first frame."""
 
 NODE = ABOUT._replace(identity=b"\x01" + UUID)
 NODE_1 = ABOUT._replace(identity=UUID)
@@ -35,7 +35,8 @@ def node() -> Zre:
 
 
 def findings_of(*messages: tuple[bytes, ...], after_loss: int | None = None) -> list[str]:
-    """The findings on a side that sends these messages; in front of the one numbered `after_loss` some may be lost."""
+    """Return the findings about a side that sends these messages; before the one numbered `after_loss` some may be
+    lost."""
     payload = node()
     made = [
         dissected(payload, *message, about=NODE, after_loss=place == after_loss)
@@ -55,7 +56,7 @@ def reader_of(vector: Vector) -> Payload:
 
 @pytest.mark.parametrize("vector", OURS, ids=lambda vector: vector["id"])
 def test_vector(vector: Vector) -> None:
-    """Fields with their octets, and findings with theirs."""
+    """Fields and findings have the octets of the vector."""
     octets = bytes.fromhex(vector["hex"])
     made = dissected(reader_of(vector), octets, about=ABOUT, trees=True)
     wanted = [(field["name"], field["start"], field["length"], field["value"]) for field in vector["expect"]["fields"]]
@@ -73,7 +74,7 @@ def test_vector(vector: Vector) -> None:
 
 
 def test_there_are_vectors_of_every_kind() -> None:
-    """The file was found and is the one meant."""
+    """The file was found and is the intended one."""
     assert {vector["version"] for vector in OURS} >= {"zre-1", "zre-2", "zre-beacon-1", "zre-beacon-3", "udp-radio"}
 
 
@@ -182,7 +183,7 @@ def test_an_identity_that_is_no_uuid_is_told_once() -> None:
 
 
 def test_counts_that_cannot_be_true_cost_nothing() -> None:
-    """2^32 groups in a frame of 40 octets: nothing is allocated, and what stands in front is shown."""
+    """2^32 groups in a frame of 40 octets: nothing is allocated, and the fields before them are shown."""
     octets = command(1, 1, string("tcp://10.0.0.1:50000") + b"\xff\xff\xff\xff" + bytes(10))
     made = dissected(Zre, octets, about=NODE)
     assert made.fields["endpoint"] == "tcp://10.0.0.1:50000"
@@ -205,7 +206,7 @@ def test_after_hello_every_message_is_claimed() -> None:
 
 
 def commands() -> st.SearchStrategy[bytes]:
-    """Commands of any version, whole, cut, changed or with octets behind."""
+    """Draw commands of any version: complete, cut, changed or with further octets."""
     texts = st.text(max_size=20)
     rest = st.one_of(
         st.binary(max_size=30),
@@ -233,7 +234,7 @@ def commands() -> st.SearchStrategy[bytes]:
     losses=st.sets(st.integers(0, 8)),
 )
 def test_no_message_raises_and_trees_tile(messages: list[tuple[bytes, ...]], losses: set[int]) -> None:
-    """Seams P5 and P9, and P6: with trees the fields are the same, and the findings."""
+    """Seams P5, P6 and P9: with trees, fields and findings are the same."""
     plain, with_trees = node(), node()
     for place, frames in enumerate(messages):
         lost = place in losses
@@ -245,7 +246,7 @@ def test_no_message_raises_and_trees_tile(messages: list[tuple[bytes, ...]], los
 
 
 def assert_shown(fields: dict[str, Any], shown: dict[str, Any]) -> None:
-    """Seam P6: what the tree shows under a name is what the record has under it."""
+    """Seam P6: the tree shows the record's values under the same names."""
     for name in ("version", "sequence", "endpoint", "status"):
         if name in fields and f"zre.{name}" in shown:
             assert shown[f"zre.{name}"] == fields[name]

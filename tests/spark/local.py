@@ -1,4 +1,4 @@
-"""What a run on one machine says, as rows that can be compared with those of Spark; captures cut in pieces."""
+"""Rows of a run on one machine, for comparison with rows of Spark, and captures cut in pieces."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 FILES = [*CAPTURE_FILES, *(CAPTURES / "problems" / name for name in ("cable-pulled.pcap", "receiver-naps.pcap"))]
-"""All captures but those of problems, and of these one with retransmissions and one with stalls."""
+"""All captures except those of problems, of which one with retransmissions and one with stalls is included."""
 READ = [record for record in RECORDS if record not in DERIVED]
-"""Types of records that are read from captures; test_derived.py is about the others."""
+"""Types of records that are read from captures; test_derived.py tests the others."""
 KEYS = os.pathsep.join(str(path) for path in sorted(CAPTURES.glob("*/*.keys")))
-"""What opens those of them that are encrypted."""
+"""Key files for the encrypted ones."""
 
 
 def local_rows(files: Sequence[str | pathlib.Path], settings: ReadSettings) -> list[Row]:
-    """The rows that `export` writes, with null for the numbers of connections."""
+    """Return the rows that `export` writes, with null for the numbers of connections."""
     columns = column_names(settings.record, settings.columns)
     options = settings.dissect_options(column_names(settings.record))
     schema = held_schema(settings.record, columns)
@@ -51,12 +51,12 @@ def local_rows(files: Sequence[str | pathlib.Path], settings: ReadSettings) -> l
 
 @cache
 def rows_of_all_captures(record: str) -> list[str]:
-    """Those of a run over all captures, with their keys, in any order."""
+    """Return the rows of a run over all captures, with their keys, in any order."""
     return in_any_order(local_rows(FILES, ReadSettings.parse({"record": record, "keys": KEYS})))
 
 
 def scanned_rows(files: Sequence[str | pathlib.Path], settings: ReadSettings) -> list[Row]:
-    """The rows of all partitions of a shared scan, without Spark around it."""
+    """Return the rows of all partitions of a shared scan, without Spark."""
     columns = column_names(settings.record, settings.columns)
     sizes = {str(file): os.path.getsize(file) if os.path.exists(file) else 0 for file in files}
     scan = SharedScan.of(sizes, settings, columns)
@@ -66,7 +66,7 @@ def scanned_rows(files: Sequence[str | pathlib.Path], settings: ReadSettings) ->
 
 
 def shuffled_frame(spark: SparkSession, files: Sequence[str | pathlib.Path], record: str, **options: Any) -> DataFrame:
-    """What `read` gives where a shuffle costs less than a shared scan."""
+    """Return the DataFrame of `read` if a shuffle costs less than a shared scan."""
     settings = ReadSettings.parse({"record": record, **options})
     return shuffled(spark, Run.of(spark, find_captures(files).files, settings), column_names(settings.record))
 
@@ -78,11 +78,11 @@ FILTERED = (
     ("finding", "severity in {error, warn}"),
     ("frame", "more and size < 10"),
 )
-"""Record types, and filters of them."""
+"""Record types, and filters for them."""
 
 
 def filtered_rows(files: Sequence[str | pathlib.Path], record: str, filter: str) -> list[Row]:
-    """The rows of one run that a filter holds of."""
+    """Return the rows of one run that match a filter."""
     rows = local_rows(files, ReadSettings.parse({"record": record}))
     wanted = Filter(filter)
     found = []
@@ -96,12 +96,12 @@ def filtered_rows(files: Sequence[str | pathlib.Path], record: str, filter: str)
 
 
 def in_any_order(rows: Iterable[Row]) -> list[str]:
-    """Rows as they can be compared: several workers have no order, and `time` is `ts_ns` in a type of Spark."""
+    """Return rows in comparable form: several workers have no order, and `time` is `ts_ns` in a type of Spark."""
     return sorted(repr({name: value for name, value in row.items() if name != "time"}) for row in rows)
 
 
 def pieces(capture: pathlib.Path, cuts: Iterable[int], folder: pathlib.Path) -> list[pathlib.Path]:
-    """A pcap file cut in front of these packets (counted from 0), as a tool that rotates files would write it."""
+    """Cut a pcap file before these packets (counted from 0), as a tool that rotates files does."""
     octets = capture.read_bytes()
     order = "<" if octets[0] in (0xD4, 0x4D) else ">"
     at, begins = 24, []

@@ -1,4 +1,4 @@
-"""Capture filters: what they take is what tcpdump takes, and what is wrong with one is said with a caret under it."""
+"""Capture filters match the same packets as in tcpdump, and errors are reported with a caret."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ FILTERS = [
 
 
 def pcap(path: pathlib.Path, link_type: int) -> pathlib.Path:
-    """A capture file of all packets of a link type."""
+    """Write a capture file with all packets of a link type."""
     records = (
         struct.pack("<IIII", 0, number, len(each), len(each)) + each for number, each in enumerate(PACKETS[link_type])
     )
@@ -82,7 +82,7 @@ def pcap(path: pathlib.Path, link_type: int) -> pathlib.Path:
 
 
 def taken_by_tcpdump(text: str, path: pathlib.Path) -> list[int]:
-    """The numbers of the packets that match, which stand in their times."""
+    """Return the numbers of the packets that match, which are stored as their times."""
     done = subprocess.run(["tcpdump", "-ttnr", str(path), text], capture_output=True, text=True, check=True)
     return [int(line.split()[0].split(".")[1]) for line in done.stdout.splitlines() if line[:1].isdigit()]
 
@@ -118,7 +118,7 @@ def test_each_packet_is_read_as_its_hardware_type_says(text: str) -> None:
 
 @in_namespace()
 def test_a_filter_works_where_the_link_type_is_not_known() -> None:
-    """A tap that says it is InfiniBand: 14 octets of whatever stand in front of its packets."""
+    """A tap interface of type InfiniBand: 14 arbitrary octets precede its packets."""
     device = os.open("/dev/net/tun", os.O_RDWR)
     fcntl.ioctl(device, 0x400454CA, struct.pack("16sH22x", b"ib0", 0x1002))  # TUNSETIFF: IFF_TAP, IFF_NO_PI
     fcntl.ioctl(device, 0x400454CD, INFINIBAND)  # TUNSETLINK
