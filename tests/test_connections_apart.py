@@ -1,8 +1,8 @@
-"""P15: what is reported for a connection depends on its own packets only: the same records whatever else is in the run.
+"""P15: the records of a connection depend only on its own packets, whatever else is in the run.
 
-Some connections of a capture are read with the packets of all others left out, and so are some connections of all
-captures of a folder that are read as one. Left out of the comparison is what compares connections by design, and the
-numbers of connections.
+Some connections of a capture are read without the packets of all others, and so are some connections of all captures of
+a folder that are read as one. Not compared are records that compare connections by design, and the numbers of
+connections.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FOLDERS = sorted({path.parent for path in EVERY_CAPTURE})
 
 @cache
 def pair_of(key: bytes) -> Pair:
-    """The sockets of a flow, the same for both directions."""
+    """Return the sockets of a flow, equal for both directions."""
     size = (len(key) - 4) // 2
     hosts = str(ip_address(key[:size])), str(ip_address(key[size:-4]))
     return frozenset(zip(hosts, unpack(">HH", key[-4:]), strict=True))
@@ -63,7 +63,7 @@ def pairs_of(blocks: list[SegmentBlock]) -> list[Pair]:
 
 
 def selected(block: SegmentBlock, pairs: set[Pair]) -> SegmentBlock:
-    """The packets between these sockets, as if there were no others."""
+    """Return the packets between these sockets, as if there were no others."""
     flows, datagrams = (
         np.array([pair_of(key) in pairs for key in keys], np.bool_) for keys in (block.keys, block.datagrams.keys)
     )
@@ -73,7 +73,7 @@ def selected(block: SegmentBlock, pairs: set[Pair]) -> SegmentBlock:
 
 
 def records_of(paths: tuple[Path, ...], blocks: list[SegmentBlock], last: int) -> dict[str, list[Record]]:
-    """What is reported of each connection, in order, but for what compares connections."""
+    """Return the records of each connection, in order, except records that compare connections."""
     analyser = Analyser(options_for([*paths]))
     analyser.begin([path.name for path in paths])
     batches = [batch for block in blocks for batch in analyser.feed(block)]
@@ -97,7 +97,7 @@ def whole(*paths: Path) -> dict[str, list[Record]]:
 
 
 def last_of(blocks: list[SegmentBlock]) -> int:
-    """When the capture ended: how long connections were silent at its end is reported."""
+    """Return the end of the capture: records contain how long connections were silent before it."""
     return max((block.latest for block in blocks), default=0)
 
 

@@ -1,4 +1,4 @@
-"""A capture and a test for each place where the tools of today fail (tshark 4.4 tried side by side; see README.md)."""
+"""A capture and a test for each case in which current tools fail (compared with tshark 4.4; see README.md)."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def test_no_port_has_to_be_told() -> None:
     ],
 )
 def test_versions_1_0_and_2_0_are_read(capture: str, version: str) -> None:
-    """Alone and against a modern peer, which greets as 3.x and then goes down to the version of the other side."""
+    """Alone and with a newer peer, which greets as 3.x and then uses the older version."""
     reading = read(CAPTURES / f"{capture}.pcap")
     assert [c["version"] for c in reading.of("connection")] == [version]
     assert len(reading.messages()) >= 6
 
 
 def test_an_empty_pong_is_no_error() -> None:
-    """The PONG of libzmq has no context because its PING had none; both are well formed."""
+    """The PONG of libzmq has no context because the PING had none; both are well formed."""
     reading = read(CAPTURES / "patterns/heartbeat-both.pcap")
     pongs = [record for record in reading.of("command") if record["name"] == "PONG"]
     assert len(pongs) > 3
@@ -61,7 +61,7 @@ def test_an_empty_pong_is_no_error() -> None:
 
 @pytest.mark.parametrize("capture", ["plain-wrong-password", "plain-refused-4.3.5"])
 def test_the_mangled_plain_error_is_read_as_error(capture: str) -> None:
-    """libzmq sends `5E 52 52 4F 52` where the name ERROR belongs: still an ERROR with its reason, and a finding."""
+    """libzmq sends `5E 52 52 4F 52` in place of the name ERROR: still an ERROR with its reason, and a finding."""
     reading = read(CAPTURES / f"security/{capture}.pcap")
     (error,) = (record for record in reading.of("command") if record["name"] == "ERROR")
     assert error["reason"] == "400"
@@ -70,7 +70,7 @@ def test_the_mangled_plain_error_is_read_as_error(capture: str) -> None:
 
 
 def test_a_bad_flag_octet_does_not_silence_the_rest() -> None:
-    """Flags 80 in the middle of a stream: named at its octet, and the messages behind it are there."""
+    """Flags 80 in the middle of a stream: reported with their offset, and the messages after it are read."""
     reading = read(CAPTURES / "faults/reserved-flag-80.pcap")
     finding = findings(reading)["ZMTP3X-FRAME-01"]
     assert finding["side"] == 0
@@ -78,14 +78,14 @@ def test_a_bad_flag_octet_does_not_silence_the_rest() -> None:
 
 
 def test_a_length_above_32_bits_is_one_unfinished_frame() -> None:
-    """2^32 + 5 octets announced: what follows is the body of that frame and no message."""
+    """2^32 + 5 octets are announced: the next octets are the body of that frame and no messages."""
     reading = read(CAPTURES / "faults/frame-length-above-32-bits.pcap")
     assert texts(reading) == [(b"", b"Hello 0")]
     assert [record for record in reading.of("message") if record["complete"] and record["side"] == 1] == []
 
 
 def without_packets(path: pathlib.Path, first: int, stop: int) -> bytes:
-    """A little-endian pcap without its packets first (counted from 1) to stop - 1."""
+    """Return a little-endian pcap without its packets first (counted from 1) to stop - 1."""
     data = path.read_bytes()
     out, at, number = [data[:24]], 24, 1
     while at < len(data):
@@ -98,7 +98,7 @@ def without_packets(path: pathlib.Path, first: int, stop: int) -> bytes:
 
 @pytest.mark.parametrize("removed", [60, 90, 121, 152, 185])
 def test_a_capture_may_start_inside_a_message(removed: int, tmp_path: pathlib.Path) -> None:
-    """Every message that begins a little behind the start is found, and none that is not there."""
+    """Every message that begins a little after the start is found, and no other."""
     whole = read(CAPTURES / "network/vlan.pcap")
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(without_packets(CAPTURES / "network/vlan.pcap", 1, removed + 1))
@@ -112,7 +112,7 @@ def test_a_capture_may_start_inside_a_message(removed: int, tmp_path: pathlib.Pa
 
 
 def test_messages_behind_a_hole_are_found() -> None:
-    """One segment is missing: the loss is named, what lies before and behind it is read."""
+    """One segment is missing: the loss is reported, and the octets before and after it are read."""
     whole = texts(read(CAPTURES / "damage/reordered.pcap"))
     reading = read(CAPTURES / "damage/one-segment-lost.pcap")
     (gap,) = reading.of("gap")
@@ -124,7 +124,7 @@ def test_messages_behind_a_hole_are_found() -> None:
 
 
 def test_many_holes_cost_only_what_was_in_them() -> None:
-    """15 of the segments of 200 messages are missing; that none of the rest is invented is in test_captures.py."""
+    """15 of the segments of 200 messages are missing; test_captures.py checks that no messages are invented."""
     reading = read(CAPTURES / "damage/holes.pcap")
     assert len(texts(reading)) >= 173
     assert sum(gap["bytes"] for gap in reading.of("gap")) == sum(c["gap_bytes"] for c in reading.of("connection")) > 0
@@ -137,7 +137,7 @@ def test_many_holes_cost_only_what_was_in_them() -> None:
 def test_passwords_are_masked_unless_asked_for(capture: str, password: str, arguments: list[str]) -> None:
     path = str(CAPTURES / f"security/{capture}.pcap")
     masked, shown = (
-        # the file is named in JSON lines, and one of them is called after its password
+        # JSON lines contain the file name, and one file is named after its password
         run("read", *options, *arguments, path).stdout.replace(path.encode(), b"")
         for options in ([], ["--show-secrets"])
     )
@@ -148,7 +148,7 @@ def test_passwords_are_masked_unless_asked_for(capture: str, password: str, argu
 
 
 def test_curve_is_read_with_keys() -> None:
-    """Messages, subscriptions and heartbeats of encrypted connections, and who is who on them."""
+    """Messages, subscriptions and heartbeats of encrypted connections, and the roles of both sides."""
     capture = CAPTURES / "security/curve-with-key-log.pcap"
     told = run("read", "--keys", str(capture.with_suffix(".keys")), str(capture)).stdout.decode()
     for words in ("decrypted message 5 octets  hello", 'decrypted SUBSCRIBE "news."', "decrypted PING", "XPUB"):
@@ -165,6 +165,6 @@ def test_subscriptions_are_known_with_their_topics() -> None:
 
 
 def test_envelopes_are_told_from_content() -> None:
-    """What a REP gets through two proxies has two addresses in front of the delimiter."""
+    """A request that reaches a REP through two proxies has two addresses before the delimiter."""
     reading = read(CAPTURES / "patterns/multihop-proxy.pcap")
     assert max(len(record["envelope"] or []) for record in reading.of("message")) == 2

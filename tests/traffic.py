@@ -1,4 +1,4 @@
-"""Scripted TCP traffic for tests: what two sides send becomes packets, which a test may drop, swap, double or cut."""
+"""Scripted TCP traffic for tests: octets of two sides become packets, which a test may drop, swap, repeat or cut."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Packet:
     ports: tuple[int, int] = (50_000, 5555)
     hosts: tuple[bytes, bytes] = (CLIENT, SERVER)
     is_closed: bool = False
-    """It says that the receive window of its side is closed."""
+    """The receive window of the packet's side is closed."""
 
     @property
     def marked(self) -> int:
-        """Its flags, with what blocks have beside them."""
+        """Return its flags, with the marks that blocks add."""
         says_closed = self.is_closed and self.flags & (SYN | RST | ACK) == ACK
         return self.flags | (CUT if self.cut else 0) | (CLOSED_WINDOW if says_closed else 0)
 
@@ -87,14 +87,14 @@ class Conversation:
         self.time = start
         self.packets: list[Packet] = []
         self.closed = [False, False]
-        """Whether each side says that its receive window is closed."""
+        """Whether the receive window of each side is closed."""
         if syn:
             self.add(0, SYN)
             self.add(1, SYN | ACK)
             self.add(0, ACK)
 
     def add(self, side: int, flags: int, payload: bytes = b"") -> None:
-        """One packet of `side`."""
+        """Add one packet of `side`."""
         self.time += 1_000_000
         acknowledgment = self.next[1 - side] if flags & ACK else 0
         self.packets.append(
@@ -113,38 +113,38 @@ class Conversation:
         self.next[side] = (self.next[side] + len(payload) + bool(flags & (SYN | FIN))) % (1 << 32)
 
     def send(self, side: int, octets: bytes, cuts: Sequence[int] = ()) -> None:
-        """`side` sends `octets`, one packet for each stretch between `cuts` (offsets into the octets)."""
+        """Send `octets` from `side`, one packet for each part between `cuts` (offsets into the octets)."""
         edges = [0, *sorted(cut for cut in cuts if 0 < cut < len(octets)), len(octets)]
         for start, stop in pairwise(edges):
             if stop > start:
                 self.add(side, ACK | PSH, octets[start:stop])
 
     def acknowledge(self, side: int) -> None:
-        """A packet of `side` without payload."""
+        """Add a packet of `side` without payload."""
         self.add(side, ACK)
 
     def close_window(self, side: int) -> None:
-        """`side` takes nothing more for now, and says so."""
+        """Close the receive window of `side`, and announce that."""
         self.closed[side] = True
         self.acknowledge(side)
 
     def open_window(self, side: int) -> None:
-        """It takes octets again."""
+        """Open the window again."""
         self.closed[side] = False
         self.acknowledge(side)
 
     def wait(self, nanoseconds: int) -> None:
-        """Nothing happens for a while."""
+        """Let time pass without packets."""
         self.time += nanoseconds
 
     def close(self) -> None:
-        """Both sides send FIN."""
+        """Send FIN from both sides."""
         self.add(0, FIN | ACK)
         self.add(1, FIN | ACK)
         self.add(0, ACK)
 
     def reset(self, side: int) -> None:
-        """`side` sends RST."""
+        """Send RST from `side`."""
         self.add(side, RST)
 
 
@@ -153,7 +153,7 @@ def column(values: Iterable[int]) -> NDArray[np.int64]:
 
 
 def datagram_columns(datagrams: list[segments.Datagram]) -> segments.DatagramColumns:
-    """Datagrams as a block has them."""
+    """Return datagrams in the form of a block."""
     numbers: dict[bytes, int] = {}
     flows = column(numbers.setdefault(datagram.key, len(numbers)) for datagram in datagrams)
     names = ("start", "stop", "cut", "packet", "time", "row", "ordinal")
@@ -162,7 +162,7 @@ def datagram_columns(datagrams: list[segments.Datagram]) -> segments.DatagramCol
 
 
 class Capture:
-    """Packets as the analyser takes them: blocks of `size` packets each."""
+    """Packets in the form of the analyser's input: blocks of `size` packets each."""
 
     def __init__(self, packets: Iterable[Packet | Datagram], size: int = 1 << 30) -> None:
         self.packets = [replace(packet, number=number) for number, packet in enumerate(packets, 1)]
@@ -207,7 +207,7 @@ class Capture:
 
 
 def records(capture: Any, options: Options | None = None) -> tuple[list[dict[str, Any]], Analyser]:
-    """Every record as one dict each, in order, and the analyser that made them; all runs are looked at on the way."""
+    """Return every record as one dict, in order, and the analyser that made them; all runs are checked on the way."""
     options = options or Options()
     analyser = Analyser(options)
     found: list[dict[str, Any]] = []
@@ -219,7 +219,7 @@ def records(capture: Any, options: Options | None = None) -> tuple[list[dict[str
 
 
 def record_of(item: Record | MessageTable | FrameTable, index: int, options: Options) -> dict[str, Any]:
-    """One record as a dict: its own fields, and where it was found."""
+    """Return one record as a dict: its own fields, and its place."""
     if isinstance(item, Record):
         return item.values
     if isinstance(item, MessageTable):

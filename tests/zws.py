@@ -1,4 +1,4 @@
-"""Sides of ZWS connections for tests: what they say, whole, in fragments, masked, damaged."""
+"""Sides of ZWS connections for tests: their octets, complete, in fragments, masked, damaged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Drawn = TypeVar("Drawn")
 Draw = Callable[[st.SearchStrategy[Drawn]], Drawn]
 
 NONCE = bytes(range(16))
-"""What the key of an upgrade is made of."""
+"""Octets from which the key of an upgrade is made."""
 
 MASK = b"\x37\xfa\x21\x3d"
 
@@ -110,30 +110,30 @@ def build_message_zws(
 
 
 def request(*offers: str) -> bytes:
-    """The HTTP head of the side that asks."""
+    """Return the HTTP request of the connecting side."""
     return build_request("/zmq", "127.0.0.1", NONCE, offers or ("ZWS2.0/NULL", "ZWS2.0"))
 
 
 def response(chosen: str = "ZWS2.0/NULL") -> bytes:
-    """That of the other side."""
+    """Return the HTTP response of the other side."""
     return build_response(NONCE, chosen)
 
 
 def says(client: bool, *bodies: bytes) -> bytes:
-    """One multipart message."""
+    """Return one multipart message."""
     last = len(bodies) - 1
     key = MASK if client else b""
     return b"".join(build_message_zws(body, more=part < last, key=key) for part, body in enumerate(bodies))
 
 
 def ready(client: bool, socket_type: str, **fields: str) -> bytes:
-    """READY."""
+    """Return READY."""
     body = build_command("NULL", "READY", {"socket_type": socket_type, **fields})
     return build_message_zws(body, command=True, key=MASK if client else b"")
 
 
 class ZwsSide(NamedTuple):
-    """The octets of one side as they are on the wire, and what its reader has to know."""
+    """The octets of one side, and the arguments of its reader."""
 
     client: bool
     chosen: str | None
@@ -149,7 +149,7 @@ class ZwsSide(NamedTuple):
 
 @st.composite
 def frames(draw: Draw, client: bool, mechanism: str) -> bytes:
-    """A message, a command, or what WebSocket has besides, whole or in fragments."""
+    """Draw a message, a command, or another WebSocket frame, whole or in fragments."""
     key = draw(st.binary(min_size=4, max_size=4)) if client else b""
     kind = draw(st.sampled_from(["message"] * 6 + ["command"] * 3 + ["control"] * 2 + ["text", "empty"]))
     if kind == "control":
@@ -166,7 +166,7 @@ def frames(draw: Draw, client: bool, mechanism: str) -> bytes:
     cuts = tuple(sorted(draw(st.lists(st.integers(0, len(body) + 1), max_size=2)))) if draw(st.booleans()) else ()
     more = draw(st.booleans())
     octets = build_message_zws(body, more=more, command=kind == "command", key=key, cuts=cuts)
-    if cuts and draw(st.booleans()):  # a control frame behind the first fragment
+    if cuts and draw(st.booleans()):  # a control frame after the first fragment
         first = len(build_message_zws(body[: max(0, cuts[0] - 1)], key=key)) - (cuts[0] == 0)
         ping = build_websocket_frame(b"amid", PING, key=key)
         octets = octets[:first] + ping + octets[first:]
@@ -175,7 +175,7 @@ def frames(draw: Draw, client: bool, mechanism: str) -> bytes:
 
 @st.composite
 def zws_sides(draw: Draw, client: bool | None = None, chosen: str | None = "any") -> ZwsSide:
-    """A side that says anything."""
+    """Draw a side with any traffic."""
     client = draw(st.booleans()) if client is None else client
     chosen = draw(st.sampled_from([None, "NULL", "NULL", "PLAIN", "CURVE"])) if chosen == "any" else chosen
     name = SUB_PROTOCOLS[chosen]
@@ -192,7 +192,7 @@ def zws_sides(draw: Draw, client: bool | None = None, chosen: str | None = "any"
 
 @st.composite
 def damaged_zws_sides(draw: Draw) -> ZwsSide:
-    """The same, its frames valid or damaged."""
+    """Draw a side with valid or damaged frames."""
     side = draw(zws_sides())
     head = side.octets.index(b"\r\n\r\n") + 4
     return side._replace(octets=side.octets[:head] + draw(st.just(side.octets[head:]) | damaged(side.octets[head:])))

@@ -1,4 +1,5 @@
-"""Requests that hang, are lost or answered late are told once for each cause; who may still be answered is not."""
+"""Requests that hang, are lost or are answered late are reported once for each cause, except requests that may still
+be answered."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ RULES = ("request-unanswered", "request-lost", "late-reply", "reply-to-nobody")
 
 
 def told(*askers: Asker) -> list[Diagnosis]:
-    """What rules about requests say."""
+    """Return the diagnoses of rules about requests."""
     return [diagnosis for rule in RULES for diagnosis in diagnosed(*askers, rule=rule)]
 
 
@@ -74,7 +75,7 @@ def test_what_a_broker_hands_on_is_told_of_the_one_behind_it() -> None:
 
 
 def handed_on(client: Asker, worker: Asker, question: bytes, at: int = 5, worker_type: str = "REP") -> None:
-    """A client asks a broker, which hands the request on to a worker a millisecond later."""
+    """A client sends a request to a broker, which forwards it to a worker a millisecond later."""
     for each, later in ((client, 0), (worker, 1)):
         each.pause(at + later - (each.time - START) // MS)
     client.ask(question)
@@ -83,7 +84,8 @@ def handed_on(client: Asker, worker: Asker, question: bytes, at: int = 5, worker
 
 
 def gives_up(worker_replies: bool) -> list[Asker]:
-    """A client asks a broker again with a new socket, and another worker answers; so does the first one, or not."""
+    """A client repeats its request to a broker with a new socket, and another worker answers; the first one does
+    too, or not."""
     hung, other = (Asker(("REP", "DEALER"), host, at=host, port=5556) for host in (3, 4))
     client, again = (Asker(("REQ", "ROUTER"), at=at) for at in (20, 2000))
     handed_on(client, hung, b"question", at=100)
@@ -224,7 +226,7 @@ def test_a_lost_request_that_its_client_made_up_for_is_a_note(question: bytes, a
 
 
 def test_another_client_of_the_host_that_comes_back_made_up_for_nothing() -> None:
-    """Both were cut off, one of them while it waited: one connection with replies is the other one's."""
+    """Both lost their connections, one of them while it waited: the connection with replies is the other one's."""
     idle, again, more = Asker(at=20), Asker(at=1000), Asker(at=1100)
     idle.ask(b"something")
     idle.answer(b"answer")
@@ -323,7 +325,7 @@ def test_a_worker_that_leaves_with_a_request_is_named_with_the_client_that_waits
 
 
 def impatient(times: int, waits: Sequence[int] = (300,), answered: int = 0) -> list[Asker]:
-    """A client that closes its socket each time while it waits, and some that get their reply."""
+    """Return a client that closes its socket each time while it waits, and some clients that get their reply."""
     askers = []
     for number in range(times + answered):
         asker = Asker(at=1000 * number)
@@ -415,7 +417,7 @@ def test_a_router_may_have_lost_what_it_does_not_answer() -> None:
 
 
 def refused(at: int) -> Asker:
-    """An attempt to connect."""
+    """Return an attempt to connect."""
     asker = Asker(at=at)
     del asker.packets[1:]
     asker.reset(1)
@@ -529,7 +531,7 @@ def test_pushes_are_unbalanced_only_where_workers_start_together() -> None:
 
 
 def test_a_relaxed_req_takes_late_replies_of_a_router_for_others() -> None:
-    """It asks again before the reply comes; the ROUTER answers both."""
+    """It sends the next request before the reply arrives; the ROUTER answers both."""
     asker = Asker(("REQ", "ROUTER"))
     for number in range(3):
         for _ in range(2):
@@ -549,7 +551,7 @@ def test_a_relaxed_req_takes_late_replies_of_a_router_for_others() -> None:
 
 
 def test_a_rep_whose_few_replies_all_take_long_does_not_hang() -> None:
-    """Two clients take turns at a REP that answers when it has data, every 4 s."""
+    """Two clients alternate at a REP that answers when it has data, every 4 s."""
     first, second = Asker(), Asker(at=50)
     first.ask(b"next")
     first.answer(b"data")

@@ -1,4 +1,4 @@
-"""Reading CURVE connections with keys, and asking for what was told of them."""
+"""Read CURVE connections with keys, and select their records."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from zmtpscope.dissect import Options
 Found = list[dict[str, Any]]
 
 HABITS = ("CURVE-10", "CURVE-11", "ZMTP3X-GREETING-08", "ZMTP-CONN-06")
-"""What libzmq always does, and the version that was agreed on."""
+"""Findings that libzmq always causes, and the version in use."""
 
 
 def read(talk: Steps, folder: Path, text: str, size: int = 1 << 30, **options: Any) -> Found:
-    """The records of a talk, a packet for each step, with the keys of a file that says `text`."""
+    """Return the records of a conversation, one packet for each step, with the keys of a file with this text."""
     return read_packets(conversation(talk).packets, folder, text, size, **options)
 
 
 def read_packets(packets: Sequence[Packet], folder: Path, text: str, size: int = 1 << 30, **options: Any) -> Found:
-    """The same for packets, that come in blocks of `size`."""
+    """The same for packets, in blocks of `size`."""
     found, analyser = records(Capture(packets, size), Options(keys=keys(folder, text), **options))
     assert analyser.summary.sums.hold()
     return found
 
 
 def ids(found: Found) -> list[str]:
-    """What was found, but for `HABITS`."""
+    """Return the ids of the findings, except `HABITS`."""
     return [each["id"] for each in found if each["record"] == "finding" and each["id"] not in HABITS]
 
 
 def finding(found: Found, id_: str) -> dict[str, Any]:
-    """The only finding of this id."""
+    """Return the only finding with this id."""
     (record,) = [each for each in found if each.get("id") == id_]
     return record
 
 
 def messages(found: Found, side: int | None = None) -> Found:
-    """The messages of one side or both."""
+    """Return the messages of one side or both."""
     return [each for each in found if each["record"] == "message" and side in (None, each["side"])]
 
 
 def contents(found: Found, side: int | None = None) -> list[list[bytes] | None]:
-    """The bodies of all messages, None for one that stays encrypted."""
+    """Return the bodies of all messages, None for encrypted ones."""
     return [None if each["kind"] == "encrypted" else each["bodies"] for each in messages(found, side)]
 
 
 def command(found: Found, name: str) -> dict[str, Any]:
-    """The only command of this name."""
+    """Return the only command with this name."""
     (record,) = [each for each in found if each["record"] == "command" and each["name"] == name]
     return record

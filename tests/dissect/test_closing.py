@@ -1,4 +1,5 @@
-"""Who closed a connection and when, and how it ended: scripted cases, and every capture against dpkt."""
+"""The end of connections: which side closed, when and how. Scripted cases, and a comparison of every capture with
+dpkt."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ FILES = sorted(CAPTURES.glob("*/*.pcap*")) if IS_FULL else CAPTURE_FILES
 
 
 def talk() -> Conversation:
-    """A PUSH and a PULL that have shaken hands and said something."""
+    """Return a PUSH and a PULL after their handshake and some messages."""
     conversation = Conversation()
     conversation.send(CLIENT, hello("PUSH"))
     conversation.send(SERVER, hello("PULL"))
@@ -139,7 +140,7 @@ CASES: list[tuple[Callable[[Conversation], None], str, int | None, int | None]] 
     (fins_behind_a_loss, "fin", CLIENT, None),
     (reset_behind_fins_behind_a_loss, "fin", CLIENT, None),
 ]
-"""How a connection closes, what is to be told of it, who closed and who reset."""
+"""How a connection closes, the expected record, the closing side and the resetting side."""
 
 
 def connections(packets: list[Packet], size: int = 1 << 30) -> list[dict[str, Any]]:
@@ -291,7 +292,7 @@ def test_both_directions_are_captured_once_the_other_side_has_sent_anything() ->
 
 @pytest.mark.parametrize("place", [1, 2, 3, 6])
 def test_a_fin_of_an_earlier_connection_on_the_same_ports_ends_nothing(place: int) -> None:
-    """The fuzz campaign found that a copy of it behind the SYN of the next one took all messages of that away."""
+    """The fuzz campaign found that a copy of it after the SYN of the next connection hid all its messages."""
     first = talk()
     both_close(first)
     again = Conversation(initial=(70_000, 80_000), start=first.time + 5 * SECOND)
@@ -340,7 +341,7 @@ Socket = tuple[str, int]
 
 @dataclass
 class Session:
-    """What dpkt shows of one connection: the first SYN, the first FIN of each side and the first RST."""
+    """One connection as dpkt reads it: the first SYN, the first FIN of each side and the first RST."""
 
     start: float
     syn: int | None
@@ -355,7 +356,7 @@ class Session:
 
 
 def sessions(path: Path) -> dict[frozenset[Socket], list[Session]]:
-    """The connections of a capture, by their two sockets."""
+    """Return the connections of a capture, by their two sockets."""
     found: dict[frozenset[Socket], list[Session]] = defaultdict(list)
     for time, octets, link in dpkt_packets(path):
         if link not in LINKS:

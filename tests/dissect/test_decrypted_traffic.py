@@ -1,4 +1,4 @@
-"""What stands inside the boxes of CURVE connections, and what is wrong with boxes and keys (curve.md 3 to 6)."""
+"""Contents of boxes of CURVE connections, and faults of boxes and keys (curve.md 3 to 6)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from zmtpscope.zmtp.regime import Framing
 
 
 def inner(peers: CurvePeers, side: int, content: bytes, flags: int = 0) -> bytes:
-    """One MESSAGE with these flags and this content inside, framed as libzmq does."""
+    """Return one MESSAGE with these flags and contents, framed as by libzmq."""
     return build_frame(Framing.V2, peers.message(side, content, flags))
 
 
 def changed(octets: bytes, at: int = -1) -> bytes:
-    """The same octets but for one of them."""
+    """Change one octet."""
     damaged = bytearray(octets)
     damaged[at] ^= 1
     return bytes(damaged)
@@ -135,7 +135,7 @@ def test_a_command_inside_that_nobody_knows(tmp_path: Path) -> None:
     ids=lambda content: f"{content[1:9]!r} of {len(content)}",
 )
 def test_a_step_of_the_handshake_inside_a_box_means_nothing(content: bytes, tmp_path: Path) -> None:
-    """It is a command in the wrong place, as it is in clear: told, and believed in nothing."""
+    """It is a command in the wrong place, as if unencrypted: reported, and without effect."""
     peers = CurvePeers()
     steps = [*peers.handshake(), (CLIENT, inner(peers, CLIENT, content, COMMAND))]
     steps.append((CLIENT, peers.messages(CLIENT, b"goes on")))
@@ -198,7 +198,7 @@ def test_both_ways_to_frame_a_message(in_commands: bool, body: bytes, tmp_path: 
 
 
 def test_nonces_of_libzmq_4_0(tmp_path: Path) -> None:
-    """Little-endian and from 0: a box opens with the octets as they stand."""
+    """Little-endian and from 0: the box opens with the nonce's octets as sent."""
     peers = CurvePeers(old=True)
     steps = peers.handshake(version="3.0")
     for number in range(260):
@@ -211,7 +211,7 @@ def test_nonces_of_libzmq_4_0(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("label", ["SHARED", "CLIENT_TRANSIENT with S", "SERVER_TRANSIENT", "COOKIE_KEY"])
 def test_the_server_may_be_the_one_that_connects(label: str, tmp_path: Path) -> None:
-    """Which side is the client is known by who sends HELLO, not by who opened the connection."""
+    """The side that sends HELLO is the client, not the side that opened the connection."""
     peers = CurvePeers()
     steps = [*peers.handshake(), (CLIENT, peers.messages(CLIENT, b"from the client"))]
     steps.append((SERVER, peers.messages(SERVER, b"from the server")))
@@ -223,7 +223,7 @@ def test_the_server_may_be_the_one_that_connects(label: str, tmp_path: Path) -> 
 
 
 def long_talk(peers: CurvePeers) -> list[Packet]:
-    """Messages of all sizes, octets of several in one packet and one in several, both ways at once."""
+    """Return messages of all sizes, several in one packet and one in several packets, in both directions at once."""
     talk = conversation(peers.handshake("DEALER", "ROUTER"))
     for number in range(12):
         for side in (CLIENT, SERVER):

@@ -1,4 +1,4 @@
-"""Stalls: what is told of receive windows that are closed, and where nothing is."""
+"""Stalls: the records of closed receive windows, and cases without a stall."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PUSH, PULL = 0, 1
 
 
 def talk(*, syn: bool = True) -> Conversation:
-    """A PUSH that has sent a PULL one message."""
+    """Return a PUSH that has sent one message to a PULL."""
     conversation = Conversation(syn=syn)
     conversation.send(PUSH, hello("PUSH"))
     conversation.send(PULL, hello("PULL"))
@@ -35,7 +35,7 @@ def talk(*, syn: bool = True) -> Conversation:
 
 
 def probe(conversation: Conversation, octets: bytes = b"") -> None:
-    """PUSH asks whether the window is open: with the last octet once more, or, `octets`, with the next one."""
+    """PUSH probes the window: with the last octet again, or with the next one (`octets`)."""
     conversation.add(PUSH, ACK, octets)
     place = conversation.next[PUSH] - len(octets)
     behind = 0 if octets else 1
@@ -44,7 +44,7 @@ def probe(conversation: Conversation, octets: bytes = b"") -> None:
 
 
 def stalled(duration: int = 3 * SECOND, probes: int = 0) -> Conversation:
-    """The PULL takes nothing for so long, then goes on."""
+    """The PULL takes nothing for this time, and then continues."""
     conversation = talk()
     conversation.close_window(PULL)
     end = conversation.time + duration
@@ -59,7 +59,7 @@ def stalled(duration: int = 3 * SECOND, probes: int = 0) -> Conversation:
 
 
 def told(packets: list[Packet], size: int = 1 << 30) -> list[dict[str, Any]]:
-    """The stalls, which the records of their connections sum up."""
+    """Return the stalls, which the records of their connections count."""
     found, analyser = records(Capture(packets, size))
     stalls = [record for record in found if record["record"] == "stall"]
     for connection in (record for record in found if record["record"] == "connection"):
@@ -171,7 +171,7 @@ def test_what_is_short_is_not_told(duration: int, count: int) -> None:
 
 
 def test_what_still_lasts_where_the_capture_ends_is_told_up_to_its_end() -> None:
-    """The capture goes on with other connections: a window that was opened meanwhile would be there."""
+    """Other connections continue: a packet that opens the window would have been captured."""
     conversation = talk()
     conversation.close_window(PULL)
     begin = conversation.time
@@ -225,7 +225,7 @@ def test_ports_that_are_used_again_end_it_where_it_was_last_said() -> None:
 
 @pytest.mark.parametrize("size", [1, 1 << 30])
 def test_who_sends_more_than_a_probe_has_heard_what_was_not_captured(size: int) -> None:
-    """The packet that opened the window is missing: what is told ends with the last one that said it was closed."""
+    """The packet that opened the window is missing: the stall ends with the last packet that showed a closed window."""
     conversation = stalled(probes=4)
     opening = conversation.packets[-2]
     conversation.packets.remove(opening)
@@ -325,14 +325,15 @@ def test_a_stall_in_front_of_what_shows_that_this_is_zmtp_is_told_with_that() ->
 
 @dataclass
 class Closed:
-    """A stretch in which a receiver said that its window is closed; times in ns."""
+    """A period in which a receiver announced a closed window; times in ns."""
 
     begin: int
     end: int
 
 
 def closed_windows(path: Path) -> set[tuple[str, int, int]]:
-    """Who closed its window, when and for how long (10 ms or more): as dpkt reads a capture of packets in order."""
+    """Return which side closed its window, when and for how long (10 ms or more): as dpkt reads a capture of packets
+    in order."""
     said: dict[tuple[bytes, int, bytes, int], list[Closed]] = {}
     is_closed: set[tuple[bytes, int, bytes, int]] = set()
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""What is told as time goes by without packets is what the file tells, and only earlier."""
+"""Records of live traffic without packets are those of the file, but earlier."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ LATER = 10 * SECOND
 
 
 def ticked(packets: list[Packet], size: int, shares: list[float], options: Options) -> list[dict[str, Any]]:
-    """All records, with ticks between the blocks and behind the last one: at these shares of the time in between."""
+    """Return all records, with ticks between the blocks and after the last one: at these fractions of the time
+    between them."""
     analyser = Analyser(options)
     capture = Capture(packets, size)
     analyser.begin(capture.files)
@@ -43,7 +44,7 @@ def ticked(packets: list[Packet], size: int, shares: list[float], options: Optio
 
 
 def difference(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> list[str]:
-    """The records that only one of two runs has, or has more often."""
+    """Return the records that only one of two runs has, or has more often."""
     bags = [Counter(repr(sorted(each.items())) for each in found) for found in (one, other)]
     return sorted((bags[0] - bags[1]) + (bags[1] - bags[0]))
 
@@ -75,7 +76,7 @@ def test_ticks_change_no_record_behind_holes(sent: tuple[list[Packet], list[Any]
 
 
 def silent_side() -> Conversation:
-    """A peer that greets a side which says nothing."""
+    """Return a peer that greets a silent side."""
     talk = Conversation()
     talk.send(0, hello("PUSH"))
     talk.acknowledge(1)
@@ -83,7 +84,7 @@ def silent_side() -> Conversation:
 
 
 def test_how_long_the_capture_goes_on_does_not_change_the_order_of_records() -> None:
-    """The version of a side, the octets of whose peer are lost, is decided by silence, or before that by the end."""
+    """If a peer's octets are lost, the version is decided by silence, or earlier by the end."""
     talk = Conversation()
     talk.send(1, hello("PULL"))
     talk.send(0, hello("PUSH"))
@@ -99,7 +100,7 @@ def test_how_long_the_capture_goes_on_does_not_change_the_order_of_records() -> 
 
 
 def lost_packet() -> Conversation:
-    """A packet is missing that the other side has acknowledged."""
+    """The capture lacks a packet that the other side has acknowledged."""
     talk = Conversation()
     talk.send(0, hello("PUSH"))
     talk.send(1, hello("PULL"))
@@ -130,7 +131,7 @@ def test_time_alone_decides(talk: Conversation, limit: int, told: set[str]) -> N
 
 
 def test_a_packet_that_comes_too_late_fills_no_hole() -> None:
-    """Neither where a tick has given the hole up, nor where nobody has looked."""
+    """Neither after a tick has given the hole up, nor without ticks."""
     talk = lost_packet()
     missing = Conversation()
     missing.send(0, hello("PUSH"))

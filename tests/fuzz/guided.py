@@ -24,14 +24,14 @@ LONGEST = 2000
 
 
 def side(data: bytes) -> None:
-    """The first octet says what is read, the second where the rest of them is cut."""
+    """The first octet selects the reader, the second the cuts of the rest."""
     if len(data) > 2:
         cut = data[1] * len(data) // 256
         reads_alike(data[2:], FORMS[data[0] % len(FORMS)], [cut, cut // 7])
 
 
 def peer(data: bytes) -> None:
-    """The first octet says who hears, the second where the rest of them is cut."""
+    """The first octet selects the peer, the second the cuts of the rest."""
     if len(data) > 2:
         listener = predictable(LISTENERS[data[0] % len(LISTENERS)], 0)
         goes_on_or_ends(listener, data[2:], [data[1] * len(data) // 256])
@@ -41,7 +41,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {"side": side, "peer": peer}
 
 
 def fill(folder: Path) -> None:
-    """Put streams of our talks into an empty folder."""
+    """Write streams of our conversations into an empty folder."""
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         return

@@ -1,4 +1,4 @@
-"""A socket among fifty hostile peers: whatever they say, the honest one is served."""
+"""A socket among fifty hostile peers: whatever these send, the honest one is served."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.fuzz.faults import Fault
 from tests.live.hostile_peers import PARTNERS, serve_among_hostile_peers
 
 SERVED_WITHIN = 60.0
-"""Seconds; who reads nothing is waited for, but not by everybody else for ever."""
+"""Seconds; a peer that reads nothing is waited for, but must not block the others."""
 TRIES = 2
-"""So many runs have to fail: a machine with other things to do may stand still for so long, once."""
+"""This many runs must fail: a busy machine may stop for so long once."""
 
 
 def serves_among_hostile(streams: Sequence[bytes], random: Random) -> None:
-    """A socket of some type that hostile peers say these streams to, damaged or as they are, serves an honest one."""
+    """Serve an honest peer with a socket of some type, while hostile peers send these streams, damaged or not."""
     socket_type = random.choice(sorted(PARTNERS))
     behind_handshake = [hello(PARTNERS[socket_type]) + octets[random.choice((0, 64, 100)) :] for octets in streams]
     said = [damaged(octets, random) for octets in (*streams, *behind_handshake) for _ in range(5)]

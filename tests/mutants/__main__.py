@@ -1,4 +1,4 @@
-"""`make mutants`: proof that the tests would notice.
+"""`make mutants`: prove that tests detect mistakes.
 
 Every `NAME.patch` in this folder is a unified diff from the root of the repository that breaks the code in one known
 way. Lines in front of the diff that start with `#` are comments; `# test: tests/...::test_name` names a test that must
@@ -30,12 +30,12 @@ FAILED, PASSED = 1, 0
 
 
 def named_tests(patch: pathlib.Path) -> list[str]:
-    """The tests that a patch says must go red."""
+    """Return the tests that must fail with a patch."""
     return re.findall(r"^# test: *(\S+)", patch.read_text(), flags=re.MULTILINE)
 
 
 def copy_to(folder: pathlib.Path) -> None:
-    """Put the package and the tests into `folder`; captures and the vectors of the tests are only read."""
+    """Copy the package and the tests into `folder`; captures and test vectors are only read in place."""
     for part in ("zmtpscope", "tests"):
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
@@ -45,18 +45,18 @@ def copy_to(folder: pathlib.Path) -> None:
 
 
 def apply(patch: pathlib.Path, folder: pathlib.Path, *, check_only: bool = False) -> str:
-    """Apply a patch in `folder`; returns what was wrong, or nothing. Context must match, line numbers may differ."""
+    """Apply a patch in `folder`; return the error, or "". The context must match, line numbers may differ."""
     command = ["git", "apply", *(["--check"] if check_only else []), str(patch)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True).stderr.strip()
 
 
 def is_compiled(patch: pathlib.Path) -> bool:
-    """Whether a patch breaks what is compiled."""
+    """Whether a patch changes compiled code."""
     return re.search(r"^\+\+\+ .*_compiled\.(pyx|pxd)$", patch.read_text(), flags=re.MULTILINE) is not None
 
 
 def compiled_in(folder: pathlib.Path) -> str:
-    """Compile the copy in `folder`; returns what was wrong, or nothing."""
+    """Compile the copy in `folder`; return the error, or ""."""
     command = [sys.executable, "-m", "build_compiled"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     return done.stderr.strip() if done.returncode else ""
@@ -64,7 +64,7 @@ def compiled_in(folder: pathlib.Path) -> str:
 
 def run(tests: list[str], folder: pathlib.Path, *, compiled: bool, suite: str) -> subprocess.CompletedProcess[str]:
     """Run the named tests of a suite on the copy in `folder`."""
-    # No bytecode: a file patched within the same second and of the same size would be taken for the old one.
+    # No bytecode: a file patched within the same second and with the same size would be taken for the old one.
     environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     environment["ZMTPSCOPE_COMPILED"] = str(int(compiled))
     environment["ZMTPSCOPE_TEST_SUITE"] = suite

@@ -1,4 +1,5 @@
-"""Protocol Buffers: with names they say what Google's own package says, and without names nothing breaks them."""
+"""Protocol Buffers: with a schema the fields are those of Google's package, and without one no octets cause an
+exception."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ for _file in descriptor_pb2.FileDescriptorSet.FromString(SHOP).file:
 
 
 def shop_class(name: str) -> Any:
-    """Google's class of a message of shop.proto."""
+    """Return Google's class of a message of shop.proto."""
     return message_factory.GetMessageClass(POOL.FindMessageTypeByName(name))
 
 
@@ -49,7 +50,7 @@ def shop(name: str | None = "acme.Order") -> Settings:
 
 
 def made_of(body: bytes, settings: Settings, trees: bool = True) -> Dissected:
-    """What is in a message; P5 and "never a failure" are held by the way."""
+    """Dissect a message; check P5, and that nothing fails."""
     made = dissected(Protobuf, body, settings=settings, trees=trees)
     assert {finding.id for finding in made.findings} <= {"PAYLOAD-02", "PAYLOAD-03", "PAYLOAD-05"}
     if trees:
@@ -106,7 +107,7 @@ def test_fields_are_found(body: bytes) -> None:
 
 @given(body=WIRE | WIRE.flatmap(damaged))
 def test_fields_are_those_of_the_oracle(body: bytes) -> None:
-    """What Google's package keeps as unknown fields is what we read, and what it refuses we refuse."""
+    """We read the fields that Google's package keeps as unknown, and reject the octets that it rejects."""
     empty = shop_class("acme.Empty")()
     ours = wire_fields(body, 0, len(body))
     try:
@@ -115,7 +116,7 @@ def test_fields_are_those_of_the_oracle(body: bytes) -> None:
         assert ours.problem is not None
         return
     theirs = [(each.field_number, each.wire_type) for each in unknown_fields.UnknownFieldSet(empty)]
-    # the specification forbids field 0, which it keeps; inside of groups it stands unseen
+    # the specification forbids field 0, which the package keeps; inside of groups it is not visible
     if (0, 0) not in theirs and ours.problem != "field number 0 is not valid":
         assert [(each.number, each.wire_type) for each in ours.fields] == theirs
 
@@ -236,7 +237,7 @@ def test_it_is_asked_where_it_is_named(only: str | None, named: list[Named], pro
 
 
 def expected(message: Any) -> dict[str, Any]:
-    """The fields of a message of Google's, as we give them."""
+    """Return the fields of one of Google's messages in our form."""
     fields = {}
     for declared, value in message.ListFields():
         if declared.message_type is not None and declared.message_type.GetOptions().map_entry:
@@ -265,7 +266,7 @@ def _expected(declared: Any, value: Any) -> Any:
 INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 UINT32, UINT64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 HIDDEN = {"tag", "end", "key"}
-"""Leaves that are no fields; no word that a test draws is one of them."""
+"""Leaves that are no fields; tests draw none of these words."""
 
 WORDS = st.text(max_size=10).filter(lambda word: word not in HIDDEN)
 KINDS = st.sampled_from([0, 1, -1])
@@ -333,7 +334,7 @@ def test_with_names_it_says_what_the_oracle_says(order: Any) -> None:
 
 
 def _sorted(value: Any) -> Any:
-    """The same with the names of objects in order: senders may write them in any."""
+    """Sort the names of objects, which senders may write in any order."""
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(each) for each in value] if isinstance(value, list) else value
@@ -349,7 +350,7 @@ def test_p6_the_tree_says_what_the_fields_say(order: Any) -> None:
 
 
 def _said(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Name and value of all that is in fields and is neither object nor array."""
+    """Yield name and value of all fields that are neither object nor array."""
     if isinstance(value, dict):
         for key, each in value.items():
             yield from _said(key, each)

@@ -1,4 +1,4 @@
-"""A task whose worker dies is tried again, and what the dead worker had given is not there twice."""
+"""A task of a worker that dies runs again, and the rows of the dead worker are not duplicated."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ Batches = Iterator[pa.RecordBatch]
 
 @pytest.fixture(autouse=True)
 def classes_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers get the code of the classes that tests make, which they could not import."""
+    """Send workers the code of classes that tests create, which they cannot import."""
     monkeypatch.setattr(sending, "pickle", cloudpickle)
 
 
 def killer(folder: Path) -> Callable[[Callable[..., Batches]], Callable[..., Batches]]:
-    """Makes of what gives batches what dies once, when all it has is given; `folder` then has a file that says so."""
+    """Return a decorator for functions that yield batches: the process dies once, after the last batch; `folder`
+    then contains a file."""
 
     def dying(give: Callable[..., Batches]) -> Callable[..., Batches]:
         def given(*arguments: Any, **named: Any) -> Batches:
@@ -60,7 +61,7 @@ def test_rows_of_a_shuffle_come_once(
     real, dying = getattr(shuffle, stage), killer(tmp_path)
 
     class Dying(real):  # type: ignore[misc, valid-type]
-        """Made here, so that workers get its code and not its name."""
+        """Created here, so that workers get its code and not its name."""
 
         read = dying(real.read)
         report = dying(getattr(real, "report", real.read))
@@ -99,11 +100,11 @@ def test_rows_of_a_shared_scan_come_once(spark: SparkSession, tmp_path: Path) ->
 def test_what_a_dead_worker_wrote_is_no_part_of_the_tables(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
-    """Its files are whole when it dies, and those of the next attempt stand beside them."""
+    """Its files are complete when it dies, and the files of the next attempt are beside them."""
     real, dying = ingestion.WriterStage, killer(tmp_path)
 
     class Dying(real):  # type: ignore[misc, valid-type]
-        """Made here, so that workers get its code and not its name."""
+        """Created here, so that workers get its code and not its name."""
 
     setattr(Dying, stage, dying(getattr(real, stage)))
     monkeypatch.setattr(ingestion, "WriterStage", Dying)

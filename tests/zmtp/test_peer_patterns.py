@@ -1,4 +1,4 @@
-"""What publishers keep back: nobody gets what was not asked for, and everybody gets what was (wire.md 10.2, 10.4)."""
+"""Publishers filter: subscribers get all messages that they subscribed to, and no others (wire.md 10.2, 10.4)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from zmtpscope.zmtp.peer import Settings
 
 NAMES = ("", "a", "b", "ab", "new", "news")
 STEPS = st.lists(st.tuples(st.sampled_from([True, True, False]), st.sampled_from(NAMES)), max_size=12)
-"""Whether something is asked for or no more, and what."""
+"""Whether the step subscribes or cancels, and the topic."""
 
 Steps = list[tuple[bool, str]]
 
 
 def wanted_after(meeting: Meeting, steps: Steps, ask: str, no_more: str) -> Iterator[set[str]]:
-    """What side 1 wants of side 0 after each of these steps, counted."""
+    """Yield the subscriptions of side 1 after each of these steps, which are counted."""
     counts: Counter[str] = Counter()
     for asked, name in steps:
         if asked or counts[name]:
@@ -51,6 +51,6 @@ def test_groups_are_compared_as_a_whole(version: str, steps: Steps) -> None:
 
 
 def test_nobody_can_ask_for_anything_in_1_0() -> None:
-    """So all is sent, as libzmq does (wire.md 3.3)."""
+    """So all messages are sent, as by libzmq (wire.md 3.3)."""
     meeting = met(Settings("PUB"), Settings("SUB", version="1.0"))
     assert meeting.peers[0].send([b"anything"])

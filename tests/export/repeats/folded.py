@@ -1,4 +1,4 @@
-"""The lines of scripted and real captures with what repeats folded, as time and words of each."""
+"""The lines of scripted and real captures with repeats folded, as time and words."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from zmtpscope.export.text import Look, TextLines
 LINE = re.compile(r" *(?:\S+ )? *(-?[\d.]+)  (?:(c\d+|udp) +)?(.*)\n")
 
 Line = tuple[float, str | None, str]
-"""Second, connection and last column, of which what a hint or a body says is left out."""
+"""Second, connection and last column, without hints and bodies."""
 
 
 def lines_of(capture: Any, *, waits: bool = True, folds: bool = True) -> Iterator[Line]:
-    """What `read` writes of a capture."""
+    """Yield the output of `read` for a capture."""
     analyser = Analyser()
     text = TextLines(Look(Clock("e", lambda: 0), waits=waits, folds=folds), analyser.options)
     for line in [*(line for batch in analyser.run(capture) for line in text.lines(batch)), *text.rest()]:
@@ -28,19 +28,19 @@ def lines_of(capture: Any, *, waits: bool = True, folds: bool = True) -> Iterato
 
 
 def written(packets: Iterable[Packet], *, waits: bool = True) -> list[Line]:
-    """The same of packets, which come one by one where lines do not wait; seconds since the first."""
+    """Return the same for packets, which are read one by one if lines do not wait; seconds since the first."""
     ordered = sorted(packets, key=lambda packet: packet.time)
     lines = list(lines_of(Capture(ordered, 1 << 30 if waits else 1), waits=waits))
     return [(time - ordered[0].time / 1e9, conn, what) for time, conn, what in lines]
 
 
 def words(packets: Iterable[Packet], *, waits: bool = True) -> list[str]:
-    """The last columns alone."""
+    """Return only the last columns."""
     return [what for _, _, what in written(packets, waits=waits)]
 
 
 def repeated(what: str) -> int:
-    """How many heartbeats, attempts or gaps a line says were like others; 0: it is another line."""
+    """Return the number of repeated heartbeats, attempts or gaps that a line reports; 0 for another line."""
     if re.match(r"\d+ gaps? more of", what):
         return int(what.split()[0])
     if what.startswith("retried"):
