@@ -1,4 +1,4 @@
-"""What is compiled: that it is, how wheels are made of it, and that what is read does not hang on it (seam P20)."""
+"""Compiled modules: they exist, wheels contain them, and results do not depend on them (seam P20)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ BUILD = "import sys; from hatchling.builders.wheel import *; print(*WheelBuilder
 
 @pytest.mark.skipif(not compiled.IS_WANTED, reason="ZMTPSCOPE_COMPILED=0: what is tested is Python")
 def test_all_that_can_be_compiled_is() -> None:
-    """Else the other tests say nothing about it: `make` compiles, for which it takes a compiler and headers of Python
-    (on Debian: gcc and python3-dev)."""
+    """Otherwise the other tests do not test it: `make` compiles, and needs a compiler and headers of Python (on
+    Debian: gcc and python3-dev)."""
     names = {
         f"{'.'.join(source.parent.parts)}.{source.stem.removesuffix('_compiled')}.{function}"
         for source in SOURCES
@@ -63,7 +63,7 @@ def test_what_is_read_is_the_same_without(form: list[str]) -> None:
 
 
 def built(folder: pathlib.Path, environment: dict[str, str]) -> tuple[str, set[str], str]:
-    """A wheel of a copy: its name, the compiled modules in it, and what was said while it was made."""
+    """Build a wheel of a copy: return its name, its compiled modules, and the output of the build."""
     source = folder / "source"
     source.mkdir()
     for name in ("LICENSE", "README.md", "build_compiled.py", "pyproject.toml"):

@@ -1,4 +1,4 @@
-"""What the pages show as output is what the program prints; `pytest --update-golden` refreshes it."""
+"""Examples of output in the pages equal the output of the program; `pytest --update-golden` updates them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EXAMPLE = re.compile(r"^```\n\$ (zmtpscope .*)\n((?:.*\n)*?)```$", re.MULTILINE)
 
 
 def output_of(command: str) -> str:
-    """What a shell prints for a command of a page."""
+    """Return the output of a shell for a command of a page."""
     path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.check_output(
         command, shell=True, cwd=ROOT, text=True, env=os.environ | {"PATH": path, "TZ": "UTC"}
@@ -45,7 +45,7 @@ def output_of(command: str) -> str:
 
 
 def can_run(command: str) -> bool:
-    """Whether everything is there that it needs; who lacks jq sees the other examples tested."""
+    """Whether all programs that the command needs are installed; without jq the other examples are tested."""
     return " jq " not in command or shutil.which("jq") is not None
 
 
@@ -119,7 +119,7 @@ def test_the_page_has_the_sections_that_findings_name() -> None:
 
 
 def test_what_the_page_on_architecture_names_is_there() -> None:
-    """Whoever renames a step of the way finds the page."""
+    """A renamed part must be renamed on the page too."""
     text = (ROOT / "docs/architecture.md").read_text()
     steps = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`\s`([A-Za-z_.]+)`", text)
     assert len(steps) > 20

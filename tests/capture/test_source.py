@@ -1,4 +1,4 @@
-"""Where octets come from: files, pipes, standard input, compressed streams; and the errors of each, for people."""
+"""Sources of octets: files, pipes, standard input, compressed streams; and their error messages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_fifo_is_read_without_seeking(tmp_path: Path, file: Path) -> None:
 
 
 def test_a_pipe_is_read_in_blocks_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It hands on 64 KiB at a time, whatever is asked for."""
+    """A pipe returns 64 KiB at a time, whatever the requested size."""
     monkeypatch.setattr(source, "GATHER_SECONDS", 60)
     path = tmp_path / "fifo"
     os.mkfifo(path)
@@ -96,7 +96,7 @@ def test_standard_input_can_be_read_once() -> None:
 )
 @pytest.mark.parametrize("block_size", [64, 1 << 20])
 def test_gzip_is_recognised_by_its_octets(tmp_path: Path, file: Path, block_size: int, compress: object) -> None:
-    """Whatever the file is called, in one member or in several, with padding behind it."""
+    """Whatever the name of the file, in one member or in several, with padding after it."""
     assert callable(compress)
     packed = captures_of(tmp_path, compress(FILE) + bytes(512), block_size=block_size)
     assert read(packed) == read(open_captures([str(file)]))
@@ -128,7 +128,7 @@ def test_a_gzip_stream_with_a_wrong_checksum_gives_everything_and_a_problem(tmp_
 
 @pytest.mark.parametrize("block_size", [4096, 1 << 20])
 def test_a_damaged_gzip_stream_gives_every_octet_in_front_of_the_damage(tmp_path: Path, block_size: int) -> None:
-    """Also where damage and octets come out of one read; what follows the damage is not made up."""
+    """Also if one read returns octets and meets the damage; octets after the damage are not invented."""
     packer = zlib.compressobj(wbits=31)
     good = packer.compress(FILE) + packer.flush(zlib.Z_FULL_FLUSH)
     no_block = b"\xff"
@@ -186,7 +186,7 @@ def test_a_packed_file_that_is_nothing_but_records_ends_at_a_limit(
 
 
 def test_a_gzip_bomb_costs_a_block_at_a_time(tmp_path: Path) -> None:
-    """A compressed stream is asked for a block, not for what it unpacks to."""
+    """A block of a compressed stream is unpacked at a time, not the whole."""
     packer = zlib.compressobj(9, wbits=31)
     file = packer.compress(FILE)
     file += b"".join(packer.compress(bytes(1 << 20)) for _ in range(64)) + packer.flush()

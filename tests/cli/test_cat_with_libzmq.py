@@ -21,7 +21,7 @@ def secret(tmp_path: pathlib.Path) -> Callable[[str], pathlib.Path]:
 
 
 class Talk(NamedTuple):
-    """What cat is told, what the other socket does, and what comes out."""
+    """The arguments of cat, the actions of the other socket, and the expected output."""
 
     theirs: str
     arguments: list[str]

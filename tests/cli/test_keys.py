@@ -109,11 +109,11 @@ class TestGivingKeys:
 
 
 class TestStandardInput:
-    """Keys may come through a pipe; so may the capture, but not through the same one."""
+    """Keys may be read from a pipe, and so may the capture, but not from the same one."""
 
     @pytest.fixture
     def piped(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes], None]]:
-        """Make octets what standard input holds."""
+        """Yield a function that sets the octets of standard input."""
         before, pipes = os.dup(0), []
 
         def pipe(octets: bytes) -> None:
@@ -181,7 +181,7 @@ GET_KEYS = " -> zmtpscope keys record records the keys of a program's connection
 
 
 class TestWhatStayedClosed:
-    """Connections that no key opens are counted, and why they stay closed is said as far as it is known."""
+    """Connections that no key opens are counted, and the reason is printed as far as it is known."""
 
     @pytest.mark.parametrize("form", [[], ["-q"], ["--json"]])
     @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ class TestWhatStayedClosed:
         ],
     )
     def test_what_is_counted(self, tmp_path: pathlib.Path, labels: tuple[str, ...], counted: tuple[int, ...]) -> None:
-        """Connections that came to messages, and those of them that were proven, named and opened."""
+        """Connections with messages, and how many of them were proven, named and opened."""
         peers = CurvePeers()
         packets = conversation([*peers.handshake(), (0, peers.messages(0, b"hello"))]).packets
         _, analyser = records(Capture(packets), Options(keys=keys(tmp_path, peers.lines(*labels))))

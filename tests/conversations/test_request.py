@@ -1,4 +1,4 @@
-"""A request is followed over its hops, and what others say meanwhile is none of them."""
+"""A request is followed over its hops, without messages of others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def connected(number: int, types: tuple[str, str]) -> Conversation:
 
 
 class Network:
-    """Two clients, a broker between them and one worker; what is said is in the order of calls."""
+    """Two clients, a broker between them and one worker; messages are in the order of calls."""
 
     def __init__(self) -> None:
         self.talks = [connected(1, ("REQ", "ROUTER")), connected(2, ("REQ", "ROUTER")), connected(3, ("REP", "DEALER"))]
@@ -37,7 +37,7 @@ class Network:
         conversation.send(side, message(*frames))
 
     def hops(self, place: int) -> list[tuple[int, int, list[bytes]]]:
-        """(connection, side, frames) of all hops of the request that is said at `place`, from 0."""
+        """Return (connection, side, frames) of all hops of the request at `place`, from 0."""
         found = []
         for batch in filter(lambda batch: batch.messages, self._batches(place)):
             for values in MessageColumns.of(batch, OPTIONS).records():

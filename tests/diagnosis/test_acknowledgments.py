@@ -1,4 +1,4 @@
-"""What was sent again and again and never acknowledged: the network is to blame, and nobody else is accused."""
+"""Data that was sent repeatedly and never acknowledged: the network is reported, and no peer."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_messages_of_an_outage_that_was_mended_came_late() -> None:
 
 
 def why(path: Path, peer: str) -> list[tuple[int, int, bool, str]]:
-    """What `check --why` says of all that was published to a peer."""
+    """Return the result of `check --why` for all messages published to a peer."""
     search, derivation = TopicSearch(b""), Derivation()
     for batch in Analyser(Options(bodies="full")).run(open_captures([str(path)])):
         search.feed(batch)

@@ -1,4 +1,4 @@
-"""Causes are told once, with what they stand on; what follows from them stands beneath."""
+"""Each cause is reported once, with its evidence and with its consequences below it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Who closes behind large messages, and takes smaller ones, has a limit; who closes for other reasons has none."""
+"""A peer that closes after large messages, and accepts smaller ones, has a limit; a peer that closes for other
+reasons has none."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ RULE = "message-too-large"
 
 
 def closed_behind(size: int, at: int, types: tuple[str, str] = ("REQ", "REP"), after: int = 0) -> Asker:
-    """Somebody sends a message, and is left."""
+    """Send a message, after which the other side closes."""
     asker = Asker(types, host=3, at=at)
     asker.ask(bytes(size))
     asker.pause(after)
@@ -23,7 +24,7 @@ def closed_behind(size: int, at: int, types: tuple[str, str] = ("REQ", "REP"), a
 
 
 def closed_within(size: int, at: int) -> Asker:
-    """Somebody is left in the middle of a message, the rest of which is on the way."""
+    """The other side closes inside a message, of which the rest is in transit."""
     asker, octets = Asker(host=3, at=at), message(b"", bytes(size))
     asker.send(0, octets[:1400])
     asker.add(1, FIN | ACK)
@@ -117,7 +118,7 @@ def test_a_subscriber_that_ends_within_a_message_otherwise_has_none(others: list
 
 
 def fetches(at: int) -> Asker:
-    """Somebody asks how much there is, then for all of it, and has what it wants."""
+    """Request the size, then the whole, and close when it has arrived."""
     asker = Asker(host=3, at=at)
     by_turns(asker)
     asker.ask(b"all")

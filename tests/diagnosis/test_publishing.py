@@ -1,5 +1,4 @@
-"""Who subscribed to what from when to when, what came of it, and what was published: of all versions, from real
-captures."""
+"""Subscriptions with their duration and result, and published messages: of all versions, from real captures."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ def _published(derivation: Derivation) -> list[PublishedTopics]:
     return [side.published for side in sides if side.published is not None]
 
 
-# -- subscriptions -------------------------------------------------------------------------------------------------
+# -- subscriptions ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

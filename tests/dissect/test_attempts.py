@@ -1,4 +1,4 @@
-"""TCP connections that never came about, and who is told to have tried."""
+"""TCP connections that were not established, and the client that is reported."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def later(packets: list[Packet]) -> list[Packet]:
 
 
 def told(packets: list[Packet], port: int = 5555) -> list[dict[str, Any]]:
-    """What is found of attempts at `port`, the same whatever the size of blocks."""
+    """Return the findings about attempts at `port`, which are the same for all sizes of blocks."""
     packets = sorted(packets, key=lambda packet: packet.time)
     whole, analyser = records(Capture(packets))
     for size in (1, 2, 7):
@@ -160,7 +160,7 @@ def test_a_client_that_gets_in_later(first: tuple[tuple[int, int], ...]) -> None
 
 
 def test_a_client_that_gets_in_beside_an_attempt_that_goes_on() -> None:
-    """The times that are told never go backwards."""
+    """The reported times never decrease."""
     packets = attempt(1, *HALF_OPEN, (CLIENT, ACK), at=5)
     for seconds in (0, 1, 3, 7):
         packets += attempt(0, *UNANSWERED, at=seconds)

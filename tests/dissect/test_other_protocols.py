@@ -104,7 +104,7 @@ OTHERS = [rtmp, socks5, socks4, oscar, fix, tds, dsi, modbus, diameter]
 
 
 def conversation(said: ConnectionFact, *, syn: bool) -> list[Packet]:
-    """The packets in which two sides say this."""
+    """Return the packets of two sides that send these octets."""
     talk = Conversation(syn=syn)
     for side, octets in said:
         talk.send(side, octets, range(1400, len(octets), 1400))
@@ -130,7 +130,7 @@ def frames(*bodies: bytes) -> bytes:
 
 
 def read(*said: tuple[int, bytes]) -> list[dict[str, object]]:
-    """Records of what two sides say from the start of their connection on; neither ends it."""
+    """Return the records of octets that two sides send from the start of their connection; neither ends it."""
     talk = Conversation()
     for side, octets in said:
         talk.send(side, octets)
@@ -138,7 +138,7 @@ def read(*said: tuple[int, bytes]) -> list[dict[str, object]]:
 
 
 def findings(found: list[dict[str, object]]) -> dict[object, object]:
-    """The severity of each finding, by its id, but for those that everybody has."""
+    """Return the severity of each finding, by its id, except findings of every connection."""
     return {
         each["id"]: each["severity"] for each in found if each["record"] == "finding" and each["severity"] != "chat"
     }
@@ -191,7 +191,7 @@ def test_a_3_0_greeting_to_a_1_0_peer_is_no_1_0_frames(mechanism: str, cuts: lis
 
 @pytest.mark.parametrize("topic", [b"topic 8", b"PLAI", b""])
 def test_a_newer_peer_that_goes_down_to_1_0_announces_no_major_version(topic: bytes) -> None:
-    """Its first frame stands where a version would."""
+    """The topic of its first frame is at the place of a version."""
     subscription = frames(b"\1" + topic)
     found = read((0, build_signature(1)), (1, b"\1\0"), (0, subscription), (1, frames(topic + b"x")))
     assert [each["version_announced"] for each in found if each["record"] == "greeting"] == ["1.0", "1.0"]

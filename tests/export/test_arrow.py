@@ -1,4 +1,4 @@
-"""Arrow columns: what the rows made of numpy columns say is what the careful way says of each row."""
+"""Arrow columns: rows from numpy columns equal rows converted one by one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_rows_of_captures_are_those_of_the_careful_way(options: Options) -> None
 
 @st.composite
 def batches(draw: st.DrawFn) -> Batch:
-    """Runs of several sides, whose messages were decided in any order."""
+    """Draw runs of several sides with messages decided in any order."""
     runs: list[MessageTable] = []
     for place, run in enumerate(draw(st.lists(message_runs(), min_size=1, max_size=4))):
         conn, side = divmod(place, 2)

@@ -1,4 +1,4 @@
-"""Lines of rows: many at once say what each does by itself (seam P20)."""
+"""Lines of rows: several at once equal the lines of single rows (seam P20)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def brackets(style: str, text: str) -> str:
 
 
 def assert_alike(columns: Columns, options: Options, clock: str = "r", paint: Paint = plain) -> None:
-    """Each line is made of packet and time, who to whom, and what the run says of the row."""
+    """Each line consists of packet and time, sender and receiver, and the words for the row."""
     count = len(columns)
     names = [(f"c{row} REQ > REP  ", 15) for row in range(count)]
     front = Front(Clock(clock, lambda: 1), paint)
@@ -103,7 +103,7 @@ def test_lines_name_sides_as_they_are_known_there(data: st.DataObject, most: int
     for conn, side in data.draw(st.sets(st.tuples(st.sampled_from([1, 2, 1000, 20_000]), st.sampled_from([0, 1])))):
         run = data.draw(message_runs(STREAM._replace(conn=conn, side=side)))
         run.times, run.packets = run.orders, run.orders + 1
-        if most == 2:  # nothing is learned of those who were forgotten
+        if most == 2:  # forgotten connections are not remembered again
             run.change(socket_type=None, peer_socket_type=None)
         batch.messages.append(run)
     together, apart = (TextLines(Look(Clock("r", lambda: 0)), Options()) for _ in range(2))

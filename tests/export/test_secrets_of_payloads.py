@@ -33,7 +33,7 @@ Packets = list[Packet | Datagram]
 
 
 class Login(Payload):
-    """What begins with `LOGIN ` is a password."""
+    """Everything after `LOGIN ` is a password."""
 
     name = "login"
     prefix = "login"
@@ -56,12 +56,12 @@ def zap(*credentials: bytes) -> bytes:
 
 
 def typed(content: bytes, *buffers: bytes) -> bytes:
-    """What somebody typed when a Jupyter kernel asked for it."""
+    """Return a user's answer to a Jupyter kernel's question."""
     return message(b"peer", DELIMITER, b"", HEADER, b"{}", b"{}", content, *buffers)
 
 
 def between(types: tuple[str, str], *said: bytes, cut: int = 1000) -> Packets:
-    """A connection on which this is said, in packets of at most `cut` octets."""
+    """Return a connection with these messages, in packets of at most `cut` octets."""
     talk = Conversation()
     talk.send(0, hello(types[0]))
     talk.send(1, hello(types[1]))
@@ -72,7 +72,7 @@ def between(types: tuple[str, str], *said: bytes, cut: int = 1000) -> Packets:
 
 
 def before_the_peer_is_known() -> Packets:
-    """Of three requests in a block the first comes before the socket type of the other side."""
+    """Of three requests in a block the first is before the socket type of the other side."""
     talk = Conversation()
     talk.send(0, hello("DEALER"))
     ready = hello("REP")
@@ -121,7 +121,7 @@ def size(request: pytest.FixtureRequest) -> int:
 
 
 def registry() -> Registry:
-    """What is installed, and `Login`."""
+    """Return the installed dissectors, and `Login`."""
     payloads = Registry()
     payloads.add(Login)
     return payloads

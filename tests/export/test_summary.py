@@ -1,4 +1,4 @@
-"""The closing words of a run: sums that say what they count, and nothing that is no news."""
+"""The summary of a run: sums with their units, and no trivial facts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
 
 
 def quiet(name: str, *, chat: bool = False) -> dict[str, str]:
-    """What `read -q` says about captures/`name`: the text of each labelled line, and of each finding by its id."""
+    """Return the summary of captures/`name` from `read -q`: the text of each labelled line, and of each finding by
+    its id."""
     lines = {}
     for line in quiet_lines(name, chat=chat):
         if " x " in line[:12]:
@@ -48,8 +49,8 @@ def rows_below(lines: list[str], id_: str) -> list[str]:
 
 
 def settled_versions(*ends: tuple[bytes, int]) -> list[str]:
-    """What `read -q` lists below ZMTP-CONN-06, which is said of every connection: each of `ends` is the address of a
-    client, and the port that it went to."""
+    """Return the lines of `read -q` below ZMTP-CONN-06, a finding for every connection: each of `ends` is the
+    address of a client and its port."""
     packets: list[Packet] = []
     for number, (client, port) in enumerate(ends):
         talk = Conversation(ports=(40_000 + number, port), hosts=(client, SERVER))

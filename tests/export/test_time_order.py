@@ -1,4 +1,4 @@
-"""Lines in the order of time: each once, nothing lost, in order as far as the bound says, whatever a block holds."""
+"""Lines in the order of time: each once, none lost, in order within the bound, whatever the blocks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def records_of(rows: list[Row]) -> list[Record]:
 
 
 def batches(records: list[Record], sizes: list[int]) -> list[Batch]:
-    """The records, some in each batch; those that one segment decided are in one."""
+    """Divide the records into batches; records decided by one segment are in one batch."""
     made, begin = [], 0
     for size in [*sizes, len(records)]:
         end = min(begin + size, len(records))
@@ -66,14 +66,14 @@ def order_of(records: list[Record], sizes: list[int], most: int, octets: int) ->
         waiting = fed[:]
         for item in written:
             waiting = [each for each in waiting if each is not item]
-        # what waits: no more than it may be, and only for what is near
+        # only as many records wait as allowed, and only for near ones
         assert len(waiting) <= most
         assert all(sum(each.values["length"] for each in fed[fed.index(one) + 1 :]) < octets for one in waiting)
     return [*written, *(item for item, _ in order.finish())]
 
 
 def as_documented(records: list[Record], most: int, octets: int) -> list[Record]:
-    """The order as the module says it, record by record."""
+    """Return the documented order, record by record."""
     ordered = sorted(records, key=lambda record: (record.order[0], record.values["ts_ns"]))
     keys = []
     for place, record in enumerate(ordered):
@@ -120,7 +120,7 @@ def test_what_cannot_wait_is_there_at_once() -> None:
 
 
 def test_a_source_is_asked_for_once_for_all_rows_of_an_item() -> None:
-    """Else what is made of a run of frames would be made again for each frame of it."""
+    """Otherwise an object derived from a run of frames would be made again for each frame."""
     (path,) = (path for path in EVERY_CAPTURE if path.stem == "pubsub")
     batches = list(Analyser(Options(frames=True)).run(open_captures([str(path)])))
     asked: list[Item] = []

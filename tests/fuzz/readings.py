@@ -33,7 +33,7 @@ REGISTRY = Registry()
 
 
 class Reading(NamedTuple):
-    """The JSON lines of a run, and what it counted."""
+    """The JSON lines of a run, and its counts."""
 
     lines: list[bytes]
     summary: Summary
@@ -44,7 +44,7 @@ class Reading(NamedTuple):
 
 
 class Subject:
-    """A case whose files lie in `folder`. `readable` is false where a file of it is no capture at all."""
+    """A case with its files in `folder`. `readable` is false if a file is no capture."""
 
     def __init__(self, case: Case, folder: Path) -> None:
         self.case = case
@@ -63,7 +63,7 @@ class Subject:
             self.readable = False
 
     def options(self, **more: Any) -> Options:
-        """What the case is read with."""
+        """Return the options of the case."""
         keys = None if self.keys is None else Keys([self.keys])
         return Options(**{"payloads": REGISTRY, "keys": keys, **self.case.reading, **more})
 
@@ -85,7 +85,7 @@ class Subject:
 
     @property
     def reading(self) -> Reading:
-        """What everything else is compared with."""
+        """Return the reading that others are compared with."""
         return self.measured[0]
 
     @functools.cached_property
@@ -108,7 +108,7 @@ class Subject:
         return "".join([*lines, *(line + "\n" for line in ends)])
 
     def command(self, *arguments: str) -> tuple[int, bytes]:
-        """`zmtpscope ARGUMENTS` on the files of the case: its exit code and what it prints."""
+        """Run `zmtpscope ARGUMENTS` on the files of the case; return the exit code and the output."""
         keys = [] if self.keys is None else ["--keys", str(self.keys)]
         output = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
         with redirect_stdout(output), redirect_stderr(output):

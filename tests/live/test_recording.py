@@ -1,4 +1,4 @@
-"""What applications said becomes packets that every reader of captures takes for those of TCP connections."""
+"""Messages of applications become packets that every reader of captures accepts as TCP connections."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLOCK_WRAPS = NOW - NOW % (SEQUENCE_CLOCK * MODULUS)
 def recorded(
     act: Callable[[RecordedConnection], None], *, ipv6: bool = False, by_us: bool = True, time: int = NOW
 ) -> list[Any]:
-    """The packets of one connection, in scapy's words, without those of its opening."""
+    """Return the packets of one connection, parsed by scapy, without its opening."""
     packets = Packets()
     ends = (HERE6, THERE6) if ipv6 else (HERE, THERE)
     act(Recording([packets.take]).opened(*ends, by_us, time))
@@ -46,7 +46,7 @@ def say(sayings: list[tuple[bool, bytes]]) -> Callable[[RecordedConnection], Non
 
 
 def flags(packets: list[Any]) -> list[tuple[int, str]]:
-    """Who sent packets (the port), with which flags."""
+    """Return the sending port and the flags of packets."""
     return [(packet[TCP].sport, str(packet[TCP].flags)) for packet in packets]
 
 
@@ -68,7 +68,7 @@ def test_every_length_and_checksum_is_that_of_scapy(sayings: list[tuple[bool, by
 def test_streams_are_whole_and_acknowledged(
     sayings: list[tuple[bool, bytes]], ipv6: bool, by_us: bool, before_wrap: int
 ) -> None:
-    """Each side's octets stand one behind the other in sequence numbers, which wrap, and each is acknowledged."""
+    """The octets of each side have consecutive sequence numbers, which wrap, and are all acknowledged."""
     time = CLOCK_WRAPS - before_wrap * SEQUENCE_CLOCK
     packets = recorded(say(sayings), ipv6=ipv6, by_us=by_us, time=time)
     first = -before_wrap % MODULUS

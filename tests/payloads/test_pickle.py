@@ -1,4 +1,4 @@
-"""Pickles: what is claimed, what they would import and call as Python's own unpickler says, and that none is loaded."""
+"""Pickles: the claims, and the imports and calls that Python's own unpickler would make; none is loaded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
 
 class Point(collections.namedtuple("Point", "x y")):
-    """What people send."""
+    """A typical object in messages."""
 
 
 class Plain:
@@ -86,7 +86,7 @@ HOSTILE = st.one_of(
 
 
 class Recording(pickle._Unpickler):  # type: ignore[name-defined]  # the one that is written in Python
-    """Python's own unpickler, noting what it is asked to import."""
+    """Python's own unpickler, which records the requested imports."""
 
     def __init__(self, octets: bytes) -> None:
         super().__init__(io.BytesIO(octets), fix_imports=False)
@@ -109,7 +109,7 @@ def test_opcodes_are_those_of_pickletools(octets: bytes) -> None:
 
 
 def as_number_or_text(name: str, value: Any) -> Any:
-    """What pickletools makes of an argument: large numbers and text of Python 2 are octets with us."""
+    """Convert an argument of pickletools: large numbers and text of Python 2 are octets in our form."""
     if not isinstance(value, bytes) or "BYTES" in name or "BYTEARRAY" in name:
         return value
     if "STRING" in name:
@@ -203,7 +203,7 @@ def test_many_opcodes(trees: bool) -> None:
     assert claimed(Pickle, octets) is Claim.YES
     made = dissected(Pickle, octets, trees=trees)
     found = [(each.id, each.severity) for each in made.findings]
-    assert found == [("PICKLE-01", "warn"), ("PAYLOAD-02", None)]  # what is not read may import something
+    assert found == [("PICKLE-01", "warn"), ("PAYLOAD-02", None)]  # unread octets may import something
     assert made.fields["opcodes"] == MAX_FIELDS
     if trees:
         assert_tiled(made, octets)

@@ -33,7 +33,7 @@ class Said(NamedTuple):
 
 
 def side(messages: Iterable[tuple[bytes, ...]], trees: bool = False) -> list[Said]:
-    """What is said of the messages of a side; those that are claimed are read."""
+    """Return the results for the messages of a side; claimed messages are read."""
     numbered = Numbered(Settings())
     said = []
     for frames in messages:
@@ -89,7 +89,7 @@ def test_only_publishers_number_their_messages() -> None:
 
 
 def test_fields_of_bitcoind() -> None:
-    """Hashes stand in messages as people write them (zmqpublishnotifier.cpp reverses them)."""
+    """Messages contain hashes in the order of their printed form (zmqpublishnotifier.cpp reverses them)."""
     (said,) = side([hashed(7)])
     assert said.made is not None
     assert said.made.summary == f"hashtx 7: {HASH.hex()}"
@@ -251,7 +251,7 @@ def streams(draw: st.DrawFn) -> list[tuple[bytes, ...]]:
 
 @given(streams())
 def test_whatever_comes(messages: list[tuple[bytes, ...]]) -> None:
-    """Nothing fails, leaves tile (P5), fields are leaves (P6), and all that is said follows from the messages (P1)."""
+    """Nothing fails, leaves tile (P5), fields are leaves (P6), and all results follow from the messages (P1)."""
     with_trees, without = side(messages, trees=True), side(messages)
     for frames, said, quick in zip(messages, with_trees, without, strict=True):
         assert said.claim is quick.claim
@@ -269,7 +269,7 @@ def test_whatever_comes(messages: list[tuple[bytes, ...]]) -> None:
 
 @given(st.lists(st.integers(0, 50), unique=True, min_size=1).map(sorted))
 def test_gaps_are_those_of_the_numbers(numbers: list[int]) -> None:
-    """What is missing is counted by pairs, by hand."""
+    """Missing numbers are counted by pairs, independently."""
     expected = [
         ("SEQUENCE-01", f"topic hashtx: from {last} to {now}, {now - last - 1} missing")
         for last, now in itertools.pairwise(numbers)

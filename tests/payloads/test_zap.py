@@ -91,7 +91,7 @@ def test_the_password_is_a_secret() -> None:
 @pytest.mark.parametrize("front", [(), (b"",), (b"peer", b""), (b"one", b"two", b"")], ids=len)
 @pytest.mark.parametrize("mechanism", CREDENTIALS)
 def test_a_request_is_one_with_a_delimiter_or_without(front: tuple[bytes, ...], mechanism: bytes) -> None:
-    """Without one an empty frame of the request, the identity or the domain, is taken for it by who tells envelopes."""
+    """Without a delimiter an empty frame of the request, the identity or the domain, is mistaken for it."""
     credentials = {b"PLAIN": (b"bob", b"hunter2"), b"CURVE": (KEY,), b"GSSAPI": (b"bob@REALM",)}.get(mechanism, ())
     for domain in (b"global", b""):
         frames = (*front, b"1.0", b"7", domain, b"127.0.0.1", b"", mechanism, *credentials)
@@ -110,7 +110,7 @@ def test_fields_of_replies() -> None:
 
 
 def test_findings() -> None:
-    """They stand where the version and the status do."""
+    """They have the offsets of the version and the status."""
     (version,) = dissected(Zap, *request(b"NULL", version=b"1.1")).findings
     assert (version.id, version.start, version.length, version.detail) == ("ZAP-01", 0, 3, "1.1")
     (status,) = dissected(Zap, *reply(b"404")).findings
@@ -148,7 +148,8 @@ MESSAGES = st.one_of(
 
 @given(MESSAGES)
 def test_whatever_comes(frames: list[bytes]) -> None:
-    """No input makes it fail; leaves tile each frame and say what the fields say; without trees all is the same."""
+    """No input causes a failure; leaves tile each frame and agree with the fields; without trees everything is the
+    same."""
     made = dissected(Zap, *frames, trees=True)
     assert "PAYLOAD-01" not in [finding.id for finding in made.findings]
     leaves = leaves_of(made, frames)

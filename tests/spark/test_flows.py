@@ -1,4 +1,4 @@
-"""Partitions by flow: analysers over the parts of a run say of each connection what one analyser says."""
+"""Partitions by flow: analysers of the parts of a run report the same records of each connection as one analyser."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_number_is_the_same_in_every_process() -> None:
 
 
 def records(blocks: Iterable[SegmentBlock], path: Path) -> dict[str, list[dict[str, Any]]]:
-    """What a run says of each connection, in order, without what compares it with others."""
+    """Return the records of each connection, in order, without comparisons with others."""
     own = path.with_suffix(".keys")
     options = Options(frames=True, payloads=Registry(), keys=Keys([own]) if own.exists() else None)
     analyser = Analyser(options)

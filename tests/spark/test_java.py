@@ -1,4 +1,4 @@
-"""Spark finds a Java wherever there is one, and says what to do where there is none."""
+"""Spark finds an installed Java anywhere, and otherwise reports how to get one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def program(path: pathlib.Path, lines: str) -> pathlib.Path:
 
 @pytest.fixture
 def cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """The user's cache; nothing else says where a Java is."""
+    """Return the user's cache; no other setting names a Java."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -98,7 +98,7 @@ source.load("damage/cut-file.pcap").toArrow()
 
 @pytest.mark.slow
 def test_a_job_runs_without_java_on_the_path_and_fails_with_a_sentence(tmp_path: pathlib.Path) -> None:
-    """What a user has who has installed nothing but wheels; and what is seen of a job that fails."""
+    """The environment of a user who has installed only wheels, and the output of a job that fails."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("basename", "bash", "cat", "dirname", "grep", "head", "ps", "rm", "sed", "sh", "tr", "uname"):

@@ -1,6 +1,7 @@
-"""The notebook runs from its first cell to its last, and shows what it says; `pytest --update-golden` refreshes it.
+"""The notebook runs from its first cell to its last, with the output that it contains; `pytest --update-golden` updates
+it.
 
-Its cells run in this process, as a kernel runs them, and with the Spark that all tests share.
+Its cells run in this process, as in a kernel, and with the Spark session that all tests share.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ IN_NOTEBOOKS = ("display.max_columns", 20, "display.width", 80, "display.max_col
 
 
 def shown(notebook: Any) -> list[list[Any]]:
-    """What each cell of code prints and gives."""
+    """Return the output and the result of each code cell."""
     return [[each.get("text") or each["data"] for each in cell.outputs] for cell in notebook.cells if "outputs" in cell]
 
 
 class Result(DisplayHook):
-    """What the last expression of a cell gives, in all its forms; a terminal would print it."""
+    """Stores the result of the last expression of a cell in all its forms, which a terminal would print."""
 
     forms: tuple[dict[str, Any], dict[str, Any]] | None = None
 
@@ -53,7 +54,7 @@ class Shell(InteractiveShell):
 
 
 def run(shell: Shell, cell: Any) -> None:
-    """Run a cell of code, and put what it prints and gives into it."""
+    """Run a code cell, and store its output and result in it."""
     shell.displayhook.forms = None
     with capture_output() as captured:
         result = shell.run_cell(cell.source, store_history=True)

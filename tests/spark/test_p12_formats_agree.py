@@ -74,7 +74,7 @@ def spark_rows(frame: DataFrame) -> list[Row]:
 
 
 def meant(rows: list[Row]) -> list[Row]:
-    """Rows with what their payloads say in place of its text: Spark writes numbers of JSON in its own manner."""
+    """Replace JSON texts of payloads by their values: Spark formats numbers of JSON differently."""
     return [
         row | {"payload": payload | {"fields": json.loads(payload["fields"])}}
         if (payload := row.get("payload")) is not None and payload["fields"] is not None
@@ -160,8 +160,7 @@ TOLD = [record for record in RECORDS if record not in ("message", "frame")]
 
 @st.composite
 def told(draw: st.DrawFn, record: str) -> Record:
-    """A record of the type, whatever its fields say; but a finding has an id, by which those of one place are in
-    order."""
+    """Draw a record of the type with any field values; but a finding has an id, which orders findings at one place."""
     values = {field.name: draw(COUNTED.get(field, VALUES[field.type])) for field in RECORDS[record].fields}
     values |= {"record": record, "ts_ns": draw(st.integers(-(2**60), 2**62))}
     if record == "finding":

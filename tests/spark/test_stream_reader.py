@@ -35,7 +35,7 @@ def all_rows(batches: Any) -> list[Any]:
 
 
 class Query:
-    """A streaming query: offsets are logged in front of each batch, what is done is logged behind it."""
+    """A streaming query: offsets are logged before each batch, and the batch is logged after it."""
 
     def __init__(self, folder: Path, states: Path, **options: Any) -> None:
         self.options = {"path": str(folder), "stateLocation": str(states)} | options
@@ -45,7 +45,7 @@ class Query:
         self.start()
 
     def start(self) -> None:
-        """Start, or start again behind whatever happened."""
+        """Start, or restart after a failure."""
         made = ZmtpDataSource({name: str(value) for name, value in self.options.items()})
         source = cloudpickle.loads(cloudpickle.dumps(made))
         self.reader: StreamReader = source.streamReader(source.schema())
@@ -66,7 +66,7 @@ class Query:
         return True
 
     def batch(self, read: Callable[[Any], list[Any]] = all_rows) -> bool:
-        """One batch, whose rows take the place of those it gave before; `read` takes what partitions give."""
+        """Run one batch, with rows that replace those of an earlier attempt; `read` takes the rows of partitions."""
         if not self.plan():
             return False
         partitions = self.reader.partitions(self.offset(self.done), self.offset(self.done + 1))
@@ -127,7 +127,7 @@ def test_a_stream_that_starts_again_at_every_file_has_the_rows_of_one_run(
 def test_a_stream_compares_connections_where_the_record_needs_it(
     folder: Path, tmp_path: Path, record: str, compares: bool
 ) -> None:
-    """From its first state on, which those behind it keep."""
+    """From its first state on, which later ones keep."""
     query = Query(folder, tmp_path, record=record, maxFilesPerTrigger=1)
     query.run(again=True)
     (state,) = tmp_path.rglob("*-0.state")

@@ -1,4 +1,4 @@
-"""P4: what a builder builds a reader reads, and what a reader read from canonical octets a builder builds again."""
+"""P4: readers read what builders build, and builders build canonical octets again from what a reader read."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def body_start(tree: FieldNode) -> int:
 
 
 def is_canonical(vector: Vector) -> bool:
-    """One command with nothing to remark but notes about what it says."""
+    """Whether a vector is one command without findings except notes about its contents."""
     expect = vector["expect"]
     names = [field["value"] for field in expect["fields"] if field["name"] == "zmtp.command.name"]
     known = any(names[:1] == [name] for row in MECHANISMS.values() for name in row.commands)
@@ -161,7 +161,7 @@ def is_canonical(vector: Vector) -> bool:
 
 @pytest.mark.parametrize("vector", [vector for vector in TCP if is_canonical(vector)], ids=lambda vector: vector["id"])
 def test_p4_vectors(vector: Vector) -> None:
-    """Canonical command vectors are built again from what was read, octet by octet."""
+    """Canonical command vectors are built again from the parsed fields, octet by octet."""
     octets = bytes.fromhex(vector["hex"])
     side = side_for(vector, octets)
     mechanism = side.regime.mechanism

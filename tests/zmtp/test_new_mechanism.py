@@ -30,7 +30,7 @@ CLIENT, SERVER = build_greeting_3("TOY"), build_greeting_3("TOY", as_server=True
 
 
 def followed(page: str) -> dict[str, str]:
-    """The files that somebody has who does what the page says and nothing else, by the names that it gives them."""
+    """Return the files of a developer who follows the page exactly, by the names that it gives them."""
     parts = re.findall(r"^(?:.* )?In `(\S+)`:\n\n```(python|diff)\n(.*?)```|^```python\n(.*?)```", page, re.M | re.S)
     result: dict[str, str] = {}
     for name, kind, content, more in parts:
@@ -39,7 +39,7 @@ def followed(page: str) -> dict[str, str]:
         elif name:
             result[name] = content
         else:
-            *_, last = result  # what has no name goes on with the file before
+            *_, last = result  # a section without a name continues the file before it
             result[last] += "\n\n" + more
     return result
 
@@ -55,7 +55,7 @@ def changed(text: str, diff: str) -> str:
 
 
 def run(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, Mechanism]:
-    """The table of mechanisms that stands in these files, the others being those of the package."""
+    """Return the table of mechanisms in these files, with all others from the package."""
     modules = {}
     for name, content in files.items():
         module = types.ModuleType(name.removesuffix(".py").removesuffix("/__init__").replace("/", "."))

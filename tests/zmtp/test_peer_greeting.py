@@ -1,4 +1,5 @@
-"""When a peer says which octet of its greeting, and of its handshake (wire.md 8.1, 9.1): never before it may."""
+"""The order in which a peer sends the octets of its greeting and its handshake (wire.md 8.1, 9.1): never before it
+may."""
 
 from __future__ import annotations
 
@@ -32,13 +33,13 @@ SAID: dict[str, tuple[dict[str, str], bytes, list[tuple[int, int]]]] = {
     "1.0, facing 1.0": ({"version": "1.0"}, ONE, [(0, ALL_1)]),
     "1.0, facing 3.1": ({"version": "1.0"}, NEW[:10], [(0, ALL_1)]),
 }
-"""By versions: our settings, the greeting of the other side, and from which octet of it on we have said how many."""
+"""By versions: our settings, the greeting of the other side, and the number of octets sent after each of its octets."""
 
 
 @pytest.mark.parametrize("name", SAID)
 def test_octets_that_rule_a_version_out_are_said_in_time(name: str) -> None:
-    """Octet 10 rules out 1.0 and octet 11 rules out 2.0, so each waits for what the other side says; READY of NULL
-    waits for its greeting, and not for its READY."""
+    """Octet 10 rules out 1.0 and octet 11 rules out 2.0, so each waits for the other side; READY of NULL waits for
+    its greeting, but not for its READY."""
     more, greeting, expected = SAID[name]
     peer = Peer(Settings("DEALER", **more), 0.0)
     said = len(peer.outgoing())
@@ -62,7 +63,7 @@ def test_what_is_said_does_not_depend_on_pieces(name: str) -> None:
 
 
 def test_who_speaks_1_0_may_say_a_lot_at_once() -> None:
-    """It waits for nobody: identity and messages can be there before our greeting is."""
+    """It does not wait: identity and messages may arrive before our greeting is sent."""
     messages = build_frame(Framing.V1, bytes(1000)) * 100
     peer = Peer(Settings("PULL"), 0.0)
     peer.receive(ONE + messages, 0.0)

@@ -78,7 +78,7 @@ def test_few_calls_for_frames_of_many_sizes() -> None:
 @pytest.mark.parametrize("framing", FRAMINGS)
 @pytest.mark.parametrize("sizes", [[5], [0], [300], [0, 9], [3, 260, 0], [1, 1, 1, 2]], ids=str)
 def test_a_run_ends_where_a_header_differs(framing: Framing, sizes: list[int], scan_2: Scan) -> None:
-    """Whatever comes again and again: the frame that differs is told as it is, and so is all behind it."""
+    """Whatever is repeated: the frame that differs and all frames after it are reported unchanged."""
     pattern = [(size, turn < len(sizes) - 1) for turn, size in enumerate(sizes)]
     for place in (0, 31, 32, 33, 63, 64, 95, 96, 97, 130, 299):
         for other in ((7, False), (sizes[0], len(sizes) == 1), (301, True)):
@@ -112,7 +112,7 @@ def test_a_run_ends_where_a_header_differs(framing: Framing, sizes: list[int], s
     ],
 )
 def test_scan_2_stops(header: bytes, scan_2: Scan) -> None:
-    """Whatever is not plain is left to the careful reader, with the frames before it taken."""
+    """Frames that are not plain are left to the careful reader; the frames before them are taken."""
     columns = FrameColumns()
     assert scan_2(PLAIN_2 + header, 0, 100, columns) == len(PLAIN_2)
     assert columns.rows() == [(100, 102, 5, 1)]
@@ -139,7 +139,7 @@ def test_scan_1_stops(header: bytes) -> None:
 
 
 def test_lengths_of_0_are_looked_at_each() -> None:
-    """Frames come again and again, with a length of 0 between them, or another number of these."""
+    """Frames repeat, with a length of 0 between them, or with another number of these."""
     octets = b"\2\0a\0\3\0bc" * 500 + b"\2\0a\0\0\0\3\0bc" * 500
     columns, zeros = FrameColumns(), Runs([], [])
     assert scan_1(octets, 0, 100, columns, False, zeros) == len(octets)
@@ -153,7 +153,7 @@ def test_lengths_of_0_are_looked_at_each() -> None:
 
 @pytest.mark.parametrize("open_before", [False, True])
 def test_lengths_of_0_inside_a_message_are_left_to_the_careful_reader(open_before: bool) -> None:
-    """They belong to no unit of their own, so each is told alone."""
+    """They belong to no other unit, so each is reported separately."""
     frames = b"" if open_before else b"\0" + PLAIN_1
     columns, zeros = FrameColumns(), Runs([], [])
     stop = scan_1(frames + b"\0" + PLAIN_1, 0, 100, columns, False, zeros, MORE if open_before else 0)

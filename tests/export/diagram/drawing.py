@@ -21,7 +21,7 @@ OPTIONS = Options()
 
 
 def sequence_of(capture: Any, **given: Any) -> EventSequence:
-    """What happened in a capture."""
+    """Return the events of a capture."""
     sequence = EventSequence(OPTIONS, **given)
     for batch in Analyser(OPTIONS).run(capture):
         sequence.feed(batch)
@@ -41,12 +41,12 @@ def of_traffic(*conversations: Conversation, most: int = 1000, **given: Any) -> 
 
 
 def as_text(diagram: Diagram, width: int | None = None) -> str:
-    """What a terminal of so many columns, or a pipe, gets."""
+    """Draw for a terminal of this width, or for a pipe."""
     return "".join(text_lines(diagram, Look(_clock(diagram), plain, width)))
 
 
 def arrows(diagram: Diagram) -> list[tuple[str, str, str]]:
-    """Who says what to whom."""
+    """Return sender, receiver and text of each arrow."""
     names = [line.name for line in diagram.lifelines]
     return [(names[row.source], names[row.target], row.what) for row in diagram.rows if row.is_arrow]
 

@@ -1,4 +1,4 @@
-"""The inventory: what it says of captures whose makers said what was in them, and of peers that make names up."""
+"""The inventory: compared with the truth files of captures, and with peers that invent names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def found_in(path: Any, **options: Any) -> list[dict[str, Any]]:
 def test_versions_are_those_that_the_makers_name(truth: Truth) -> None:
     endpoints = [each for each in found_in(truth.path) if each["found"] == "endpoint" and each["transport"] != "udp"]
     versions = {version for each in endpoints for version in each["versions"]}
-    if truth.versions:  # those of CURVE with heartbeats and the like are given where they are certain
+    if truth.versions:  # truth files list CURVE with heartbeats and the like if they are certain
         assert versions <= set(truth.versions)
     if truth.versions and truth.handshake == "complete":
         assert versions == set(truth.versions)

@@ -1,4 +1,4 @@
-"""What the capture process writes is what passed, on interfaces of a network namespace."""
+"""The capture process writes all packets on interfaces of a network namespace."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_what_is_cut_off_keeps_its_length(engine: str, tmp_path: Path) -> None:
 @engines
 @in_namespace(*VETH)
 def test_tags_are_where_they_stood_on_the_wire(engine: str, tmp_path: Path) -> None:
-    """The kernel takes the outer tag out of a packet that comes in, also one of 802.1ad."""
+    """The kernel removes the outer tag of a received packet, also one of 802.1ad."""
     plain = ethernet(7)
     tags = [b"\x81\0\x20\x05", b"\x88\xa8\x00\x07\x81\0\0\1", b""]
     packets = [plain[:12] + tag + plain[12:] for tag in tags]
@@ -102,7 +102,7 @@ def test_any_interface_has_its_own_description(engine: str, tmp_path: Path) -> N
     with capturing(interfaces=("any",), engine=engine, write_to=str(tmp_path / "f")) as session:
         say(5)
         wait_for(session, lambda status: status.packets >= 10)
-        # one that was not there when the capture began, and whose packets have no link header
+        # an interface that did not exist when the capture began, without link headers
         with tunnel("t0") as device:
             os.write(device, IP_PACKET)
             wait_for(session, lambda status: "t0" in status.interfaces)
@@ -149,7 +149,7 @@ def test_a_filter_lets_nothing_else_in(engine: str, tmp_path: Path) -> None:
 @engines
 @in_namespace(*VETH)
 def test_each_link_type_has_its_own_filter(engine: str, tmp_path: Path) -> None:
-    """Octet 17 is 7 on Ethernet; octet 9, the protocol, is 17 in what comes without a link header."""
+    """Octet 17 is 7 on Ethernet; octet 9, the protocol, is 17 in packets without a link header."""
     programs = {
         101: ((0x30, 0, 0, 9), (0x15, 0, 1, 17), (6, 0, 0, 1000), (6, 0, 0, 0)),
         1: ((0x30, 0, 0, 17), (0x15, 0, 1, 7), (6, 0, 0, 1000), (6, 0, 0, 0)),
@@ -196,7 +196,7 @@ with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
         mark = who.to_bytes(2, "big") + number.to_bytes(4, "big")
         sender.send(bytes(12) + b"\\x88\\xb5" + mark * octets.choice((8, 8, 40, 240)))
 """
-"""Packets of different lengths that consist of who sent them and which one it is."""
+"""Packets of different lengths that contain their sender and number."""
 
 
 @in_namespace(*VETH)
