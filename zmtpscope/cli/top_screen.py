@@ -48,7 +48,7 @@ class TopScreen:
         """Frozen rows, if the screen is paused."""
         self._shown: list[Row] = []
         self._drawn = 0.0
-        """Of the last redraw."""
+        """Time of the last redraw."""
         self._size = self._console.size
         self._is_old = True
         """There are new numbers since."""

@@ -21,7 +21,7 @@ from zmtpscope.dissect.options import Options
 from zmtpscope.version import __version__
 
 HEAD = f"zmtpscope {__version__} analyser\n".encode()
-"""A state of another version does not fit the code."""
+"""Start of a state, with the version: a state of another version does not fit the code."""
 
 DIGEST_SIZE = 16
 

@@ -45,7 +45,7 @@ _UNORDERED = (Type.ADDRESS, Type.TRUTH)
 
 
 def operand_of(text: str) -> Operand:
-    """A field with slices, or a function of it, for outputs. Raises `FilterError`."""
+    """Return a field with slices, or a function of it, for outputs. Raises `FilterError`."""
     return Checker(text).operand(parse_operand(text))
 
 

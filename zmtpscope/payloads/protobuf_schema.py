@@ -47,7 +47,7 @@ class Schema:
 
 @functools.lru_cache(maxsize=8)
 def read_schema(descriptor_set: bytes) -> Schema:
-    """Raises `Malformed` if it is no descriptor set."""
+    """Parse a descriptor set. Raises `Malformed` if it is none."""
     schema = Schema()
     for file in _Part.whole(descriptor_set).parts(1):
         package = file.text(2)

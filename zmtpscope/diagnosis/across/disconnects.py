@@ -185,7 +185,7 @@ Kind = tuple[Endpoint, str | None]
 
 
 class Stay(NamedTuple):
-    """A client by address and identity; until when and since when it stayed."""
+    """The time that a client, identified by address and identity, stayed connected."""
 
     until_ns: int
     since_ns: int

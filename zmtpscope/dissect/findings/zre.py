@@ -73,7 +73,7 @@ class Node:
     watched: bool = False
     """A deadline for its next beacon is set."""
     gone: bool = False
-    """It announced its end, or is presumed dead."""
+    """The node announced its end, or is presumed dead."""
 
     @property
     def who(self) -> str:

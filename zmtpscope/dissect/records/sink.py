@@ -90,7 +90,7 @@ class Summary:
     named_connections: int = 0
     """Connections with a line in a key file."""
     opened_connections: int = 0
-    """With a proven key for MESSAGEs."""
+    """Connections with a proven key for MESSAGEs."""
     opened_boxes: int = 0
     gaps: int = 0
     stalls: int = 0

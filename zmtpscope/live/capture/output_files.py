@@ -57,7 +57,7 @@ class OutputFiles:
         """Why the open file takes no more octets although it is below its limits. A private capture then continues
         in another folder."""
         self._left: list[WrittenFile] = []
-        """In a full folder; each is removed once it was read."""
+        """Files left in a full folder; each is removed once it was read."""
         self._numbered = self._limits != RingLimits()
         self._descriptor = -1
         self._deadline = float("inf")
