@@ -381,6 +381,20 @@ def test_a_cause_tells_its_story_and_back_leads_to_it() -> None:
     used(use, "problems/disconnects-without-period.pcap")
 
 
+def test_following_a_record_stays_at_it() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        await pilot.press("j", "j", "j")
+        row = app.records.rows.current_row()
+        assert row is not None
+        await pilot.press("o")
+        await until(pilot, lambda: isinstance(app.pane, FollowPane))
+        pane = app.pane
+        assert isinstance(pane, FollowPane)
+        await until(pilot, lambda: (now := pane.rows.current_row()) is not None and now.number == row.number)
+
+    used(use, "patterns/reqrep.pcap")
+
+
 def test_the_first_screen_names_the_worst_problem_and_a_key_goes_there() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         bar = app.query_one(CausesBar)

@@ -423,9 +423,8 @@ class Inspector(App[None]):
         await self._open(FOLLOWED)
         pane = self._panes[FOLLOWED]
         assert isinstance(pane, FollowPane)
-        await pane.follow(
-            asked.title, asked.filter, replace(self.records.spec, records=asked.records, filter="", only=None)
-        )
+        spec = replace(self.records.spec, records=asked.records, filter="", only=None)
+        await pane.follow(asked.title, asked.filter, spec, asked.number)
 
     def on_follow_pane_closed(self) -> None:
         self._begin(BY_NAME["back"], "")

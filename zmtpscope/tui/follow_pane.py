@@ -75,9 +75,11 @@ class FollowPane(RecordsPane):
         else:
             await super().do_clear(argument)
 
-    async def follow(self, title: str, filter: str, spec: ListSpec) -> None:
-        """Show the records that match `filter`."""
+    async def follow(self, title: str, filter: str, spec: ListSpec, number: int | None) -> None:
+        """Show the records that match `filter`, from a record on if one is given."""
         await self.restore(Followed(title, filter, replace(spec, columns=CONVERSATION, sort=None), None))
+        if number is not None:
+            await self.select_nearest(number)
 
     async def do_hex(self, argument: str) -> None:
         """Show messages in hex, or as text again."""

@@ -50,13 +50,14 @@ class Pane(Vertical):
             self.snapshot = pane.snapshot
 
     class FollowAsked(Message):
-        """Request to follow the records that match `filter`, under this title."""
+        """Request to follow the records that match `filter`, under this title, from a record on if one is given."""
 
-        def __init__(self, title: str, filter: str, records: tuple[str, ...]) -> None:
+        def __init__(self, title: str, filter: str, records: tuple[str, ...], number: int | None = None) -> None:
             super().__init__()
             self.title = title
             self.filter = filter
             self.records = records
+            self.number = number
 
     def has_command(self, name: str) -> bool:
         """Whether the command has a meaning in this pane."""
@@ -93,7 +94,7 @@ class Pane(Vertical):
         only = choices[0][0] if len(choices) == 1 else ""
         chosen = argument or only or await self.choose("Messages of the same", choices)
         if chosen in offered:
-            self.post_message(self.FollowAsked(offered[chosen].title, offered[chosen].filter, MESSAGES))
+            self.post_message(self.FollowAsked(offered[chosen].title, offered[chosen].filter, MESSAGES, number))
         elif chosen:
             raise CommandError(f"there is no {chosen} to follow here: {', '.join(offered)}")
 

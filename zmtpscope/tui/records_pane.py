@@ -130,7 +130,7 @@ class RecordsPane(Pane):
         self.filter_bar.set_text(spec.filter)
         self.show_state(state)
         if row is not None:
-            await self._select_nearest(row.number)
+            await self.select_nearest(row.number)
 
     def _scoped(self, spec: ListSpec) -> ListSpec:
         if not self.scope:
@@ -166,13 +166,13 @@ class RecordsPane(Pane):
         row = self.rows.current_row()
         self.rows.ask_again(kept)
         if row is not None and self.rows.cursor >= max(1, kept) and not self.rows.following:
-            self.run_worker(self._select_nearest(row.number), group="order", exclusive=True)
+            self.run_worker(self.select_nearest(row.number), group="order", exclusive=True)
 
     async def go_to_record(self, number: int) -> None:
         """Select a record; show all records if the list does not contain it."""
-        if not await self._select_nearest(number):
+        if not await self.select_nearest(number):
             await self.open(replace(self.spec, records=EVERYTHING, filter="", only=None))
-            await self._select_nearest(number)
+            await self.select_nearest(number)
 
     async def go_to_time(self, time: int) -> None:
         """Select the record nearest to a time."""
@@ -180,7 +180,7 @@ class RecordsPane(Pane):
         if found is not None:
             self.rows.go_to(found.place)
 
-    async def _select_nearest(self, number: int) -> bool:
+    async def select_nearest(self, number: int) -> bool:
         """Select a record or the nearest one. Return whether it was the record itself."""
         found = await self.client.ask(PlaceOf(self.list_name, number))
         if found is not None:
