@@ -18,7 +18,7 @@ from tests.dissect.talks import SECOND, disturbed, hello, message, said
 from tests.dissect.test_heartbeats import ping, pong
 from tests.payloads.zre import hello as zre_hello
 from tests.suites import examples
-from tests.traffic import Capture, Conversation, Packet, record_of
+from tests.traffic import Capture, Conversation, Packet, record_of, records
 from zmtpscope.capture.segments import ORDINALS
 from zmtpscope.dissect import Analyser, Options, Summary
 from zmtpscope.dissect.connection.connection import ZmtpConnection
@@ -173,6 +173,14 @@ def read(packets: list[Packet], size: int, options: Options, step: Step) -> Read
     take(analyser.finish())
     assert budget.held == budget.memberships == budget.subscriptions == 0
     return found, analyser.summary, [*state, held]
+
+
+def read_to_the_end(packets: list[Packet], size: int, options: Options) -> tuple[list[dict[str, Any]], Any]:
+    """All records and the summary of a run; connections that are open at its end are on the fast path until then."""
+    found, analyser = records(Capture(packets, size), options)
+    budget = analyser.sink.budget
+    assert budget.held == budget.memberships == budget.subscriptions == 0
+    return found, analyser.summary
 
 
 def keep(analyser: Analyser) -> None:

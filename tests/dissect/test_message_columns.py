@@ -34,7 +34,7 @@ def columns_of(batch: Batch, options: Options) -> dict[str, RowColumns[Any]]:
     if batch.messages:
         found["message"] = MessageColumns.of(batch, options)
     if batch.frames:
-        found["frame"] = FrameRowColumns.of(batch.frames, batch.files)
+        found["frame"] = FrameRowColumns.of(batch)
     return found
 
 

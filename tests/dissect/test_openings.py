@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dissect.talks import SECOND, hello, message, said
-from tests.dissect.test_fast_path import OPTIONS, keep, read, release, without_fast_path
+from tests.dissect.test_fast_path import OPTIONS, keep, read, read_to_the_end, release, without_fast_path
 from tests.dissect.test_heartbeats import ping
 from tests.traffic import Capture, Conversation, Packet
 from tests.twins import twins
@@ -209,7 +209,9 @@ def test_p19_connections_that_open_alike_are_read_as_each_of_them(
 def test_p19_connections_that_come_whole_in_a_block_are_read_as_each_of_them(
     packets: list[Packet], size: int, options: Options
 ) -> None:
-    assert read(packets, size, options, keep) == without_fast_path(packets, size, options)
+    expected = without_fast_path(packets, size, options)
+    assert read(packets, size, options, keep) == expected
+    assert read_to_the_end(packets, size, options) == expected[:2]
 
 
 def many(count: int, opening: Callable[[int], tuple[bytes, bytes]], *, closed: bool = True) -> list[Packet]:
@@ -348,7 +350,7 @@ def test_what_was_subscribed_to_counts_as_long_as_connections_are_open() -> None
     assert held(packets) == expected
 
 
-@pytest.mark.parametrize(("most", "expected"), [(8, 4 + 20), (80, 4)])
+@pytest.mark.parametrize(("most", "expected"), [(8, 1 + 20), (80, 0)])
 def test_where_topics_take_much_room_connections_are_read_as_before(
     most: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -490,6 +492,53 @@ def test_requests_of_another_form_are_judged(frames: tuple[bytes, ...], monkeypa
     packets = asking(20, "REP", "01", *frames)
     assert read(packets, 1 << 30, Options(), keep) == without_fast_path(packets, 1 << 30, Options())
     assert otherwise_read(packets, monkeypatch, 1 << 30) == 20
+
+
+def left_open(count: int, last: str) -> list[Packet]:
+    """Connections on which a REQ asks a REP, the last of which is in a certain state when the capture ends, much
+    later."""
+    packets = []
+    for number in range(count):
+        talk = Conversation(ports=(40_000 + number, 5555), start=(1_700_000_000 + number) * SECOND)
+        talk.send(0, greets("REQ"))
+        talk.send(1, greets("REP"))
+        for side in (0, 1, 0, 1):
+            talk.send(side, message(b"", b"words"))
+        if number == count - 1:
+            STATES_AT_THE_END[last](talk)
+        packets += talk.packets
+    return packets + Conversation(ports=(39_999, 5555), start=1_700_000_100 * SECOND).packets
+
+
+def half(talk: Conversation) -> None:
+    """Send the first octets of a message."""
+    talk.send(0, message(b"", b"words")[:5])
+
+
+def acknowledge_more(talk: Conversation) -> None:
+    """Acknowledge octets that are not in the capture."""
+    talk.send(0, message(b"", b"words"))
+    talk.acknowledge(1)
+    del talk.packets[-2]
+
+
+STATES_AT_THE_END: dict[str, Callable[[Conversation], None]] = {
+    "whole messages": lambda talk: None,
+    "an open request": lambda talk: talk.send(0, message(b"", b"words")),
+    "half a header": lambda talk: talk.send(0, b"\1"),
+    "a first frame": lambda talk: talk.send(0, message(b"", b"words")[:2]),
+    "half a message": half,
+    "one FIN": lambda talk: talk.add(0, FIN | 0x10),
+    "missing octets": acknowledge_more,
+}
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 30])
+@pytest.mark.parametrize("last", STATES_AT_THE_END)
+@pytest.mark.parametrize("wanted", OPTIONS[:2], ids=["records", "counts"])
+def test_p19_connections_may_be_open_at_the_end(last: str, size: int, wanted: Options) -> None:
+    packets = left_open(9, last)
+    assert read_to_the_end(packets, size, wanted) == without_fast_path(packets, size, wanted)[:2]
 
 
 def test_a_connection_that_is_open_at_the_end_is_told_as_such() -> None:

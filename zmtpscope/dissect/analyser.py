@@ -270,8 +270,12 @@ class Analyser:
         largest packet time if some of the last packets were not for this analyser.
         """
         self.latest = max(self.latest, last)
-        self.release_all()
-        self._advance(self.flows.end_of_capture(self.latest))
+        complete = self.fast_path.sessions.end_of_capture()
+        self._take_over()
+        touched = self.flows.end_of_capture(self.latest)
+        for known, counts in complete.values():
+            known.finish(self.sink, counts)
+        self._advance([tcp for tcp in touched if tcp not in complete])
         end = Arrival(self.flows.reassembler.first_ordinal, 0, self.latest)
         if self.comparison is not None:
             self.sink.batch.records += self.comparison.finish(end, drops, problems, set_back)

@@ -297,10 +297,10 @@ def emit_end(
     """Write the end of a connection with this opening and outcome, without counting it. `writer` returns the record
     writer if needed."""
     sink.batch.facts += end_facts(tcp)
-    closing = tcp.closing
-    failed = closing is not None and closing[1] == tcp.listener  # not closed by choice of the connecting side
-    if closing is not None and (failed or opening.has_facts):
-        close = Close(failed=failed, unsecured=None, first=stamp(closing[0]))
+    first, closed_by = tcp.closing or (tcp.end, None)
+    failed = closed_by is not None and closed_by == tcp.listener  # not closed by choice of the connecting side
+    if failed or opening.has_facts:
+        close = Close(failed=failed, unsecured=None, first=stamp(first))
         sink.report(ConnectionFact(tcp.end, origin_of(tcp, writer().streams[0]), "closed", opening.greeting, close))
     sink.connected_to(tcp.addresses[1], tcp.end)
     if sink.options.records:

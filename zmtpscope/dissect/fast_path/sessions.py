@@ -18,7 +18,8 @@ from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.payload_rows import PayloadRows, SideFacts, side_payloads
 from zmtpscope.dissect.records.record_writer import RecordWriter
 from zmtpscope.dissect.records.sink import Sink
-from zmtpscope.dissect.stream.plain_state import PlainState
+from zmtpscope.dissect.stream.plain_state import Counts, PlainState
+from zmtpscope.dissect.tcp.connection import Connection
 
 FEWEST_BLOCKS, STAYS_OUT = 2, 8
 """A connection that is released after fewer blocks than the first number is not adopted again in as many blocks as the
@@ -280,6 +281,20 @@ class Sessions:
         connection = each.read_again(self.sink, each.state)
         if connection is not None:
             self.released.append(connection)
+
+    def end_of_capture(self) -> dict[Connection, tuple[KnownConnection, tuple[Counts, Counts]]]:
+        """Remove the connections that were here from their SYN on and are between messages, and release all others.
+
+        Returns the removed ones with the counts of their messages, for the caller to finish after it has closed them.
+        """
+        found, states = {}, self.side_states
+        for slot, known in [*self.connections.items()]:
+            if isinstance(known, KnownConnection) and known.tcp is not None and states.is_between_messages(slot):
+                known.tcp.resume((states.tcp(slot), states.tcp(slot + 1)))
+                found[known.tcp] = known, (states.counts_of(slot), states.counts_of(slot + 1))
+                self.remove(slot)
+        self.release_all()
+        return found
 
     def release_all(self) -> None:
         """Move all connections to the slow path."""

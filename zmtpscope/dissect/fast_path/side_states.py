@@ -162,6 +162,11 @@ class SideStates:
             self.fins.get(slot),
         )
 
+    def is_between_messages(self, slot: int) -> bool:
+        """Whether both sides of a connection have sent whole messages. `slot` is that of side 0."""
+        both = slice(slot, slot + 2)
+        return bool(((self.position[both] == self.end[both]) & (self.open[both] == 0)).all())
+
     def leave(self, slot: int) -> PlainState:
         """Return the state of a side that the fast path has read, for the slow path."""
         counts, first, is_answered = self.counts_of(slot), slot & ~1, None
