@@ -15,6 +15,11 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
+def how_many_times(count: int) -> str:
+    """Write `once` or `3 times`."""
+    return "once" if count == 1 else f"{count} times"
+
+
 def host_port(host: str | None, port: int | None) -> str:
     """Write host and port: `10.0.0.1:5555` or `[::1]:5555`."""
     return f"[{host}]:{port}" if host and ":" in host else f"{host}:{port}"

@@ -16,6 +16,7 @@ from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.top.rows import Row
 from zmtpscope.export.top.table import help_table, table_of
 from zmtpscope.export.top.view import PLURALS, View
+from zmtpscope.words import counted
 
 REDRAWN = 0.25
 """Between redraws while there are new numbers."""
@@ -117,7 +118,7 @@ class TopScreen:
     def _title_line(self) -> Text:
         view = self.view
         order = f"by {view.column.name}{', reversed' if view.reverse else ''}"
-        words = [self._title(), f"{_counted(len(self._shown), view.kind)} {order}"]
+        words = [self._title(), f"{counted(len(self._shown), view.kind, PLURALS[view.kind])} {order}"]
         words += [f'with "{safe_text(view.filter)}"'] if view.filter else []
         words += ["PAUSED"] if view.paused else []
         return Text("  ".join(words), style="bold", no_wrap=True, overflow="ellipsis")
@@ -127,7 +128,3 @@ class TopScreen:
         if typed is not None:
             return Text(f"show names that contain: {safe_text(typed)}_", no_wrap=True, overflow="ellipsis")
         return Text(KEYS, style="dim", no_wrap=True, overflow="ellipsis")
-
-
-def _counted(count: int, kind: str) -> str:
-    return f"{count} {kind if count == 1 else PLURALS[kind]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from zmtpscope.payloads.values import LONGEST_SUMMARY, Json
+from zmtpscope.words import counted
 from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 _REQUESTS = {
@@ -117,7 +118,7 @@ def _printed(content: dict[str, Json]) -> str:
 
 def _matches(content: dict[str, Json]) -> str:
     matches = content.get("matches")
-    number = f"{len(matches)} match{'' if len(matches) == 1 else 'es'}" if isinstance(matches, list) else ""
+    number = counted(len(matches), "match", "matches") if isinstance(matches, list) else ""
     return _joined(_outcome(content), number)
 
 

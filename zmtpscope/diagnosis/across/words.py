@@ -9,7 +9,7 @@ from statistics import median
 
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
 from zmtpscope.records import MILLISECOND, SECOND, from_text, to_text
-from zmtpscope.words import counted, host_port
+from zmtpscope.words import counted, host_port, how_many_times
 
 MIN_CADENCE = 3
 """Of times with a rhythm."""
@@ -80,7 +80,7 @@ def how_often(times: Sequence[int], count: int | None = None, last_ns: int = 0) 
     `times`, `count` is their number and `last_ns` the time of the last one."""
     count = len(times) if count is None else count
     if count == 1 or not times:
-        return "once" if count == 1 else f"{count} times"
+        return how_many_times(count)
     ordered = sorted(times)
     span = max(ordered[-1], last_ns) - ordered[0]
     rhythm = cadence(ordered) if count == len(times) else None

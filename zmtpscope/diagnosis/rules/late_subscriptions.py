@@ -17,7 +17,7 @@ from zmtpscope.diagnosis.observers.topic_groups import UNKNOWN
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
-from zmtpscope.words import counted
+from zmtpscope.words import counted, how_many_times
 
 LATEST_NS = 10 * SECOND
 """A subscriber that subscribes later than this after its sibling (ns) joined later."""
@@ -120,7 +120,7 @@ def _late_diagnosis(
     others = len({each.key for each, _ in late}) - 1
     of = "" if subscription.topic == key.topic else f" of {topic_name(key.topic)}"
     more = f" (and of {counted(others, 'topic')} more)" if others else ""
-    more += f"; it came back {'once' if returns == 1 else f'{returns} times'} more" if returns else ""
+    more += f"; it came back {how_many_times(returns)} more" if returns else ""
     if delivery.left_ns is None:
         published = "before"
         how = (

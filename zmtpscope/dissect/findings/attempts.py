@@ -24,7 +24,7 @@ from zmtpscope.dissect.records.sink import Summary
 from zmtpscope.dissect.tcp.connection import CONNECTED, HALF_OPEN, NO_ROUTE, REFUSED, REJECTED, UNANSWERED, UNDER_WAY
 from zmtpscope.findings import capturing
 from zmtpscope.records import SECOND
-from zmtpscope.words import host_port
+from zmtpscope.words import host_port, how_many_times
 from zmtpscope.zmtp.reader import Finding
 
 MAX_PAIRS = 4096
@@ -116,7 +116,7 @@ class Tried:
 
     def sentence(self, stream: Stream) -> str:
         """Return, for example, `10.0.0.2 tried 31 times in 30.1 s to reach 10.0.0.1:5555`."""
-        times = "once" if self.count == 1 else f"{self.count} times"
+        times = how_many_times(self.count)
         syns = f" ({self.syns} SYNs)" if self.syns > self.count else ""
         seconds = max(0, self.last.last.time - self.first.connection.start.time) / SECOND
         took = f" in {seconds:.1f} s" if self.syns > 1 else ""

@@ -189,7 +189,7 @@ def _words_of_fold(fold: Fold) -> str:
     length = len(fold.cycle)
     if length > 1 and fold.in_order and fold.events % length == 0:
         times = fold.events // length
-        return f"{times} more {'time' if times == 1 else 'times'} the {length} above{took}"
+        return f"{counted(times, 'more time')} the {length} above{took}"
     names = [_more(count, name) for name, count in fold.names.most_common(MAX_NAMES)]
     others = fold.events - sum(count for _, count in fold.names.most_common(MAX_NAMES))
     return ", ".join([*names, *([f"{others} others"] if others else [])]) + took

@@ -13,7 +13,7 @@ from zmtpscope.export.preview import quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.wrap import wrap
 from zmtpscope.records import SECOND
-from zmtpscope.words import counted, host_port, listed
+from zmtpscope.words import counted, host_port, how_many_times, listed
 
 WIDTH = 80
 """Also in files, pipes and wider terminals."""
@@ -46,7 +46,7 @@ def report(inventory: Inventory, others: Mapping[tuple[str, int], int], capture:
         yield ""
         yield "NOT LET IN"
         for each in refusals:
-            times = "once" if each["count"] == 1 else f"{each['count']} times"
+            times = how_many_times(each["count"])
             yield f"  {each['client']} at {host_port(each['ip'], each['port'])}, {times}: {each['outcome']}"
             if each["text"] is not None:
                 yield _below(f"{each['finding']} {safe_text(each['text'])}")

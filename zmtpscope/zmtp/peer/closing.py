@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from zmtpscope.words import counted
 from zmtpscope.zmtp.peer.errors import ClosedHalfWay, Mismatch, PeerError, Refused, UnfitSocketType
 from zmtpscope.zmtp.peer.settings import Settings
 from zmtpscope.zmtp.signature import SIGNATURE_SIZE
@@ -23,7 +24,7 @@ def why_greeting_ended(settings: Settings, version: str | None, received: int) -
     """Return the error for a close after `received` octets of the greeting."""
     if not received:
         return ClosedHalfWay("the other side closed without sending data")
-    what = f"the other side closed after {received} {'octet' if received == 1 else 'octets'} of its greeting"
+    what = f"the other side closed after {counted(received, 'octet')} of its greeting"
     if received < SIGNATURE_SIZE or (version is not None and version < "3.0"):
         return ClosedHalfWay(what)
     mechanism = f", or another mechanism than {settings.security.mechanism}" if settings.version >= "3.0" else ""
