@@ -52,13 +52,13 @@ def test_what_was_read_until_an_interrupt_is_told(
     command: str, shown: str, zmtpscope: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also of connections that have not ended by then."""
-    feed = Analyser.feed
+    parts = Analyser.parts
 
-    def interrupted(self: Analyser, block: Any) -> Any:
+    def interrupted(self: Analyser, block: Any, follow: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
-        return feed(self, block)
+        return parts(self, block, follow)
 
-    monkeypatch.setattr(Analyser, "feed", interrupted)
+    monkeypatch.setattr(Analyser, "parts", interrupted)
     code, output, _ = zmtpscope(command, PUBSUB)
     assert code == 130
     assert shown in output
