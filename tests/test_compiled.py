@@ -16,6 +16,7 @@ import pytest
 from build_compiled import MEMORY_VIEWS
 from tests.conftest import ROOT
 from zmtpscope import compiled
+from zmtpscope.cli import run
 
 SOURCES = sorted(path.relative_to(ROOT) for path in ROOT.glob("zmtpscope/**/*_compiled.pyx"))
 CAPTURES = ["patterns/pubsub.pcap", "patterns/reqrep.pcap", "security/curve-4.3.5.pcap", "damage/holes.pcap"]
@@ -45,8 +46,21 @@ def test_a_compiled_module_of_another_version_is_named() -> None:
         """A function that the compiled module does not have."""
 
     unknown.__module__ = "zmtpscope.capture.pcap"
-    with pytest.raises(ImportError, match=r"^zmtpscope\.capture\.pcap_compiled is of another version of zmtpscope"):
+    with pytest.raises(
+        compiled.Outdated, match=r"^zmtpscope\.capture\.pcap_compiled is of another version of zmtpscope"
+    ):
         compiled.where_possible(unknown)
+
+
+def test_a_compiled_module_of_another_version_is_an_error_of_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def outdated(*_: object, **__: object) -> None:
+        raise compiled.Outdated("some_compiled is of another version of zmtpscope: compile it again")
+
+    monkeypatch.setattr("zmtpscope.cli.zmtpscope.main", outdated)
+    assert run(["read", "file.pcap"]) == 1
+    assert capsys.readouterr().err == "zmtpscope: some_compiled is of another version of zmtpscope: compile it again\n"
 
 
 @pytest.mark.parametrize("form", [["--json"], ["-q"], []])

@@ -34,10 +34,14 @@ def state() -> str:
     return "compiled" if IS_WANTED else "compiled, but disabled"
 
 
+class Outdated(ImportError):
+    """A compiled module is of another version of the program."""
+
+
 def where_possible(twin: Function) -> Function:
     """Return the compiled version of a twin, if there is one.
 
-    Raises `ImportError` if the compiled module is older than its twin.
+    Raises `Outdated` if the compiled module is older than its twin.
     """
     name = f"{twin.__module__}_compiled"
     try:
@@ -47,9 +51,7 @@ def where_possible(twin: Function) -> Function:
             raise
         compiled = twin
     except AttributeError:
-        raise ImportError(
-            f"{name} is of another version of zmtpscope: compile it again (make, or pip install)"
-        ) from None
+        raise Outdated(f"{name} is of another version of zmtpscope: compile it again (make, or pip install)") from None
     if compiled is twin:
         return twin
     PAIRS[f"{twin.__module__}.{twin.__name__}"] = Pair(compiled, twin)

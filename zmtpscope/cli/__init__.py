@@ -172,6 +172,9 @@ def run(arguments: list[str] | None = None) -> int:
     except click.ClickException as error:
         notify(f"zmtpscope: {error.format_message()}")
         return error.exit_code
+    except compiled.Outdated as error:
+        notify(f"zmtpscope: {error}")
+        return RUN_TIME_ERROR
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except (ClosedPipe, BrokenPipeError):
