@@ -11,18 +11,18 @@ and without the fast path.
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
 from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
-from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.connection.message_rows import MessageRows
 from zmtpscope.dissect.fast_path import requests
 from zmtpscope.dissect.fast_path.carrying_rows import CarryingRows
-from zmtpscope.dissect.fast_path.known import NOT_HERE, BlockRows, DirectionPair, KnownConnection
-from zmtpscope.dissect.fast_path.new_connections import NewConnections, begin_at_once, find
+from zmtpscope.dissect.fast_path.current_block import CurrentBlock
+from zmtpscope.dissect.fast_path.known import NOT_HERE, DirectionPair, KnownConnection
+from zmtpscope.dissect.fast_path.new_connections import begin_at_once, find
 from zmtpscope.dissect.fast_path.openings import Openings
 from zmtpscope.dissect.fast_path.payloads import ask, look_inside, nothing_inside
 from zmtpscope.dissect.fast_path.publishing import published
@@ -38,43 +38,6 @@ from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Deferred, Flows
 from zmtpscope.dissect.tcp.sequence import MODULUS, distance
 from zmtpscope.payloads.side import MAX_UNCLAIMED
-
-
-class CurrentBlock:
-    """The results of the fast path for the current block, until `give` writes them."""
-
-    def __init__(self, block: SegmentBlock, directions: Directions) -> None:
-        self.block = block
-        self.directions = directions
-        self.new_connections: list[NewConnections] = []
-        """Connections with their whole opening in the block."""
-        self.opening: dict[KnownConnection, DirectionPair] = {}
-        """Connections with a part of their opening in the block, with their directions."""
-        self.closing: dict[int, DirectionPair] = {}
-        """Connections that end in the block: their directions, by slot of side 0."""
-        self.acknowledged: dict[int, int] = {}
-        """By slot: the acknowledgment number of each closing side before its end."""
-        self.finishing: dict[int, tuple[int, int]] = {}
-        """Connections with the FIN of one side in the block: that side and the row, by slot of side 0."""
-        self.sides: list[PlainSide] = []
-        """The side of each run."""
-        self.messages: Messages | None = None
-        """The messages of all runs."""
-        self.alternating: requests.Alternating | None = None
-        """Connections whose requests and replies alternate."""
-        self.carrying: CarryingRows | None = None
-        self.inside = nothing_inside(0)
-        self.topics: Int64 = np.empty(0, np.int64)
-        """The topic sizes of published messages."""
-
-    @cached_property
-    def rows(self) -> BlockRows:
-        """Rows of the block, for single lookups."""
-        return BlockRows(self.block)
-
-    def arrival(self, row: int) -> Arrival:
-        """Return the segment of a row."""
-        return self.rows.arrival(row)
 
 
 class FastPath:
@@ -160,15 +123,15 @@ class FastPath:
         """Add connections with their whole opening in the block."""
         here, directions, keys = self.sessions, current.directions, current.block.keys
         begins = directions.is_clean & (directions.flags_of_first & (SYN | ACK) == SYN)
-        pair: list[DirectionPair] = []
+        pairs: list[DirectionPair] = []
         for one in begins.nonzero()[0].tolist():
             key = keys[one]
             other = directions.numbers.get(reverse(key))
             if other is not None and not (key in here.slots or key in here.opening or key in self.flows.sides):
-                pair.append((one, other))
-        if not pair:
+                pairs.append((one, other))
+        if not pairs:
             return
-        columns = np.array(pair, np.int64).T
+        columns = np.array(pairs, np.int64).T
         columns = columns[:, begin_at_once(directions, columns)]
         current.new_connections = find(current.block, directions, columns, self.openings)
         for new_connections in current.new_connections:

@@ -10,9 +10,9 @@ from zmtpscope.dissect.budget import OctetBudget
 from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.connection.outcome import Outcome
+from zmtpscope.dissect.fast_path.identities import Identities, identities_of
 from zmtpscope.dissect.fast_path.openings import (
     LONGEST,
-    Identities,
     Learned,
     LearnedEvent,
     LearnedFact,
@@ -21,7 +21,6 @@ from zmtpscope.dissect.fast_path.openings import (
     Path,
     Segment,
     Step,
-    identities_of,
     read_again,
 )
 from zmtpscope.dissect.fast_path.sides import PlainSide

@@ -15,10 +15,10 @@ from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.connection.outcome import Outcome
+from zmtpscope.dissect.fast_path.identities import Identities
 from zmtpscope.dissect.fast_path.known import BlockRows, KnownConnection, emit_end, emit_learned
 from zmtpscope.dissect.fast_path.openings import (
     LONGEST,
-    Identities,
     LearnedEvent,
     LearnedFact,
     LearnedNote,

@@ -10,7 +10,7 @@ take the slow path.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from zmtpscope.capture.segments import ORDINALS
@@ -18,6 +18,14 @@ from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.budget import OctetBudget
 from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.connection.outcome import Outcome, SideOutcome, outcome_of
+from zmtpscope.dissect.fast_path.identities import (
+    IDENTITY,
+    Identities,
+    identities_of,
+    identity_in,
+    with_other_identity,
+    without_identity,
+)
 from zmtpscope.dissect.fast_path.side_states import NOTHING
 from zmtpscope.dissect.fast_path.sides import PlainSide, awaits_subscription, plain_sides
 from zmtpscope.dissect.options import Options
@@ -30,7 +38,7 @@ from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.stream.plain_state import Counts
 from zmtpscope.dissect.stream.side_stream import SideStream
 from zmtpscope.dissect.tcp.connection import NEVER, Connection, TcpState
-from zmtpscope.records import SECOND, to_text
+from zmtpscope.records import SECOND
 from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.reader import Finding
 
@@ -64,16 +72,6 @@ MAX_LOST = 16
 FEWEST_IN_VAIN = 4
 """Number of connections that are released after a step before the share of released ones counts."""
 
-IDENTITY = "Identity"
-"""The name of the property with an identity."""
-
-PROPERTY = b"\x08" + IDENTITY.encode() + b"\0\0\0"
-"""The octets before the size of an identity in READY (wire.md 7.2), if its size has one octet."""
-
-MAX_IDENTITY = 63
-"""Maximum octets of an identity that may differ between connections that open alike. Its text, with up to four
-characters for each octet, is not too long for any rule."""
-
 FIRST_TIME = 1_700_000_000 * SECOND
 KEY = bytes([127, 0, 0, 1, 127, 0, 0, 2, 0xC3, 0x50, 0x15, 0xB3])
 """Start time and flow key of the simulated connections."""
@@ -85,10 +83,6 @@ class Segment(NamedTuple):
     side: int
     octets: bytes
     arrival: Arrival
-
-
-Identities = tuple[str | None, str | None]
-"""Identities of side 0 and side 1, as far as they may differ between connections that open alike."""
 
 
 class LearnedEvent(NamedTuple):
@@ -431,51 +425,6 @@ class Simulation(RecordWriter):
         self.is_general &= not note.refs and note.last is None
         learned = LearnedNote(note.side, note.finding, note.unit, note.source, note.at.packet)
         self.learned[note.decided // ORDINALS].append(learned)
-
-
-def identity_in(octets: bytes) -> slice | None:
-    """Return where a segment has an identity that may differ between connections that open alike."""
-    size_at = octets.find(PROPERTY) + len(PROPERTY)
-    if size_at < len(PROPERTY) or size_at >= len(octets):
-        return None
-    start, stop = size_at + 1, size_at + 1 + octets[size_at]
-    is_usual = start < stop <= min(len(octets), start + MAX_IDENTITY) and octets[start]
-    return slice(start, stop) if is_usual else None
-
-
-def without_identity(octets: bytes) -> bytes:
-    """Return the octets of a segment with zeros in place of an identity."""
-    identity = identity_in(octets)
-    if identity is None:
-        return octets
-    return _with_octets(octets, identity, bytes(identity.stop - identity.start))
-
-
-def with_other_identity(octets: bytes) -> bytes:
-    """Return the octets of a segment with another identity: that of a ZRE node, if possible."""
-    identity = identity_in(octets)
-    if identity is None:
-        return octets
-    size = identity.stop - identity.start
-    other = b"\1" + b"\xff" * (size - 1)
-    if other == octets[identity]:
-        other = b"z" * size
-    return _with_octets(octets, identity, other)
-
-
-def _with_octets(octets: bytes, place: slice, others: bytes) -> bytes:
-    """Return the octets with others in a place."""
-    return b"".join((octets[: place.start], others, octets[place.stop :]))
-
-
-def identities_of(segments: Iterable[tuple[int, bytes]]) -> Identities:
-    """Return the identities in the segments (side and octets) of an opening, those that may differ."""
-    found: list[str | None] = [None, None]
-    for side, octets in segments:
-        identity = identity_in(octets)
-        if identity is not None and found[side] is None:
-            found[side] = to_text(octets[identity])
-    return found[0], found[1]
 
 
 def _has_one_identity(event: Greeting | Command) -> bool:

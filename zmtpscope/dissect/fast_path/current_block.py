@@ -1,0 +1,56 @@
+"""What the fast path has found in the current block, until it is written."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from zmtpscope.capture.segments import SegmentBlock
+from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.fast_path import requests
+from zmtpscope.dissect.fast_path.carrying_rows import CarryingRows
+from zmtpscope.dissect.fast_path.known import BlockRows, DirectionPair, KnownConnection
+from zmtpscope.dissect.fast_path.new_connections import NewConnections
+from zmtpscope.dissect.fast_path.payloads import nothing_inside
+from zmtpscope.dissect.fast_path.segment_runs import Messages
+from zmtpscope.dissect.fast_path.sides import PlainSide
+from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.dissect.tcp.directions import Directions
+
+
+class CurrentBlock:
+    """The results of the fast path for the current block, until `give` writes them."""
+
+    def __init__(self, block: SegmentBlock, directions: Directions) -> None:
+        self.block = block
+        self.directions = directions
+        self.new_connections: list[NewConnections] = []
+        """Connections with their whole opening in the block."""
+        self.opening: dict[KnownConnection, DirectionPair] = {}
+        """Connections with a part of their opening in the block, with their directions."""
+        self.closing: dict[int, DirectionPair] = {}
+        """Connections that end in the block: their directions, by slot of side 0."""
+        self.acknowledged: dict[int, int] = {}
+        """By slot: the acknowledgment number of each closing side before its end."""
+        self.finishing: dict[int, tuple[int, int]] = {}
+        """Connections with the FIN of one side in the block: that side and the row, by slot of side 0."""
+        self.sides: list[PlainSide] = []
+        """The side of each run."""
+        self.messages: Messages | None = None
+        """The messages of all runs."""
+        self.alternating: requests.Alternating | None = None
+        """Connections whose requests and replies alternate."""
+        self.carrying: CarryingRows | None = None
+        self.inside = nothing_inside(0)
+        self.topics: Int64 = np.empty(0, np.int64)
+        """The topic sizes of published messages."""
+
+    @cached_property
+    def rows(self) -> BlockRows:
+        """Rows of the block, for single lookups."""
+        return BlockRows(self.block)
+
+    def arrival(self, row: int) -> Arrival:
+        """Return the segment of a row."""
+        return self.rows.arrival(row)
