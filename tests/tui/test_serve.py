@@ -202,7 +202,7 @@ def test_a_page_that_is_quit_prints_nothing_where_the_server_runs() -> None:
         served.wait_for(1)
         served.process.terminate()
         out, errors = served.process.communicate(timeout=PATIENCE)
-        assert (out, errors.count("\n")) == ("", 1)
+        assert (out, errors.count("\n")) == ("", 1), errors
 
 
 @pytest.mark.parametrize("number", some([signal.SIGINT, signal.SIGTERM, signal.SIGKILL], 3))
