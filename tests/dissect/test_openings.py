@@ -528,7 +528,8 @@ STATES_AT_THE_END: dict[str, Callable[[Conversation], None]] = {
     "half a header": lambda talk: talk.send(0, b"\1"),
     "a first frame": lambda talk: talk.send(0, message(b"", b"words")[:2]),
     "half a message": half,
-    "one FIN": lambda talk: talk.add(0, FIN | 0x10),
+    "a FIN of the client": lambda talk: talk.add(0, FIN | 0x10),
+    "a FIN of the server": lambda talk: talk.add(1, FIN | 0x10),
     "missing octets": acknowledge_more,
 }
 
@@ -539,6 +540,14 @@ STATES_AT_THE_END: dict[str, Callable[[Conversation], None]] = {
 def test_p19_connections_may_be_open_at_the_end(last: str, size: int, wanted: Options) -> None:
     packets = left_open(9, last)
     assert read_to_the_end(packets, size, wanted) == without_fast_path(packets, size, wanted)[:2]
+
+
+def test_a_connection_that_one_side_closed_has_not_failed() -> None:
+    """Not before the other side closes, too."""
+    analyser = Analyser(Options(), comparing=False)
+    capture = Capture(left_open(9, "a FIN of the server"), 1 << 30)
+    facts = [fact for batch in analyser.run(capture) for fact in batch.facts]
+    assert not [fact for fact in facts if isinstance(fact, ConnectionFact)]
 
 
 def test_a_connection_that_is_open_at_the_end_is_told_as_such() -> None:

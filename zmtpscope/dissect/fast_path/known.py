@@ -296,7 +296,8 @@ def emit_end(
     """Write the end of a connection with this opening and outcome, without counting it. `writer` returns the record
     writer if needed."""
     sink.batch.facts += end_facts(tcp)
-    first, closed_by = tcp.closing or (tcp.end, None)
+    closing = tcp.closing if tcp.has_ended else None
+    first, closed_by = closing or (tcp.end, None)
     failed = closed_by is not None and closed_by == tcp.listener  # not closed by choice of the connecting side
     if failed or opening.has_facts:
         close = Close(failed=failed, unsecured=None, first=stamp(first))
