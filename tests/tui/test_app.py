@@ -67,6 +67,18 @@ def cells(rows: RowList, column: str) -> str:
     return row.cells[names.index(column)]
 
 
+def test_an_older_state_that_comes_late_hides_no_rows() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        state, count = app.records.state, app.records.rows.count
+        assert state is not None
+        assert count == state.found > 0
+        app.records.show_state(replace(state, found=0, looked_at=0, total=0))
+        await pilot.pause()
+        assert app.records.rows.count == count
+
+    used(use)
+
+
 def test_the_value_under_the_cursor_becomes_a_filter_and_back_leads_out_of_it() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         rows = app.records.rows

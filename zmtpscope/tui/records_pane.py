@@ -138,8 +138,8 @@ class RecordsPane(Pane):
         return replace(spec, filter=f"({self.scope}) && ({spec.filter})" if spec.filter else self.scope)
 
     def show_state(self, state: ListState) -> None:
-        """Show a new state of the list."""
-        if self.state is not None and state.generation < self.state.generation:
+        """Show a new state of the list. The answer to `OpenList` may come here after a notice that was sent later."""
+        if self.state is not None and _age(state) < _age(self.state):
             return
         before, self.state = self.state, state
         is_new = before is None or state.generation > before.generation
@@ -474,6 +474,11 @@ class RecordsPane(Pane):
             raise CommandError(f"{style} is no style: name a colour such as red or #a0c0ff, or none")
         rules = () if style == "none" and not filter else (*self.spec.rules, (filter, style))
         await self.open(replace(self.spec, rules=rules))
+
+
+def _age(state: ListState) -> tuple[int, int, int, int]:
+    """Return the sort key of a state: none of these numbers decreases unless one before it grows."""
+    return state.generation, state.order, state.looked_at, state.total
 
 
 def _why_empty(spec: ListSpec, state: ListState, nothing: str) -> str:
