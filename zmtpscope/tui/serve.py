@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import html
 import logging
+import os
 import secrets
 import shlex
+import signal
 import socket
 import sys
 from asyncio.subprocess import Process
@@ -98,16 +100,18 @@ class Page(AppService):
 
     async def stop(self) -> None:
         """End the process, and kill it after `END_SECONDS`."""
+        process = self._process
         try:
             async with asyncio.timeout(END_SECONDS):
                 await super().stop()
         except TimeoutError:
             pass
         finally:
-            if self._process is not None:
+            if process is not None and process.returncode is None:
+                # `process.kill` collects a process that has ended, and asyncio prints that it does not know it any more
                 with suppress(ProcessLookupError):
-                    self._process.kill()
-                await self._process.wait()
+                    os.kill(process.pid, signal.SIGKILL)
+                await process.wait()
 
 
 class PageServer(Server):
