@@ -30,10 +30,11 @@ from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.tables import MessageTable
 
 MAX_CONNECTIONS = 16_384
-"""Ended connections (some 7 kB each), and open ones. Above, the oldest are forgotten and counted."""
+"""Maximum number of ended connections (some 7 kB each), and of open ones. The oldest ones above it are forgotten and
+counted."""
 
 MAX_FINDINGS = 4096
-"""Without a ZMTP connection."""
+"""Maximum number of findings without a ZMTP connection."""
 
 OBSERVERS: tuple[type[Observer], ...] = (
     PublishingObserver,
@@ -44,7 +45,7 @@ OBSERVERS: tuple[type[Observer], ...] = (
     CallObserver,
     RoundObserver,
 )
-"""Of each connection."""
+"""The observers of each connection."""
 
 
 class OpenConnection:
@@ -62,11 +63,11 @@ class Derivation:
     def __init__(self, most_ended: int | None = None) -> None:
         self._most_ended = MAX_CONNECTIONS if most_ended is None else most_ended
         self.open: OrderedDict[str, OpenConnection] = OrderedDict()
-        """By conn_id, in order of start."""
+        """Open connections by conn_id, in order of start."""
         self.ended: OrderedDict[str, ObservedConnection] = OrderedDict()
-        """By conn_id, in order of end."""
+        """Ended connections by conn_id, in order of end."""
         self.findings: list[RunFinding] = []
-        """Without a ZMTP connection: attempts, and capture losses."""
+        """Findings without a ZMTP connection: attempts, and capture losses."""
         self.forgotten = 0
         """Connections forgotten, or not followed for lack of room."""
         self.room = Room()
@@ -249,7 +250,7 @@ def _is_of_connection(record: Record) -> bool:
 
 
 KNOWN = frozenset({"greeting", "command", "gap", "leftover", "stall", "retransmission"})
-"""Passed to the observers of their connection."""
+"""Types of records that are passed to the observers of their connection."""
 
 
 def derived_records(tables: Iterable[DerivedTable]) -> list[Record]:

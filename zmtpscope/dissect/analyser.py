@@ -107,10 +107,7 @@ class Analyser:
         """
         self.begin(captures.files)
         for block in captures:
-            yield self._step(block, captures.follow)
-
-    def _step(self, block: SegmentBlock, follow: Follow | None) -> Iterator[Batch]:
-        return (batch for batch in self.parts(block, follow) if batch is not None)
+            yield self.feed(block, captures.follow)
 
     def finish_captures(self, captures: Captures) -> Iterator[Batch]:
         """Yield the remaining batches, also if the caller stops early."""
@@ -129,9 +126,9 @@ class Analyser:
         if self.comparison is not None:
             self.comparison.sink.files = files
 
-    def feed(self, block: SegmentBlock) -> Iterator[Batch]:
-        """Yield the batch that a block decided, if any."""
-        return self._step(block, None)
+    def feed(self, block: SegmentBlock, follow: Follow | None = None) -> Iterator[Batch]:
+        """Yield the batch that a block decided, if any, and with `follow` those that time alone decides."""
+        return (batch for batch in self.parts(block, follow) if batch is not None)
 
     def parts(self, block: SegmentBlock, follow: Follow | None) -> Iterator[Batch | None]:
         """Yield the batches of a block as `steps` does, and None after each connection, where callers may pause."""
@@ -159,10 +156,9 @@ class Analyser:
             return self.flows.feed(block, None, NO_DIRECTIONS, [])
         self._put_in_order(block, before)
         directions, unread = Directions(block), self.late_acknowledgments.feed(block)
-        for each in unread:  # the slow path reads these
+        for each in unread:
             self.fast_path.release_one(block.keys[each.direction])
-            directions.clean[each.direction] = False
-            directions.is_clean[each.direction] = directions.is_plain[each.direction] = False
+            directions.leave_to_slow_path(each.direction)
         is_full = self.flows.is_full(block)
         if is_full:
             self.release_all()

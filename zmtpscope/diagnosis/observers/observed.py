@@ -37,10 +37,10 @@ from zmtpscope.zmtp.regime import Form
 Answer = TypeVar("Answer")
 
 Endpoint = tuple[str, int]
-"""Of a listener."""
+"""Address and port of a listener."""
 
 MAX_NAMES = 64
-"""Of calls, for a side."""
+"""Maximum number of names of calls to remember for a side."""
 
 
 @dataclass(slots=True, eq=False)
@@ -138,7 +138,7 @@ class ObservedSide:
     error: tuple[Moment, str | None] | None = None
     """ERROR, with the reason."""
     last_command: tuple[Moment, str] | None = None
-    """With the name."""
+    """The last command, with its name."""
     last_ns: int | None = None
     """Last greeting, command or message."""
     heartbeats: ObservedHeartbeats | None = None
@@ -202,7 +202,7 @@ class ObservedSide:
 
 MAX_STALLS = 64
 MAX_FINDINGS = 64
-"""Of one connection. Later ones only add to the count of the last."""
+"""Maximum number of findings of one connection. Later ones only add to the count of the last."""
 
 
 class Ends(NamedTuple):
@@ -229,7 +229,7 @@ class ObservedConnection:
     """The connection's first packet once it has ended, until then its first record."""
     last_ns: int
     spoke_ns: int
-    """Last octets of either side."""
+    """Time of the last octets of either side."""
     values: Mapping[str, Any] | None = None
     half_closed: tuple[int, int] | None = None
     """The side that sent the only FIN, and when (ns), while the capture continues."""

@@ -61,6 +61,10 @@ class Directions:
         rows: list[int] = self.carrying_rows.tolist()
         return rows
 
+    def leave_to_slow_path(self, direction: int) -> None:
+        """Make a direction count as not clean, because it has something to report."""
+        self.is_clean[direction] = self.is_plain[direction] = self.clean[direction] = False
+
     def rows_of(self, direction: int) -> list[int]:
         """Return the rows of a direction that carry octets."""
         return self._carrying[self.bounds[direction] : self.bounds[direction + 1]]
