@@ -30,11 +30,9 @@ from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.tables import MessageTable
 
 MAX_CONNECTIONS = 16_384
-"""Maximum number of ended connections (some 7 kB each), and of open ones. The oldest ones above it are forgotten and
-counted."""
+"""Ended connections (some 7 kB each), and open ones. The oldest ones above it are forgotten and counted."""
 
 MAX_FINDINGS = 4096
-"""Maximum number of findings without a ZMTP connection."""
 
 OBSERVERS: tuple[type[Observer], ...] = (
     PublishingObserver,
@@ -55,10 +53,7 @@ class OpenConnection:
 
 
 class Derivation:
-    """Derives records across the batches of a run; `knowledge` is available at any time.
-
-    At most `most_ended` ended connections are remembered.
-    """
+    """Derives records across the batches of a run; `knowledge` is available at any time."""
 
     def __init__(self, most_ended: int | None = None) -> None:
         self._most_ended = MAX_CONNECTIONS if most_ended is None else most_ended
@@ -67,12 +62,12 @@ class Derivation:
         self.ended: OrderedDict[str, ObservedConnection] = OrderedDict()
         """Ended connections by conn_id, in order of end."""
         self.findings: list[RunFinding] = []
-        """Findings without a ZMTP connection: attempts, and capture losses."""
+        """Findings without a ZMTP connection: attempts to connect, and capture losses."""
         self.forgotten = 0
-        """Connections forgotten, or not followed for lack of room."""
+        """Number of connections forgotten, or not followed for lack of room."""
         self.room = Room()
         self.left_out = 0
-        """Facts left out for lack of room in knowledge added by `adopt`."""
+        """Number of facts left out for lack of room in knowledge added by `adopt`."""
         self._ordinal = 0
         self._first_ns: int | None = None
         self._last_ns = 0
@@ -121,19 +116,19 @@ class Derivation:
 
     @property
     def end_ordinal(self) -> int:
-        """Return an ordinal after all input: it decides records about several connections."""
+        """Return an ordinal after all input, for records about several connections."""
         return self._ordinal + 1
 
     def knowledge(self) -> Knowledge:
-        """Return the knowledge about all connections so far."""
+        """Return the facts about all connections so far."""
         connections = [*self.ended.values(), *(each.observed for each in self.open.values())]
         connections.sort(key=began)
         left_out = self.left_out + self.room.left_out
         return Knowledge(connections, self.findings, self._first_ns, self._last_ns, self.forgotten, left_out)
 
     def note_ongoing(self, ongoing: Ongoing) -> None:
-        """Note the time without further packets, and all stalls, outages, unfinished messages and half-closed
-        connections that continue."""
+        """Note the time without further packets, and everything that continues: stalls, outages, unfinished
+        messages, half-closed connections."""
         if self._first_ns is not None and ongoing.now:
             self._see(ongoing.now)
         for connection in self.open.values():
@@ -163,7 +158,7 @@ class Derivation:
                 self.open[conn_id].observed.half_closed = number, ns
 
     def adopt(self, knowledge: Knowledge) -> None:
-        """Add the knowledge of other connections, from another derivation."""
+        """Add the facts of another derivation."""
         self.findings = [*self.findings, *knowledge.findings][:MAX_FINDINGS]
         self.forgotten += knowledge.forgotten
         self.left_out += knowledge.left_out
@@ -245,7 +240,6 @@ class Derivation:
 
 
 def _is_of_connection(record: Record) -> bool:
-    """Whether a record belongs to a TCP connection."""
     return record.stream is not None and record.stream.conn is not None
 
 

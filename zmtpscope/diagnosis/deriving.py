@@ -23,7 +23,7 @@ class Deriving:
         self._files: list[str | None] = []
 
     def add_to(self, batch: Batch) -> None:
-        """Add the new records of single connections."""
+        """Add the new records of single connections to a batch."""
         self._files = batch.files
         batch.records += derived_records(self.derivation.feed(batch))
 
@@ -33,7 +33,6 @@ class Deriving:
 
 
 def last_records(derivation: Derivation) -> Iterator[Record]:
-    """Yield the records about several connections."""
     knowledge, ordinal = derivation.knowledge(), derivation.end_ordinal
     yield from across_records(knowledge, ordinal)
     yield from diagnosis_records(diagnose(knowledge), ordinal)

@@ -39,7 +39,7 @@ def diagnosing(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> 
 
 
 def _softened(diagnosis: Diagnosis, doubtful: set[str]) -> Diagnosis:
-    """Make a diagnosis a note if any of its connections may not be ZMTP."""
+    """Make a diagnosis a note if one of its connections may not be ZMTP."""
     if diagnosis.severity not in FAILING or not diagnosis.conn_ids or not diagnosis.conn_ids <= doubtful:
         return diagnosis
     return replace(diagnosis, severity="note", certainty=LIKELY)
@@ -75,7 +75,7 @@ def _explained(found: Sequence[Diagnosis]) -> list[Explained]:
 
 
 def _first_cause(place: int, cause_of: dict[int, int]) -> int:
-    """Return the cause at the beginning of the chain that leads to a diagnosis."""
+    """Return the index of the first cause in the chain that leads to a diagnosis."""
     while place in cause_of:
         place = cause_of[place]
     return place

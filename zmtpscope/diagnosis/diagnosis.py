@@ -13,14 +13,14 @@ PROVEN: Literal["proven"] = "proven"
 LIKELY: Literal["likely"] = "likely"
 
 FAILING = ("error", "warn")
-"""Problems; a note is only information."""
+"""Severities of problems; a note is only information."""
 
 MAX_EVIDENCE = 3
-"""Occurrences of a problem as evidence."""
+"""Occurrences of a problem to report as evidence."""
 
 
 class Evidence(NamedTuple):
-    """A captured event: a short `text`; `ref` names the record."""
+    """A captured event: a short `text`, and the record `ref` that shows it."""
 
     moment: Moment
     text: str
@@ -28,19 +28,19 @@ class Evidence(NamedTuple):
 
     @classmethod
     def of(cls, finding: ObservedFinding | RunFinding) -> Evidence:
-        """The first occurrence of a finding."""
+        """Return the first occurrence of a finding as evidence."""
         return cls(finding.moment, finding.text, finding.ref or None)
 
     @classmethod
     def opening(cls, connection: ObservedConnection) -> Evidence:
-        """Point to the start of a connection."""
+        """Return the start of a connection as evidence."""
         return cls(connection.start, "the connection begins", connection.ref)
 
 
 class MissedMessages(NamedTuple):
-    """Messages of a topic that a subscriber missed. Another one received them: from `side` on connection `conn`.
+    """Messages of a topic that a subscriber missed, and another one received: from `side` on connection `conn`.
 
-    They were sent from `since_ns` until before `until_ns`. `topic` None means any topic.
+    They were sent from `since_ns` until before `until_ns`. `topic` is None for any topic.
     """
 
     conn: int | None
@@ -121,7 +121,6 @@ class Diagnosis:
 
     @property
     def began_ns(self) -> int:
-        """Time of the first evidence, or 0."""
         return min((each.moment.ns for each in self.evidence), default=0)
 
     def is_worse_than(self, other: Diagnosis) -> bool:
@@ -129,7 +128,7 @@ class Diagnosis:
 
     @property
     def statement(self) -> str:
-        """`text`, with a mark if the diagnosis is not proven."""
+        """`text`, followed by a mark if the diagnosis is not proven."""
         return f"likely: {self.text}" if self.certainty == LIKELY else self.text
 
 

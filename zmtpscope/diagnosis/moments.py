@@ -25,7 +25,7 @@ class Moment(NamedTuple):
 
     @classmethod
     def of_row(cls, run: MessageTable, row: int, files: Sequence[str | None]) -> Moment:
-        """The first octet of a message in a run."""
+        """Return the packet and time of a message's first octet."""
         return cls.of_packet(int(run.times[row]), int(run.packets[row]), files)
 
     @classmethod

@@ -10,11 +10,11 @@ from zmtpscope.dissect.analyser import ENDED, Ongoing
 from zmtpscope.findings import SEVERITIES
 
 MAX_REPORTED = 65_536
-"""Above this number, no new diagnoses are reported."""
+"""Diagnoses to report; further ones are not reported."""
 
 
 MAX_ENDED = 4096
-"""Fewer than for a file, because live capture does not end."""
+"""Ended connections to remember: fewer than for a file, because live capture does not end."""
 
 
 class Watch:
@@ -31,8 +31,8 @@ class Watch:
     def news(self, ongoing: Ongoing = ENDED) -> list[Diagnosis]:
         """Return the causes that are new or have become worse, in order of time.
 
-        Takes time for each known connection. `ongoing` is given by `Analyser` while packets arrive: a waiting request,
-        or a blocked sender, is reported while it lasts.
+        Takes time for each known connection. `Analyser` gives `ongoing` while packets arrive, so that a waiting request
+        or a blocked sender is reported while it lasts.
         """
         self._derivation.note_ongoing(ongoing)
         news = []

@@ -17,22 +17,22 @@ from zmtpscope.records import to_text
 CALLING = frozenset({"DEALER", "ROUTER", "REQ", "REP"})
 MESSAGEPACK, JSON = "messagepack", "json"
 ERROR = "ERR"
-"""The event by which zerorpc reports an exception."""
+"""Name of the event by which zerorpc reports an exception."""
 OF_ITS_OWN = "_zpc_"
-"""Starts names of events that zerorpc itself sends, such as heartbeats."""
+"""Prefix of events that zerorpc itself sends, such as heartbeats."""
 MARK = b'"jsonrpc"'
 LONGEST_ID, LONGEST_NAME, LONGEST_ERROR = 80, 40, 80
 OCTETS = 500
-"""Memory of an open call."""
+"""Approximate memory of an open call."""
 MDP_CLIENT, MDP_WORKER = {b"MDPC01": False, b"MDPC02": True}, {b"MDPW01": False, b"MDPW02": True}
-"""By version: True for 18/MDP, which has partial replies."""
+"""Whether a version has partial replies, by the first frame; 18/MDP has them."""
 REQUEST, PARTIAL, FINAL = b"\2", b"\3", b"\4"
 WORK = "work"
-"""Shown for work that a broker sends to a worker: its messages do not contain the service."""
+"""Name shown for work that a broker sends to a worker: its messages do not contain the service."""
 
 
 class Call(NamedTuple):
-    """A call with this id, or a reply to a call (`replies`). A reply without an id belongs to the oldest call.
+    """A call, or a reply to a call (`replies`). A reply without an id belongs to the oldest call.
 
     `error` is the text of a reply that reports an error.
     """
@@ -66,7 +66,7 @@ class CallObserver(Observer):
                 self._call(caller.calls, call.id, moment, call.name)
 
     def _call(self, calls: ObservedCalls, id_: str, moment: Moment, name: str) -> None:
-        """Remember a call if there is room. Another call with the same id proves that the first had its reply."""
+        """Remember a call if there is room. Another call with its id shows that it had its reply."""
         if id_ in calls.open:
             if calls.open[id_][1] != name:
                 calls.open[id_] = moment, name
@@ -77,7 +77,7 @@ class CallObserver(Observer):
 
 
 def _calls(run: MessageTable) -> Iterator[tuple[int, Call]]:
-    """Yield calls and replies, with their rows."""
+    """Yield calls and replies, each with its row."""
     rows = range(len(run.first))
     if b"MDPC0" in run.data or b"MDPW0" in run.data:
         for row in rows:
@@ -96,9 +96,9 @@ def _calls(run: MessageTable) -> Iterator[tuple[int, Call]]:
 
 
 def _of_zerorpc(fields: Any) -> Call | None:
-    """A zerorpc event: a header with ids, a name, arguments.
+    """Return the call or reply of a zerorpc event, which has a header with ids, a name and arguments.
 
-    Any event of a call counts as a reply: it shows that the server works on it.
+    Any event of a call counts as a reply: the server works on the call.
     """
     if not (isinstance(fields, list) and len(fields) == 3 and isinstance(fields[0], dict)):
         return None
@@ -114,7 +114,7 @@ def _of_zerorpc(fields: Any) -> Call | None:
 
 
 def _of_json_rpc(fields: Any) -> Call | None:
-    """A JSON-RPC object; None for a notification, which has no id."""
+    """Return the call or reply of a JSON-RPC object; None for a notification, which has no id."""
     if not isinstance(fields, dict) or fields.get("jsonrpc") != "2.0":
         return None
     id_, method = fields.get("id"), fields.get("method")
@@ -128,7 +128,7 @@ def _of_json_rpc(fields: Any) -> Call | None:
 
 
 def _of_mdp(run: MessageTable, row: int) -> Call | None:
-    """A request or final reply of a broker's client or worker. A partial reply precedes the final one."""
+    """Return the request or final reply of a broker's client or worker; None for a partial reply."""
     frames = [run.head(frame) or b"" for frame in range(int(run.first[row]), int(run.last[row]) + 1)]
     header, *rest = frames[1:] if not frames[0] and len(frames) > 1 else frames
     is_from_broker = run.socket_type == "ROUTER"
@@ -152,12 +152,12 @@ def _request(name: bytes, body: list[bytes]) -> Call:
 
 
 def shown_name(text: str) -> str:
-    """Return the beginning of a name, escaped for a sentence."""
+    """Return the beginning of a name, escaped."""
     return to_text(text[:LONGEST_NAME].encode("utf-8", "backslashreplace"))
 
 
 def shown_error(texts: Iterable[Any]) -> str:
-    """Join the parts of an error, such as type and message, escaped for a sentence."""
+    """Join the parts of an error, such as type and message, escaped."""
     text = ": ".join(_text(each) for each in texts if isinstance(each, bytes | str) and each)
     return to_text(text[:LONGEST_ERROR].encode("utf-8", "backslashreplace"))
 

@@ -1,4 +1,4 @@
-"""Distributions of durations, which can be added up, and trends, in bounded memory."""
+"""Distributions and trends of durations, in bounded memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Distribution:
     least: int | None = None
     most: int | None = None
     steps: dict[int, int] = field(default_factory=dict)
-    """Counts by step: a step begins at 2^(step / `STEPS`) ns."""
+    """Number of durations in each step; a step begins at 2^(step / `STEPS`) ns."""
 
     def add(self, durations: Sequence[int]) -> None:
         if not durations:
@@ -50,7 +50,7 @@ class Distribution:
         return self.most
 
     def above(self, duration: int) -> int:
-        """Count longer durations, to the exactness of a step."""
+        """Return the number of longer durations, to the exactness of a step."""
         step = int(log2(duration) * STEPS) if duration > 1 else 0
         return sum(count for each, count in self.steps.items() if each > step)
 
@@ -64,13 +64,13 @@ class Distribution:
 
 
 MAX_GROUPS = 32
-"""Of equal size. Above, groups are merged in pairs."""
+"""Groups of equal size in a trend. If there are more, they are merged in pairs."""
 
 
 @dataclass(slots=True)
 class Trend:
-    """Durations (ns) in groups of `size` successive ones, each a sum of logarithms (base 2), so that a few long
-    durations count little.
+    """Durations (ns) in groups of `size` successive ones, each as the sum of logarithms (base 2): a few long durations
+    count little.
 
     `rest` is the sum of the last, incomplete group.
     """
@@ -98,5 +98,5 @@ class Trend:
         self.rest, self.rest_count = rest, count
 
     def typical(self) -> list[int]:
-        """Geometric mean of each complete group (ns)."""
+        """Return the geometric mean of each complete group (ns)."""
         return [round(2 ** (total / self.size)) for total in self.groups]

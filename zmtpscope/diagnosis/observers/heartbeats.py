@@ -30,16 +30,16 @@ from zmtpscope.records import COMMON, MILLISECOND, SECOND, STREAM
 from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 
 MAX_OPEN = 64
-"""PINGs of a side, and PONGs that arrive before their PING. The oldest are dropped."""
+"""PINGs to remember for a side, and PONGs that precede their PING; the oldest are dropped."""
 
 MAX_WAITING = 8
-"""Open PINGs of a side to report."""
+"""Open PINGs to report for a side."""
 
 FROM_PING = [*(field.name for field in (*COMMON, *STREAM) if field.name != "record"), "ttl_ms"]
 
 
 class Heartbeat(NamedTuple):
-    """A decided PING with its PONG; the segment `ordinal` decided it."""
+    """A PING with its outcome, decided by the segment `ordinal`."""
 
     ping: Record
     pong: Record | None
@@ -49,7 +49,7 @@ class Heartbeat(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class HeartbeatTable(DerivedTable):
-    """The table of heartbeats, in the order in which they are decided."""
+    """Heartbeats in the order of their decisions."""
 
     heartbeats: Sequence[Heartbeat]
 
@@ -67,26 +67,26 @@ class HeartbeatTable(DerivedTable):
 
 
 class Undecided(NamedTuple):
-    """A PING before its decision, with its facts for rules."""
+    """A PING without outcome so far, with its facts for rules."""
 
     ping: Record
     observed: ObservedPing
 
 
 class Spoken(NamedTuple):
-    """Start and end times of commands or messages of a side."""
+    """Start and end times of a side's commands or messages."""
 
     begins: Int64 | tuple[int]
     ends: Int64 | tuple[int]
 
 
 class Asker:
-    """PINGs of one side, and PONGs of the other."""
+    """PINGs of one side, and PONGs of the other one."""
 
     def __init__(self) -> None:
         self.open: list[Undecided] = []
         self.late: list[tuple[Undecided, Record]] = []
-        """PINGs with a late PONG, perhaps after the end of the asker."""
+        """PINGs with a late PONG, which may follow the end of the asker."""
         self.early: list[Record] = []
         """PONGs without a PING so far."""
 
@@ -115,7 +115,7 @@ class HeartbeatObserver(Observer):
 
     @property
     def _is_idle(self) -> bool:
-        """Whether there is nothing to decide: most connections have no heartbeats."""
+        """Whether there is nothing to decide, as on most connections."""
         one, other = self.askers
         return not (self.taken or one.open or one.late or other.open or other.late)
 
@@ -205,7 +205,7 @@ class HeartbeatObserver(Observer):
         self._decide(number, each.ping, pong, "answered", ordinal)
 
     def _end_late(self, number: int, asker: Asker, ordinal: int) -> None:
-        """Decide late PONGs at the end of the connection: PONGs after the end of the asker answer nothing."""
+        """Give late PONGs an outcome at the end of the connection: after the end of the asker they answer nothing."""
         values = self.observed.values
         assert values is not None
         fin, rst = values[f"fin_ns_{number}"], values[f"rst_ns_{number}"]
@@ -221,13 +221,13 @@ class HeartbeatObserver(Observer):
         asker.open = sorted([*behind, *asker.open], key=attrgetter("observed.moment.ns"))
 
     def _show(self) -> None:
-        """Publish the open PINGs for rules."""
+        """Store the open PINGs where rules find them."""
         for side, asker in zip(self.observed.sides, self.askers, strict=True):
             if side.heartbeats is not None:
                 side.heartbeats.waiting = [each.observed for each in asker.open[:MAX_WAITING]]
 
     def _give_up(self, ordinal: int) -> None:
-        """Give up all open PINGs, which may have been answered in missing octets."""
+        """Drop all open PINGs, which may have been answered in missing octets."""
         for number, asker in enumerate(self.askers):
             for each, pong in asker.late:
                 self._answer(number, each, pong, ordinal)
@@ -266,7 +266,7 @@ def _rtt(ping: Record, pong: Record) -> int:
 
 
 def _hear(waiting: Sequence[Undecided], spoken: Sequence[Spoken]) -> None:
-    """Note data of the other side that followed open PINGs."""
+    """Note data of the other side after the open PINGs."""
     if not waiting or not spoken:
         return
     begins, ends = (np.concatenate(times) for times in zip(*spoken, strict=True))
@@ -279,18 +279,18 @@ def _hear(waiting: Sequence[Undecided], spoken: Sequence[Spoken]) -> None:
 
 
 MANY_TIMES = 10
-"""A PONG is missing after this many times the longest latency so far."""
+"""A PONG is missing after this multiple of the longest latency so far."""
 SHORTEST_NS = 20 * MILLISECOND
 """A side that closes sooner (ns) has not waited for a PONG."""
 TTL_KEPT = 0.9, 1.5
-"""Parts of a TTL: it can have expired after the first; before the second (plus TIMER_NS) the side closes."""
+"""Fractions of a TTL. It can have expired after the first; the side closes before the second (plus TIMER_NS)."""
 TIMER_NS = SECOND // 5
 REPLY_NS = 20 * MILLISECOND
-"""A system answers data to a closed socket with RST within this time (ns)."""
+"""A system answers data to a closed socket with RST within this time."""
 
 
 def open_pings(connection: ObservedConnection, asker: int, end: int) -> list[ObservedPing]:
-    """Return the PINGs of a side without any later data from the other side until `end`, oldest first."""
+    """Return a side's PINGs after which the other side sent nothing until `end`, oldest first."""
     heartbeats = connection.sides[asker].heartbeats
     if heartbeats is None:
         return []
@@ -309,7 +309,7 @@ def waits_in_vain(connection: ObservedConnection, asker: int, end: int) -> bool:
 
 
 def is_past_ttl(connection: ObservedConnection, asker: int, end: int) -> bool:
-    """Whether the TTL of the last PING of a side had just expired at `end` without a sign of life."""
+    """Whether the TTL of a side's last PING had just expired at `end`, without any data after it."""
     side = connection.sides[asker]
     if side.heartbeats is None or not side.heartbeats.ttl_ms or side.last_ns is None:
         return False

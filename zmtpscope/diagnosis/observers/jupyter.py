@@ -13,11 +13,11 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 PROTOCOL = "jupyter"
 KERNEL_INFO = "kernel_info_request"
-"""Sent on several channels, so its record names none."""
+"""A request that is sent on several channels; its record names none of them."""
 SHUTDOWN = "shutdown_reply"
 LONGEST_ID = 80
 OCTETS = 400
-"""Memory of one id."""
+"""Approximate memory of one id."""
 
 
 class JupyterObserver(Observer):
@@ -50,7 +50,7 @@ class JupyterObserver(Observer):
             observed.busy_with = asked[:LONGEST_ID] if isinstance(asked, str) else None
 
     def _reply(self, asker: ObservedSide, fields: dict[str, Any], moment: Moment) -> None:
-        """Count a kernel's reply to a request of `asker`, with its error."""
+        """Count a kernel's reply to a request of `asker`, and note its error."""
         parent, content = fields.get("parent"), fields.get("content")
         name = parent.get("msg_type") if isinstance(parent, dict) else None
         if isinstance(name, str) and str(fields.get("msg_type")).endswith("_reply") and isinstance(content, dict):
@@ -58,7 +58,7 @@ class JupyterObserver(Observer):
             asker.replied(shown_name(name), shown_error(texts) if content.get("status") == "error" else None, moment)
 
     def _respond(self, observed: ObservedJupyter, id_: str, ns: int) -> None:
-        """Remember a response, in place of the oldest one if there is no room."""
+        """Remember a response; without room, it replaces the oldest one."""
         observed.response_count += 1
         is_known = observed.responses.pop(id_, None) is not None
         has_room = is_known or (len(observed.responses) < MAX_IDS and self.room.take(self.observed, OCTETS))

@@ -11,7 +11,7 @@ from zmtpscope.diagnosis.observers.request_rows import Envelope, MessageRow
 
 
 class Anew(NamedTuple):
-    """When an asker asked again before it had a reply, and the segment that shows this."""
+    """Time at which an asker asked again before it had a reply, and the segment that shows this."""
 
     captured: int
     order: int
@@ -25,9 +25,9 @@ class OpenRequests:
         self.by_key: dict[Envelope | None, deque[int]] = {}
         """Numbers of requests with the same envelope, oldest first."""
         self.anew: OrderedDict[int, Anew] = OrderedDict()
-        """Requests whose asker has asked again meanwhile, in the order of these events."""
+        """Requests after which the asker asked again, in the order of these events."""
         self.count = 0
-        """Requests so far; also the number of the next one."""
+        """Number of requests so far, and of the next request."""
         self.newest_captured = 0
         """When the newest request was captured."""
 
@@ -35,7 +35,7 @@ class OpenRequests:
         return len(self.rows)
 
     def latest(self) -> int:
-        """Return when the newest open request was captured, or 0."""
+        """Return the capture time of the newest open request, or 0."""
         return self.rows[next(reversed(self.rows))].captured if self.rows else 0
 
     def oldest(self, count: int) -> list[MessageRow]:
@@ -63,12 +63,12 @@ class OpenRequests:
         return self.rows[number].captured
 
     def last_before(self, same: deque[int], captured: int) -> int:
-        """Return the index of the newest request captured by this time, or 0."""
+        """Return the index of the newest request captured at a time or before, or 0."""
         return max(0, bisect_right(same, captured, key=self._captured_of) - 1)
 
 
 class Paired(NamedTuple):
-    """Requests, with their replies at the same index. `late`: the asker had asked again before the reply."""
+    """Requests, and replies with the same indexes. `late`: the asker had asked again before the reply."""
 
     requests: list[MessageRow]
     replies: list[MessageRow]

@@ -1,7 +1,6 @@
 """Facts about each connection, for comparisons with others and for diagnoses.
 
-Plain values that can be pickled: one worker may observe a connection, and another one compare it with others. All
-memory is bounded; facts without room are counted.
+All memory is bounded; facts without room are counted.
 """
 
 from __future__ import annotations
@@ -37,10 +36,9 @@ from zmtpscope.zmtp.regime import Form
 Answer = TypeVar("Answer")
 
 Endpoint = tuple[str, int]
-"""Address and port of a listener."""
 
 MAX_NAMES = 64
-"""Maximum number of names of calls to remember for a side."""
+"""Names of calls to remember for a side."""
 
 
 @dataclass(slots=True, eq=False)
@@ -60,9 +58,10 @@ class ObservedFinding:
 
 @dataclass(slots=True, eq=False)
 class ObservedStall:
-    """A side could not send because its peer accepted no data; or `count` such times, `duration_ns` in all.
+    """Time during which a side could not send because its peer accepted no data, or `count` of these times with
+    `duration_ns` in all.
 
-    `until` is how the last one ended, at `end_ns`, or when it was last observed.
+    The last one ended at `end_ns` as `until` shows, or was last observed then.
     """
 
     moment: Moment
@@ -83,10 +82,11 @@ class ObservedStall:
 
 @dataclass(slots=True, eq=False)
 class ObservedOutage:
-    """A side sent the same octets, or keepalive probes, without an acknowledgment; or `count` such times, `duration_ns`
-    in all.
+    """Time during which a side sent the same octets or keepalive probes without an acknowledgment, or `count` of these
+    times with `duration_ns` in all.
 
-    `offset` is the first of these octets. `until` is how the last one ended, at `end_ns`, or when it was last observed.
+    `offset` is the position of the first of these octets. The last one ended at `end_ns` as `until` shows, or was last
+    observed then.
     """
 
     moment: Moment
@@ -107,7 +107,7 @@ class ObservedOutage:
 
     @property
     def is_loss(self) -> bool:
-        """Single lost segments, sent again and acknowledged within a second."""
+        """Whether these are single lost segments, sent again and acknowledged within a second."""
         return self.longest_ns < SECOND
 
     @classmethod
@@ -119,95 +119,85 @@ class ObservedOutage:
 
 @dataclass(slots=True, eq=False)
 class ObservedSide:
-    """One side of a connection; None: not captured."""
+    """One side of a connection. Values that were not captured are None."""
 
     ip: str
     port: int
     greeting: Moment | None = None
     ready: Moment | None = None
-    """READY, or the greeting of a version without READY."""
+    """First octet of READY, or of the greeting in versions without READY."""
     version: str | None = None
-    """Announced."""
     mechanism: str | None = None
-    """Announced."""
     socket_type: str | None = None
     identity: str | None = None
     is_fallback: bool = False
-    """The greeting is the signature of a newer peer that continues with 1.0."""
+    """Whether the greeting is the signature of a newer peer that continues with 1.0."""
     username: str | None = None
     error: tuple[Moment, str | None] | None = None
-    """ERROR, with the reason."""
+    """The ERROR command, and its reason."""
     last_command: tuple[Moment, str] | None = None
-    """The last command, with its name."""
     last_ns: int | None = None
-    """Last greeting, command or message."""
+    """Time of the last greeting, command or message."""
     heartbeats: ObservedHeartbeats | None = None
     ended_stalls: list[ObservedStall] = field(default_factory=list)
-    """Past times in which it could not send."""
+    """Past times during which this side could not send."""
     running_stall: ObservedStall | None = None
-    """It cannot send now, while the capture continues."""
+    """The stall that continues at the end of the capture."""
     is_sending: bool = False
-    """It has sent a part of a message, while the capture continues."""
+    """Whether a message of this side is incomplete while the capture continues."""
     ended_outages: list[ObservedOutage] = field(default_factory=list)
-    """Past times in which its data was not acknowledged."""
+    """Past times without acknowledgments of this side's data."""
     running_outage: ObservedOutage | None = None
-    """Its data is not acknowledged now, while the capture continues."""
+    """The outage that continues at the end of the capture."""
     losses: ObservedOutage | None = None
     """Lost segments that were soon sent again, as one outage."""
     subscriptions: ObservedSubscriptions | None = None
     published: PublishedTopics | None = None
     sizes: ObservedSizes | None = None
-    """Of its messages."""
     rhythm: ObservedRhythm | None = None
-    """Of its messages."""
     rounds: dict[int, ObservedRound] = field(default_factory=dict)
-    """Messages sent repeatedly from proxy to proxy, by checksum."""
+    """Messages that a proxy sent repeatedly to another proxy, by checksum."""
     jupyter: ObservedJupyter | None = None
     calls: ObservedCalls | None = None
     replies: dict[str, ObservedReplies] = field(default_factory=dict)
-    """To its calls, by name of the call."""
+    """Replies to this side's calls, by name of the call."""
     phantom: Moment | None = None
-    """First message, if that repeats the identity (a fault of libzmq 4.0.3)."""
+    """The first message, if it repeats the identity (a fault of libzmq 4.0.3)."""
     last_messages: ObservedMessages | None = None
     """The last messages, until they are acknowledged."""
 
     @property
     def stalls(self) -> list[ObservedStall]:
-        """Return all times in which the side could not send."""
         return [*self.ended_stalls, self.running_stall] if self.running_stall else self.ended_stalls
 
     @property
     def outages(self) -> list[ObservedOutage]:
-        """Return all times in which the side's data was not acknowledged."""
         return [*self.ended_outages, self.running_outage] if self.running_outage else self.ended_outages
 
     @property
     def last_outage(self) -> ObservedOutage | None:
-        """The last outage, if it has retransmissions that were not acknowledged until now or until the end."""
+        """Return the last outage, if its retransmissions were never acknowledged."""
         last = self.outages[-1] if self.ended_outages or self.running_outage else None
         return last if last is not None and last.is_acknowledged is False and last.retransmissions else None
 
     def replied(self, name: str, error: str | None, moment: Moment) -> None:
-        """Count a reply to a call of this side; `error` is its text if the call failed."""
+        """Count a reply to a call of this side. `error` is None if the call succeeded."""
         if name not in self.replies and len(self.replies) < MAX_NAMES:
             self.replies[name] = ObservedReplies()
         if name in self.replies:
             self.replies[name].add(error, moment)
 
     def heard(self, ns: int) -> None:
-        """Note that this side sent data at `ns`."""
         if self.last_ns is None or ns > self.last_ns:
             self.last_ns = ns
 
 
 MAX_STALLS = 64
 MAX_FINDINGS = 64
-"""Maximum number of findings of one connection. Later ones only add to the count of the last."""
+"""Findings of one connection. Later ones only increase the count of the last."""
 
 
 class Ends(NamedTuple):
-    """Address of a client, and endpoint of its server."""
-
     client: str
     endpoint: Endpoint
 
@@ -219,33 +209,32 @@ class Ends(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ObservedConnection:
-    """A ZMTP connection. `stream` is that of side 0; `values` are the fields of its record, once it has ended."""
+    """A ZMTP connection. `stream` belongs to side 0; `values` are the fields of its record, once it has ended."""
 
     stream: Stream
     sides: tuple[ObservedSide, ObservedSide]
     listener: int
-    """The side that accepted it, as far as known."""
+    """The side that accepted the connection, as far as known."""
     start: Moment
-    """The connection's first packet once it has ended, until then its first record."""
+    """First packet of the connection once it has ended; until then, of its first record."""
     last_ns: int
     spoke_ns: int
-    """Time of the last octets of either side."""
     values: Mapping[str, Any] | None = None
     half_closed: tuple[int, int] | None = None
-    """The side that sent the only FIN, and when (ns), while the capture continues."""
+    """The side that sent the only FIN, and its time (ns), while the capture continues."""
     gaps: int = 0
     findings: dict[tuple[str, int | None], ObservedFinding] = field(default_factory=dict)
-    """By id and side."""
+    """Findings by id and side."""
     requests: ObservedRequests | None = None
-    """If socket types or envelopes distinguish requests from replies."""
+    """Requests, if socket types or envelopes distinguish them from replies."""
     remembered: int = 0
-    """Memory in octets that observers use for it (`Room`)."""
+    """Octets of memory that observers use for this connection (`Room`)."""
     answers: dict[str, Any] = field(default_factory=dict)
-    """Results of `found_once`, cleared by new records."""
+    """Results of `found_once`; a new record clears them."""
 
     @classmethod
     def of(cls, stream: Stream, moment: Moment) -> ObservedConnection:
-        """Make a connection of which only the first record is known."""
+        """Return a connection of which only the first record is known."""
         if stream.side:
             stream = stream.turned()
         sides = ObservedSide(stream.src_ip, stream.src_port), ObservedSide(stream.dst_ip, stream.dst_port)
@@ -263,17 +252,16 @@ class ObservedConnection:
 
     @property
     def client(self) -> ObservedSide:
-        """Opened the connection, as far as known."""
+        """The side that opened the connection, as far as known."""
         return self.sides[1 - self.listener]
 
     @property
     def server(self) -> ObservedSide:
-        """Accepted the connection, as far as known."""
+        """The side that accepted the connection, as far as known."""
         return self.sides[self.listener]
 
     @property
     def endpoint(self) -> Endpoint:
-        """Return the server's endpoint."""
         return self.server.ip, self.server.port
 
     @property
@@ -282,7 +270,6 @@ class ObservedConnection:
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection is open at the end of the capture."""
         return self.values is None or self.values["close"] == "open"
 
     @property
@@ -292,14 +279,14 @@ class ObservedConnection:
 
     @property
     def is_whole(self) -> bool:
-        """Captured from its start, in both directions, without gaps: missing data was not sent."""
+        """Whether both directions were captured from the start, without gaps: missing data was not sent."""
         if self.values is None:
             return self.is_unbroken and all(side.greeting is not None for side in self.sides)
         return self.values["opened_by"] is not None and self.is_unbroken
 
     @property
     def is_unbroken(self) -> bool:
-        """Captured without gaps in both directions, from some point on."""
+        """Whether both directions were captured without gaps from some point on."""
         values = self.values
         if values is None:
             return not self.gaps
@@ -312,11 +299,11 @@ class ObservedConnection:
 
     @property
     def ref(self) -> str:
-        """Id of its record, as in `refs` of findings."""
+        """Id of the connection's record, as in `refs` of findings."""
         return f"{self.conn_id}///connection"
 
     def spoke(self, side: int, ns: int) -> None:
-        """A message of a side was complete."""
+        """Note the time of a complete message."""
         self.sides[side].heard(ns)
         if ns > self.last_ns:
             self.last_ns = ns
@@ -341,7 +328,6 @@ class ObservedConnection:
 
 
 def began(connection: ObservedConnection) -> int:
-    """Return when the connection began (ns), as a sort key."""
     return connection.start.ns
 
 
@@ -362,13 +348,12 @@ def found_once(find: Callable[[ObservedConnection], Answer]) -> Callable[[Observ
 
 
 def ref_of(values: dict[str, Any]) -> str:
-    """Identify a record as conn_id/side/source/offset/record; missing values are empty."""
+    """Return the id of a record, as in `refs`; missing values are empty."""
     places = (values.get(name) for name in ("conn_id", "side", "source", "offset", "record"))
     return "/".join("" if place is None else str(place) for place in places)
 
 
 def observe_record(connection: ObservedConnection, record: Record) -> None:
-    """Update a connection with one of its records."""
     connection.answers.clear()
     connection.last_ns = max(connection.last_ns, record.ts_ns)
     if record.type in SPOKEN:
@@ -415,7 +400,7 @@ def _name(side: ObservedSide, values: dict[str, Any]) -> None:
 
 
 def _finding(connection: ObservedConnection, record: Record) -> None:
-    """Record a finding. Of several severities of one id, the first of the worst is reported."""
+    """Add or count a finding; of several severities of one id, keep the first finding of the worst."""
     values = record.values
     key, count = (values["id"], values["side"]), values["count"] or 1
     known = connection.findings.get(key)
@@ -476,4 +461,4 @@ LEARN = {
 }
 
 SPOKEN = frozenset({"greeting", "command"})
-"""Records of octets that a side sent, except messages, which `Derivation` handles."""
+"""Records that show data of a side. `Derivation` handles messages."""

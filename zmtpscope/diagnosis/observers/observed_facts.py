@@ -17,14 +17,14 @@ from zmtpscope.records import RECORDS
 
 @dataclass(slots=True, eq=False)
 class ObservedRequest:
-    """A request. `content` is a checksum, or 0 if not computed."""
+    """A request; `content` is a checksum, or 0 if not computed."""
 
     moment: Moment
     ref: str
     size: int
     content: int
     end: int
-    """Offset after its last octet in the TCP stream; -1 if encrypted."""
+    """Offset after the last octet in the TCP stream; -1 if encrypted."""
 
 
 class Answered(NamedTuple):
@@ -35,48 +35,49 @@ class Answered(NamedTuple):
 
 
 MAX_LONGEST = 4
-"""Slow replies of a connection."""
+"""Slow replies to remember for a connection."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedRequests:
-    """The requests of one side, and their outcomes."""
+    """Requests of one side, and their outcomes."""
 
     asker: int
     is_lock_step: bool
-    """The asker is a REQ, which waits for the reply before it asks again."""
+    """Whether the asker is a REQ, which waits for the reply before it asks again."""
     is_guessed: bool = False
-    """Socket types are unknown, and the asker is inferred from alternating messages."""
+    """Whether the socket types are unknown, and alternating messages show the asker."""
     counts: Counter[str] = field(default_factory=Counter)
-    """By outcome."""
+    """Number of requests by outcome."""
     latency: Distribution = field(default_factory=Distribution)
     trend: Trend = field(default_factory=Trend)
-    """Of the latency of replies."""
+    """Latencies of the replies."""
     first: ObservedRequest | None = None
     last_reply: Moment | None = None
     longest: list[Answered] = field(default_factory=list)
     """Slowest replies, slowest first."""
     late: ObservedRequest | None = None
-    """First request with a reply after the asker had asked again."""
+    """First request whose reply followed another request of the asker."""
     takes_late: bool = False
-    """The asker takes a late reply for the answer to its next request: requests have no id (ZMQ_REQ_CORRELATE)."""
+    """Whether the asker takes a late reply for the answer to its next request, because requests have no id
+    (ZMQ_REQ_CORRELATE)."""
     unasked: ObservedRequest | None = None
     """First reply that belongs to no request."""
     without_id: ObservedRequest | None = None
-    """First reply without an id, although each request of the REQ has an id before the empty frame."""
+    """First reply without an id, although each request of the REQ contains one before the empty frame."""
     abandoned: ObservedRequest | None = None
-    """First request still unanswered when the asker asked again."""
+    """First request without a reply when the asker asked again."""
     waiting: list[ObservedRequest] = field(default_factory=list)
     """Oldest requests without a reply, now or at the end of the connection or the capture."""
     waiting_count: int = 0
-    """Of all waiting requests."""
+    """Number of all waiting requests."""
 
     @property
     def are_displaced(self) -> bool:
         """Whether a REQ takes late replies for the answers to its next requests.
 
-        It asked again before a reply arrived, requests have no id, and there is at most one extra reply for each
-        request that it abandoned.
+        It asked again before a reply arrived, requests have no id, and the surplus replies are not more than the
+        requests that it abandoned.
         """
         left = self.counts["unanswered"] + self.waiting_count
         is_relaxed = self.is_lock_step and self.abandoned is not None
@@ -84,14 +85,14 @@ class ObservedRequests:
 
 
 JOIN = "join"
-"""A membership in a group, not a subscription."""
+"""Form of a membership in a group."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedSubscription:
     """A subscription, or a group that a DISH joined (`form` is join), and its messages.
 
-    The side subscribed `times` times, first at `moment`. It matched `messages` messages, the first at `first_ns`.
+    The side subscribed `times` times, first at `moment`. `messages` matched, the first at `first_ns`.
     """
 
     topic: bytes
@@ -107,10 +108,10 @@ class ObservedSubscription:
     first_ns: int | None = None
 
     left: int = 0
-    """LEAVEs of a group. A RADIO counts JOINs and LEAVEs."""
+    """LEAVEs of a group: a RADIO counts JOINs and LEAVEs."""
 
     def matches(self, topic: bytes) -> bool:
-        """A subscription matches by prefix, a group by equality."""
+        """Whether a message of a topic belongs to it: a subscription is a prefix, a group is equal."""
         return topic == self.topic if self.form == JOIN else topic.startswith(self.topic)
 
     def count(self, messages: int, first_ns: int) -> None:
@@ -121,9 +122,9 @@ class ObservedSubscription:
 
 @dataclass(slots=True, eq=False)
 class ObservedSubscriptions:
-    """The subscriptions of one side: active ones by topic, and the last ended ones.
+    """Subscriptions of one side: active ones by topic, and the last ended ones.
 
-    `left_out` were not followed because there were too many; `forgotten` are older ended ones.
+    `left_out` is the number of subscriptions that were too many to follow; `forgotten` that of older ended ones.
     """
 
     open: dict[bytes, ObservedSubscription] = field(default_factory=dict)
@@ -140,8 +141,8 @@ class ObservedSubscriptions:
 class ObservedPing:
     """A PING without a PONG.
 
-    `heard_ns` is when its peer first sent anything afterwards. `is_within`: it was sent while a message of its peer was
-    arriving.
+    Its peer first sent anything afterwards at `heard_ns`. `is_within`: the PING was sent while a message of the peer
+    was arriving.
     """
 
     moment: Moment
@@ -152,41 +153,42 @@ class ObservedPing:
 
 @dataclass(slots=True, eq=False)
 class ObservedHeartbeats:
-    """The PINGs of one side."""
+    """PINGs of one side."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    """By outcome."""
+    """Number of PINGs by outcome."""
     interval: Distribution = field(default_factory=Distribution)
-    """From one PING to the next."""
+    """Times from one PING to the next."""
     rtt: Distribution = field(default_factory=Distribution)
     last: Moment | None = None
     ttl_ms: int = 0
-    """Of the last PING."""
+    """TTL of the last PING."""
     waiting: list[ObservedPing] = field(default_factory=list)
     """Oldest PINGs without a PONG, now or at the end of the connection or the capture."""
 
 
 MAX_CALLS = 64
-"""Unanswered calls of a side; newer ones are dropped."""
+"""Unanswered calls to remember for a side; newer ones are dropped."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedCalls:
     open: dict[str, tuple[Moment, str]] = field(default_factory=dict)
-    """Calls without a reply, by id: moment and name."""
+    """Calls without a reply, by id, each with its moment and name."""
     answered: int = 0
     longest_ns: int = 0
-    """Latency of a reply."""
+    """Longest latency of a reply."""
     last_answered_ns: int = 0
     """Time of the last call with a reply."""
     last_reply_ns: int = 0
     trend: Trend = field(default_factory=Trend)
-    """Of the latency of replies."""
+    """Latencies of the replies."""
     is_incomplete: bool = False
-    """There were more calls than are remembered."""
+    """Whether calls were dropped."""
 
     def reply(self, id_: str | None, ns: int) -> str | None:
-        """Remove the call that a reply belongs to (without an id, the oldest); return its name if it was open."""
+        """Remove the call that a reply belongs to (without an id, the oldest) and return its name, or None if it was
+        not open."""
         called = self.open.pop(next(iter(self.open), "") if id_ is None else id_, None)
         if called is None:
             return None
@@ -219,36 +221,36 @@ class ObservedReplies:
 
 
 MAX_IDS = 64
-"""Of requests, and of responses, for a side."""
+"""Requests, and responses, to remember for a side."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedJupyter:
-    """The Jupyter messages of a side."""
+    """Jupyter messages of a side."""
 
     requests: int = 0
     asked: dict[str, Moment] = field(default_factory=dict)
     """First requests, by id."""
     responses: dict[str, int] = field(default_factory=dict)
-    """Last response to each request, by id."""
+    """Time of the last response to each request, by id."""
     response_count: int = 0
     forgot_ns: int = 0
-    """Latest response dropped from `responses`."""
+    """Time of the latest response dropped from `responses`."""
     busy: Moment | None = None
-    """Last published status, if not idle."""
+    """Start of the last published status, if that is not idle."""
     busy_with: str | None = None
-    """Id of the request in that status."""
+    """Id of the request that led to this status."""
     shuts_down: bool = False
-    """A kernel agreed to shut down."""
+    """Whether a kernel agreed to shut down."""
 
 
 MIN_OPENINGS = 4
-"""Turns that show which side begins an exchange."""
+"""Turns that are enough to show which side begins an exchange."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedRhythm:
-    """When a side sent its messages: the first at `first_ns`; `longest_ns` is the longest pause."""
+    """Times of a side's messages, the first at `first_ns`; `longest_ns` is the longest pause."""
 
     first_ns: int
     last: Moment
@@ -258,26 +260,26 @@ class ObservedRhythm:
     longest_from: Moment | None = None
     """The message before the longest pause."""
     asked: int = 0
-    """Messages of the other side in the longest pause, at most MAX_RECENT."""
+    """Messages of the other side in the longest pause, up to MAX_RECENT."""
     count: int = 0
     recent: tuple[int, ...] = ()
-    """Of the last messages."""
+    """Times of the last messages."""
     turns: int = 0
-    """Turns that the other side answered. Only the first ones are counted."""
+    """Turns that the other side answered, as far as counted."""
     openings: int = 0
     """Turns that began long after the other side's last message, and were answered promptly."""
 
     @property
     def lasted_ns(self) -> int:
-        """Return the time from the first message to the last."""
+        """Time from the first message to the last."""
         return self.last.ns - self.first_ns
 
     def opens(self, other: ObservedRhythm) -> bool:
-        """Whether this side begins the exchanges, and the other side answers."""
+        """Whether this side begins the exchanges, and the other one answers."""
         return self.openings >= max(MIN_OPENINGS, self.turns / 4, 4 * other.openings)
 
     def since(self, time: int) -> int:
-        """Count the remembered messages after a time."""
+        """Return the number of remembered messages after a time."""
         return sum(each > time for each in self.recent)
 
     def has_message(self, start: int, stop: int) -> bool:
@@ -289,7 +291,7 @@ class ObservedRhythm:
 
 
 MAX_ARRIVALS = 8
-"""Of one message."""
+"""Arrivals of one message to remember."""
 
 
 @dataclass(slots=True, eq=False)
@@ -300,7 +302,7 @@ class ObservedRound:
     last_ns: int
     count: int = 0
     times: list[int] = field(default_factory=list)
-    """First arrivals (ns)."""
+    """Times of the first arrivals."""
 
     def come(self, ns: int) -> None:
         self.count += 1
@@ -311,9 +313,9 @@ class ObservedRound:
 
 @dataclass(slots=True, eq=False)
 class ObservedSizes:
-    """Octets of the largest frame in the last message of a side, and in all earlier ones (0 if none).
+    """Octets of the largest frame in a side's last message, and in all earlier ones (0 if none).
 
-    The last message began at `began_ns` with its first octet, and ended at `last`.
+    The first octet of the last message has the time `began_ns`, its end is at `last`.
     """
 
     last: Moment
@@ -323,15 +325,15 @@ class ObservedSizes:
 
     @property
     def largest(self) -> int:
-        """Return the size of the largest message."""
+        """Size of the largest message."""
         return max(self.of_last, self.before)
 
 
 @dataclass(slots=True, eq=False)
 class ObservedMessages:
-    """The last messages of a side, as `RunSummary.last`.
+    """Last messages of a side, as `RunSummary.last`; packets refer to `files`.
 
-    Packets refer to `files`. `are_all`: there were no others.
+    `are_all`: there were no others.
     """
 
     octets: bytes
@@ -340,7 +342,7 @@ class ObservedMessages:
 
     @property
     def columns(self) -> Int64:
-        """Times (ns), packet references, and offsets after their last octets in the TCP stream."""
+        """Return the times (ns), packet references, and offsets after the last octets in the TCP stream."""
         columns: Int64 = np.frombuffer(self.octets, np.int64).reshape(-1, 3).T
         return columns
 
@@ -350,7 +352,7 @@ PLACES = {field.name: place for place, field in enumerate(RECORDS["connection"].
 
 
 class ConnectionValues(Mapping[str, Any]):
-    """The fields of a connection's record, in a third of the memory of a dict, because thousands are remembered."""
+    """Fields of a connection's record, in a third of the memory of a dict: thousands are remembered."""
 
     __slots__ = ("_row",)
 

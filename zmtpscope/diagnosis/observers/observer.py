@@ -17,7 +17,7 @@ from zmtpscope.records import SCHEMA, empty
 
 
 class DerivedTable(ABC):
-    """Derived records of one type, at least one, as columns that become records when written."""
+    """Derived records of one type, at least one, as columns."""
 
     @abstractmethod
     def records(self) -> Iterable[Record]:
@@ -25,7 +25,7 @@ class DerivedTable(ABC):
 
 
 class Rows(NamedTuple):
-    """The messages of one connection in one batch, by side; packets refer to `files`."""
+    """Messages of one connection in one batch, by side; packets refer to `files`."""
 
     sides: tuple[list[MessageTable], list[MessageTable]]
     summaries: tuple[list[RunSummary], list[RunSummary]]
@@ -33,12 +33,12 @@ class Rows(NamedTuple):
 
 
 def first_order(run: MessageTable) -> int:
-    """Return a sort key for runs of one side: the order of their first messages."""
+    """Return the order of a run's first message, a sort key for runs of one side."""
     return int(run.orders[0])
 
 
 class Observer:
-    """Follows one aspect of one connection, and writes facts into `observed` for comparisons.
+    """Follows one aspect of one connection, and writes facts into `observed` for rules.
 
     It gets the records of each batch first, then the messages, all in order.
     """
@@ -46,7 +46,6 @@ class Observer:
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         self.observed = observed
         self.room = room
-        """Memory limit of all connections, for facts that may become many."""
 
     def record(self, record: Record) -> None:
         """Process a greeting, command or gap."""
@@ -67,9 +66,9 @@ class Observer:
 
 
 def derived(type_: str, ordinal: int, moment: Moment, stream: Stream | None = None, /, **own: object) -> Record:
-    """Return a derived record, decided by the segment `ordinal`, that begins at `moment`.
+    """Return a derived record that the segment `ordinal` decided, and that begins at `moment`.
 
-    `stream` are the fields of its connection, if it is about one; `own` its other fields.
+    `stream` are the fields of its connection, if there is one; `own` are its other fields.
     """
     values = empty(type_)
     values.update(schema=SCHEMA, record=type_, ts_ns=moment.ns, file=moment.file, packet=moment.packet)
@@ -89,4 +88,4 @@ def derived(type_: str, ordinal: int, moment: Moment, stream: Stream | None = No
 
 
 ACROSS = 1 << 63
-"""Sorts records across connections after all connections and datagrams."""
+"""Sort key of records about several connections, after all connections and datagrams."""

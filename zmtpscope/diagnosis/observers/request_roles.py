@@ -1,4 +1,4 @@
-"""Which side of a connection asks, and how its replies are matched (wire.md 10.1).
+"""The side of a connection that asks, and how its replies are matched (wire.md 10.1).
 
 Socket types show the asker: a REQ, or the peer of a REP. A REQ that works for a ROUTER sends that it is ready, and gets
 requests as replies, in an envelope of their own: there the ROUTER asks. Between ROUTER and DEALER, the side whose
@@ -20,15 +20,15 @@ from zmtpscope.diagnosis.observers.request_rows import Envelope, MessageRow, by_
 ROUTING = frozenset({"ROUTER", "DEALER"})
 
 NEVER_ASK = frozenset({("PUB", "SUB"), ("SUB", "PUB"), ("PUSH", "PULL"), ("PULL", "PUSH")})
-"""Socket types of most connections, which never exchange requests."""
+"""Socket types of connections without requests, which are most connections."""
 
 READY_WORDS = frozenset({b"READY", b"\x01"})
 """First messages of workers of load balancing brokers (Guide, chapter 3)."""
 
 MIN_TURNS = 8
-"""Alternating messages, with only the empty frame as envelope, that show REQ and REP."""
+"""Alternating messages that show REQ and REP, if the empty frame is their whole envelope."""
 THINKS_LONGER = 2
-"""An asker takes this many times as long before it asks as the replier before it replies, by the median."""
+"""The median pause of an asker before it asks is at least this multiple of the replier's."""
 
 MAX_HELD = 4096
 """Messages with envelopes to remember until one is repeated."""
@@ -37,30 +37,30 @@ MAX_HELD = 4096
 class Role(NamedTuple):
     asker: int
     in_order: bool
-    """A reply answers the oldest request. Otherwise the asker waits for its newest one only, as a REQ does."""
+    """Whether a reply answers the oldest request. Otherwise the asker waits for its newest one only, as a REQ does."""
     reports_unasked: bool = True
-    """A reply without a request is a fault."""
+    """Whether a reply without a request is a fault."""
     is_guessed: bool = False
-    """Socket types are unknown."""
+    """Whether the socket types are unknown."""
     is_of_work: bool = False
-    """A ROUTER asks a REQ, in requests that contain the envelope of their client."""
+    """Whether a ROUTER gives work to a REQ, in requests that contain the envelope of their client."""
 
 
 Assigned = tuple[Role, list[MessageRow]]
-"""Messages, and the role in which they are requests and replies."""
+"""A role, and the messages that are requests and replies in it."""
 
 
 class Roles(ABC):
     needs_address = False
-    """Only messages with an address before the empty frame are requests and replies."""
+    """Whether only messages with an address before the empty frame are requests and replies."""
     is_over = False
-    """Nothing shows which side asks."""
+    """Whether the asker will remain unknown."""
 
     def __init__(self, role: Role | None = None) -> None:
         self.role = role
-        """None until the asker is known."""
+        """The role once the asker is known, otherwise None."""
         self.held: list[MessageRow] = []
-        """Messages of both sides until then."""
+        """Messages of both sides until the asker is known."""
 
     @abstractmethod
     def assign(self, events: list[MessageRow]) -> Iterator[Assigned]:
@@ -71,7 +71,7 @@ class Roles(ABC):
 
 
 def roles_of(observed: ObservedConnection) -> Roles | None:
-    """Return which side asks and which answers; None if the socket types do not ask, or are not known yet."""
+    """Return how the asker of a connection is found; None if the socket types do not ask, or are not known yet."""
     types = observed.socket_types()
     if types in NEVER_ASK:
         return None
@@ -97,11 +97,12 @@ class OfRep(Roles):
 
 
 class OfReq(Roles):
-    """A REQ asks, or a ROUTER gives it work."""
+    """A connection of a REQ: the REQ asks, or a ROUTER gives it work."""
 
     has_asked = False
     nests_itself = False
-    """The first request of the REQ contains another envelope. Its replies then do too, although it is no worker."""
+    """Whether the first request of the REQ contains another envelope. Its replies then do too, although it is no
+    worker."""
 
     def __init__(self, requester: int) -> None:
         self.known = Role(requester, in_order=False)
@@ -115,7 +116,7 @@ class OfReq(Roles):
         yield self.known, events[work:]
 
     def _work_begins(self, events: list[MessageRow]) -> int | None:
-        """Return the message which shows that the REQ is a worker, or None."""
+        """Return the index of the message which shows that the REQ is a worker, or None."""
         first = next((message for message in events if message.side == self.known.asker), None)
         if first is not None and not self.has_asked:
             assert first.run is not None
@@ -135,7 +136,7 @@ class ByEnvelopes(Roles):
     def __init__(self) -> None:
         super().__init__()
         self.first_of: dict[Envelope | None, int] = {}
-        """The side that sent each envelope first."""
+        """The first sender of each envelope."""
 
     def assign(self, events: list[MessageRow]) -> Iterator[Assigned]:
         if self.role is None:

@@ -15,7 +15,7 @@ Envelope = tuple[bytes, ...]
 class MessageRow(NamedTuple):
     """A message with an envelope.
 
-    `order` is the segment that completed it; `packet` and `time` are of its first octet. Everything before it on its
+    `order` is the segment that completed it; `packet` and `time` belong to its first octet. All earlier data of its
     side was captured by `captured`.
     """
 
@@ -23,7 +23,7 @@ class MessageRow(NamedTuple):
     captured: int
     side: int
     key: Envelope | None
-    """Its addresses, for matching; None if they were not kept or are too large."""
+    """Addresses in the envelope, for matching; None if they were not kept or are too large."""
     time: int
     packet: int
     offset: int
@@ -31,11 +31,11 @@ class MessageRow(NamedTuple):
     size: int
     source: int
     envelope: Envelope
-    """Its addresses, as far as kept."""
+    """Addresses in the envelope, as far as kept."""
     is_nested: bool
-    """Another envelope follows the delimiter."""
+    """Whether another envelope follows the delimiter."""
     run: MessageTable | None
-    """The run with the message as row `row`, while its batch is processed."""
+    """The run that contains the message as row `row`, while its batch is processed."""
     row: int
     content: int = 0
     """Checksum of the frames after the delimiter; 0 if not computed (`content_of`)."""
@@ -50,7 +50,7 @@ by_time = attrgetter("time")
 def enveloped(run: MessageTable, side: int, captured: int, addressed: bool) -> list[MessageRow]:
     """Return the messages with an empty frame followed by further frames.
 
-    `addressed`: only with an address before the empty frame. Earlier messages of the side were captured by `captured`.
+    With `addressed`, an address must precede the empty frame. All earlier data of the side was captured by `captured`.
     """
     sizes, bodies, flags = run.sizes.tolist(), run.bodies.tolist(), run.flags.tolist()
     there = [min(size, max(run.end - body, 0)) for size, body in zip(sizes, bodies, strict=True)]

@@ -1,5 +1,3 @@
-"""Derived records of requests, as columns."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -27,9 +25,9 @@ class RequestTable(DerivedTable):
     """
 
     stream: Stream
-    """Of the asker."""
+    """Stream of the asker."""
     socket_types: tuple[str | None, str | None]
-    """Of the asker and of the other side."""
+    """Socket types of the asker and the other side."""
     files: Sequence[str | None]
     outcome: int
     rows: Sequence[MessageRow]
@@ -41,7 +39,7 @@ class RequestTable(DerivedTable):
 
     @property
     def waited(self) -> list[int] | None:
-        """Wait of each request (ns), for a reply or in vain."""
+        """Waiting time of each request (ns), until its reply or its end."""
         until = self.until if self.replies is None else [reply.time for reply in self.replies]
         if until is None:
             return None

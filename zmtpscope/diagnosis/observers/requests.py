@@ -1,4 +1,4 @@
-"""Match the requests and replies of one connection, with latency and pending requests (wire.md 10.1).
+"""Match the requests and replies of one connection (wire.md 10.1).
 
 `request_roles.py` finds the side that asks. A REP answers in order; a REQ waits for its newest request only.
 """
@@ -32,44 +32,44 @@ from zmtpscope.dissect import Record
 from zmtpscope.records import SECOND
 
 LONGEST_HELD = SECOND
-"""One side's data may be this late (ns) after the other side's later data, while a hole before it may be filled."""
+"""Longest delay of one side's data after the other side's later data, while a hole before it may be filled."""
 
 AFTER_ALL = (1 << 63) - 1
 
 OCTETS = 1400
-"""Memory of an open request."""
+"""Approximate memory of an open request."""
 
 MAX_WAITING = 16
-"""Open requests of a connection, one by one."""
+"""Open requests to report for a connection."""
 
 MISSING = ("unseen_bytes", "unfinished_bytes", "undissected_bytes", "sealed_0", "sealed_1")
-"""Fields of unread data, which may contain a reply."""
+"""Fields that count unread data, which may contain a reply."""
 
 UNFIT = ("reused", "evicted")
-"""The end was not seen."""
+"""Ends of connections that were not captured."""
 
 
 class RequestObserver(Observer):
     roles: Roles | None = None
     role: Role | None = None
-    """None until the asker is known."""
+    """The role once the asker is known, otherwise None."""
     lost = False
-    """Octets are missing."""
+    """Whether octets are missing."""
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
         self.open = OpenRequests()
         self.early: list[MessageRow] = []
-        """Replies captured or read before their requests, perhaps."""
+        """Replies that may have been captured or read before their requests."""
         self.captured = [0, 0]
-        """When each side was captured."""
+        """Times up to which each side was captured."""
         self.waiting: dict[int, ObservedRequest] = {}
         """Oldest open requests, by number."""
         self.tables: list[RequestTable] = []
         self.gaps: list[int] = []
         """Ordinals of gaps not processed yet."""
         self.remembered = 0
-        """Rows with reserved memory."""
+        """Rows for which memory is reserved."""
         self.files: Sequence[str | None] = ()
 
     def record(self, record: Record) -> None:
@@ -168,7 +168,7 @@ class RequestObserver(Observer):
         self._settle(latest - LONGEST_HELD)
 
     def _settle(self, time: int) -> None:
-        """Settle everything captured up to a time: messages that have not arrived by then were not sent."""
+        """Match everything captured up to a time: messages that have not arrived by then were not sent."""
         if self.role is not None and self.early:
             settled = min(time, self.captured[self.role.asker])
             unasked = [reply for reply in self.early if reply.captured < settled]
@@ -180,7 +180,7 @@ class RequestObserver(Observer):
         self._emit(outcome, given_up, [each.order for each in anew], [each.captured for each in anew])
 
     def _emit_answered(self, role: Role, paired: Paired) -> None:
-        """Report answered requests. Only a REQ rejects replies to requests other than its last one."""
+        """Report answered requests. Only a REQ rejects late replies."""
         requests, replies, late = paired
         if self.observed.sides[role.asker].socket_type != "REQ" or not any(late):
             self._emit_pairs(ANSWERED, requests, replies)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Protocol
 
 MAX_REMEMBERED = 256 << 20
-"""Memory for individual requests, subscriptions and topics, approximately."""
+"""Approximate memory for all individual requests, subscriptions and topics."""
 
 
 class Remembering(Protocol):
@@ -11,12 +11,12 @@ class Remembering(Protocol):
 
 
 class Room:
-    """Memory for facts, shared by the observers of all connections."""
+    """Memory limit for facts, shared by the observers of all connections."""
 
     def __init__(self, octets: int = MAX_REMEMBERED) -> None:
         self.left = octets
         self.left_out = 0
-        """Facts without room."""
+        """Number of facts for which there was no room."""
 
     def take(self, connection: Remembering, octets: int) -> bool:
         """Reserve memory; return whether there was room."""

@@ -1,4 +1,4 @@
-"""Messages that go round between proxies, by checksums of the last ones."""
+"""Messages that circulate between proxies, found by checksums of the last ones."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.dissect.records.tables import MessageTable
 
 MAX_MESSAGES = 256
-"""Of a side, until they are repeated."""
+"""Messages of a side to remember until one is repeated."""
 MAX_ROUNDS = 8
 """Repeated messages to remember until the end."""
 OCTETS = 250
-"""Memory of a message."""
+"""Approximate memory of a message."""
 
 
 class RoundObserver(Observer):
-    """Observes messages from an XPUB to an XSUB, which both belong to proxies."""
+    """Observes messages from an XPUB to an XSUB, which belong to two proxies."""
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
         self._recent: dict[int, ObservedRound] = {}
-        """Least recent first."""
+        """Last messages by checksum, oldest first."""
         self._taken = 0
-        """Messages with reserved memory."""
+        """Messages for which memory is reserved."""
 
     def rows(self, rows: Rows) -> None:
         sender = self.observed.side_of("XPUB")
@@ -52,7 +52,7 @@ class RoundObserver(Observer):
                 recent[content] = known
 
     def _has_room(self) -> bool:
-        """Whether one more message can be remembered, perhaps in place of the least recent one."""
+        """Whether one more message can be remembered, perhaps instead of the oldest one."""
         if len(self._recent) < self._taken:
             return True
         if self._taken < MAX_MESSAGES and self.room.take(self.observed, OCTETS):

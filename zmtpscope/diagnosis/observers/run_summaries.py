@@ -16,31 +16,29 @@ MAX_LAST = 32
 
 
 class RunSummary(NamedTuple):
-    """Times are in ns; packets are references."""
+    """Facts about the messages of a run. Times are in ns; packets are references."""
 
     messages: int
     first_ns: int
     first_end_ns: int
     last_ns: int
     last_end_ns: int
-    """`last_ns` and `last_end_ns`: start and end of the last message."""
     last_order: int
-    """Ordinal of the segment that made the last message decidable."""
+    """Ordinal of the segment that completed the last message."""
     first_packet: int
     last_packet: int
-    """Packets in which the first and the last message began."""
+    """Packets with the first octets of the first and the last message."""
     last_packet_end: int
-    """In which the last message ended."""
     longest_pause: int
-    """Longest time between the ends of two messages; 0 if there is only one."""
+    """Longest time between the ends of two messages, or 0."""
     largest_last: int
-    """Octets of the last message's largest frame."""
+    """Size of the largest frame in the last message."""
     largest_before: int
-    """Octets of the largest frame before, or 0."""
+    """Size of the largest frame in earlier messages, or 0."""
     recent: tuple[int, ...]
     """Ends of the last `MAX_RECENT` messages."""
     last: bytes
-    """Time, packet and offset after the last octet of the last `MAX_LAST` messages, as signed 8-octet numbers."""
+    """Time, packet, and offset after the last octet, of the last `MAX_LAST` messages, as signed 8-octet numbers."""
 
 
 @compiled.where_possible

@@ -19,23 +19,22 @@ from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.records import from_text
 
 MAX_TURNS = 64
-"""Of a side: the first ones of a connection show its habits."""
+"""First turns of a side to count: these show its habits."""
 PROMPT = 8
-"""A turn begins an exchange if its side waited more than this many times as long as the other side took to answer."""
+"""A turn begins an exchange if its side waited more than this multiple of the other side's delay."""
 
 
 class Turns:
-    """A side has its turn until the other side sends a message."""
+    """Turns of two sides: a side has its turn until the other one sends a message."""
 
     def __init__(self) -> None:
         self._side: int | None = None
         """The side that sent the last message."""
         self._last_ns = 0
         self._delay: int | None = None
-        """Time from the last message of the other side to this turn (ns). None for the first turn."""
+        """Time (ns) from the other side's last message to this turn; None for the first turn."""
 
     def follow(self, rows: Rows, rhythms: Sequence[ObservedRhythm | None]) -> None:
-        """Count turns in the rhythms of both sides."""
         if all(each is not None and each.turns >= MAX_TURNS for each in rhythms):
             return
         for side, first_ns, last_ns in _turns(rows):
@@ -84,13 +83,12 @@ COLUMNS_COST = 24
 
 
 class Came(NamedTuple):
-    """Times of a side's messages: the last ones `before` the current block, and its `runs`."""
+    """Times of a side's messages: the last ones before the current block, and its runs."""
 
     before: tuple[int, ...]
     runs: Sequence[MessageTable]
 
     def between(self, start: int, stop: int) -> int:
-        """Count messages between two times."""
         of_block = sum(int(((run.time_ends > start) & (run.time_ends < stop)).sum()) for run in self.runs)
         return sum(start < time < stop for time in self.before) + of_block
 
@@ -163,7 +161,7 @@ def _note_pause(rhythm: ObservedRhythm, pause: int, since: Moment, other: Came) 
 
 
 def _is_identity(run: MessageTable, identity: str | None) -> bool:
-    """Whether the first message is one frame that equals the identity."""
+    """Whether the first message is a single frame that equals the identity."""
     octets = from_text(identity or "")
     is_one = run.last[0] == run.first[0] and run.sizes[0] == len(octets)
     return bool(is_one and run.complete[0] and run.head(0) == octets)

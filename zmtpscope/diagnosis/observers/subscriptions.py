@@ -28,10 +28,10 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, SUBSCRIBERS
 from zmtpscope.zmtp.trie import NODE_COST, Trie
 
 MAX_OPEN = 16_384
-"""Active subscriptions of one side."""
+"""Active subscriptions of one side to follow."""
 
 MAX_ENDED = 1024
-"""Ended subscriptions. Above, the oldest are forgotten."""
+"""Ended subscriptions to remember; the oldest are forgotten."""
 
 SUBSCRIPTION_COST = 640 + 2 * NODE_COST
 """Memory of a subscription without its topic."""
@@ -51,24 +51,22 @@ class Change(NamedTuple):
 
 
 class Subscriptions:
-    """The subscriptions of one side."""
-
     def __init__(self, observed: ObservedConnection, side: int, room: Room) -> None:
         self.observed = observed
         self.side = side
         self.room = room
         self._known: ObservedSubscriptions | None = None
         self._changes: list[Change] = []
-        """Read, but not in force yet."""
+        """Changes that were read and are not in force yet."""
         self._topics = Trie()
-        """Of active subscriptions."""
+        """Topics of active subscriptions."""
         self._matching: dict[bytes, list[ObservedSubscription]] = {}
-        """Matches of topics since the last change."""
+        """Cached matches of topics, since the last change."""
         self._ended: list[tuple[ObservedSubscription, int]] = []
         """Subscriptions ended since the last `derive`, each with the segment that ended it."""
 
     def feed(self, record: Record) -> None:
-        """A SUBSCRIBE, CANCEL, JOIN or LEAVE."""
+        """Process a SUBSCRIBE, CANCEL, JOIN or LEAVE."""
         values = record.values
         is_group, is_new = values["name"] in GROUP_COMMANDS, values["name"] in ENTERING
         name = values["group" if is_group else "topic"]
@@ -90,7 +88,7 @@ class Subscriptions:
                     self._changes.append(Change(*place, topic[:LONGEST_TOPIC], is_new, "message", moment))
 
     def stretches(self, run: MessageTable) -> Iterator[MessageTable]:
-        """Yield parts of a run of the other side. Before each, the subscriptions that precede it become active."""
+        """Yield parts of a run of the other side, and make the subscriptions that precede each part active."""
         self._changes.sort()
         orders = run.orders
         begin = 0
@@ -104,11 +102,9 @@ class Subscriptions:
 
     @property
     def has_begun(self) -> bool:
-        """Whether there has been a subscription."""
         return self._known is not None
 
     def matching(self, topic: bytes) -> list[ObservedSubscription]:
-        """Return the active subscriptions that match a topic."""
         found = self._matching.get(topic)
         if found is None:
             known = {} if self._known is None else self._known.open
@@ -186,13 +182,13 @@ def _cost(topic: bytes) -> int:
 
 
 def delay_of(connection: ObservedConnection, subscription: ObservedSubscription) -> int | None:
-    """Return the time from the handshake to a subscription (ns); None if the handshake was not captured."""
+    """Return the time (ns) from the handshake to a subscription; None if the handshake was not captured."""
     ready = [side.ready.ns for side in connection.sides if side.ready is not None]
     return max(0, subscription.moment.ns - max(ready)) if len(ready) == 2 else None
 
 
 def ref_of_subscription(connection: ObservedConnection, side: int, subscription: ObservedSubscription) -> str:
-    """Identify the record that subscribed."""
+    """Return the reference of the record that subscribed."""
     record = "message" if subscription.form == "message" else "command"
     return f"{connection.conn_id}/{side}/{subscription.source}/{subscription.offset}/{record}"
 
@@ -206,7 +202,6 @@ class SubscriptionTable(DerivedTable):
     ended: list[tuple[ObservedSubscription, int]]
 
     def records(self) -> Iterable[Record]:
-        """Yield the subscriptions in the order of their ends."""
         stream = self.observed.stream_of(self.side)
         for subscription, ordinal in self.ended:
             yield derived(
@@ -229,7 +224,7 @@ class SubscriptionTable(DerivedTable):
 
 
 class PublishingObserver(Observer):
-    """Follows the subscriptions of both sides, and counts their published messages."""
+    """Follows the subscriptions of both sides, and counts the messages that they match."""
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)

@@ -1,4 +1,4 @@
-"""Times of messages in bounded memory, which bound the number of messages before a time."""
+"""Times of messages in bounded memory. They bound the number of messages before any time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import NamedTuple
 from zmtpscope.dissect.records.columns import Int64
 
 EXACT = 32
-"""The times of so many first events are exact."""
+"""Number of first events with exact times."""
 
 MAX_SAMPLES = 64
-"""Samples of the later times, one for every n-th event."""
+"""Samples of the later times, one for every `stride`-th event."""
 
 
 class Bounds(NamedTuple):
@@ -57,7 +57,6 @@ class Timeline:
         self.last_ns = int(times[-1])
 
     def before(self, time: int) -> Bounds:
-        """Bound the number of events before a time."""
         if time > self.last_ns:
             return Bounds(self.count, self.count)
         exact = bisect_left(self.first, time)
@@ -68,7 +67,6 @@ class Timeline:
         return Bounds(least, max(least, min(self.count - 1, (place + 1) * self.stride - 1)))
 
     def between(self, start: int, end: int) -> Bounds:
-        """Bound the number of events from `start` and before `end`."""
         if self.count and start <= self.first[0] and end > self.last_ns:
             return Bounds(self.count, self.count)
         earlier, later = self.before(start), self.before(end)

@@ -16,8 +16,8 @@ from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 class TopicKey(NamedTuple):
     """A topic, up to `LONGEST_TOPIC` octets; None if unknown.
 
-    `is_frame`: the first of several frames. Otherwise the message has one frame, and the topic is the longest
-    subscription that it begins with, so another subscriber may have the same messages under another topic.
+    If `is_frame`, the topic is the first of several frames. Otherwise it is the longest subscription that a
+    single-frame message begins with, so another subscriber may have the same messages under another topic.
     """
 
     topic: bytes | None
@@ -28,22 +28,21 @@ UNKNOWN = TopicKey(None, False)
 
 
 class TopicRows(NamedTuple):
-    """The messages of a run that have the same topic."""
+    """Messages of a run that have the same topic."""
 
     key: TopicKey
     rows: Int64
     octets: int
-    """Captured, in all frames, without headers."""
+    """Captured octets in all frames, without headers."""
     complete: int
-    """Complete messages."""
+    """Number of complete messages."""
     times: Int64
     """Start times in order, each at least as late as all earlier ones in the run."""
 
 
 @compiled.where_possible
 def by_topic(run: MessageTable, latest_ns: int) -> list[TopicRows]:
-    """Group a publisher's messages by topic, in order of appearance. `latest_ns` is the latest time of earlier
-    messages."""
+    """Group a publisher's messages by topic, in order of appearance. Earlier messages have times up to `latest_ns`."""
     rows_of: dict[TopicKey, list[int]] = {}
     for row in range(len(run.first)):
         topic = run.topic(row)

@@ -14,19 +14,19 @@ from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.tables import MessageTable
 
 MAX_TOPICS = 4096
-"""Topics of one side. Messages of further topics are only counted."""
+"""Topics of one side to follow; messages of further topics are only counted."""
 
 TOPIC_COST = 1536
 """Memory of a topic with a full timeline, without its name."""
 
 BEGINNING = 48
-"""Octets kept of a message whose topic is no separate frame."""
+"""Octets to keep of a message whose topic is no separate frame."""
 
 SEPARATORS = b" \t\r\n\0,;:|=/.([{<\"'"
-"""End a topic in a longer text."""
+"""Characters that end a topic in a longer text."""
 
 GOES_ON, ENDS, IS_BINARY = 0, 1, 2
-"""After a subscription, the name continues or ends, or the message is not text."""
+"""How a message continues after the subscription: the name goes on or ends, or the message is not text."""
 
 KINDS = np.full(256, IS_BINARY, np.uint8)
 KINDS[[octet for octet in range(128) if chr(octet).isalnum() or chr(octet) in "_-"]] = GOES_ON
@@ -38,18 +38,16 @@ Matching = Callable[[bytes], Sequence[ObservedSubscription]]
 
 @dataclass(slots=True, eq=False)
 class PublishedTopic:
-    """Messages of one topic on a connection."""
-
     key: TopicKey
     first: Moment
     beginning: bytes
     """First octets of the first message."""
     octets: int = 0
-    """In all frames, without headers."""
+    """Octets in all frames, without headers."""
     unmatched: int = 0
     """Complete messages that no active subscription matched."""
     early: int = 0
-    """Messages before the first subscription of the connection.
+    """Messages before the connection's first subscription.
 
     A publisher that connects sends messages queued for the subscriptions of an earlier connection.
     """
@@ -57,7 +55,7 @@ class PublishedTopic:
     longer: int = 0
     """Single-frame messages in which the topic is only the beginning of a longer name."""
     longer_name: bytes = b""
-    """That name in the first of these messages."""
+    """The longer name in the first of these messages."""
     longer_first: Moment | None = None
     """The first of these messages."""
     is_text: bool = True
@@ -89,7 +87,7 @@ def _first_word(text: bytes, size: int) -> bytes:
 
 @dataclass(slots=True, eq=False)
 class PublishedTopics:
-    """The topics of one side. `left_out` are messages of topics without room."""
+    """Topics of one side. `left_out` is the number of messages of topics without room."""
 
     by_key: dict[TopicKey, PublishedTopic] = field(default_factory=dict)
     left_out: int = 0
@@ -103,7 +101,7 @@ class PublishedTopics:
         matching_of: Matching | None,
         room: Room,
     ) -> None:
-        """Count the messages of a run, and the ones that match active subscriptions.
+        """Count the messages of a run, and those without a matching subscription.
 
         `matching_of` is None before the first subscription.
         """
