@@ -16,25 +16,23 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
 MIN_LATE = SECOND
-"""Clients of libzmq often start before their servers: one that connects within this time (ns) has lost nothing."""
+"""A client of libzmq often starts before its server: one that connects within this time has lost nothing."""
 
 
 class Tried(NamedTuple):
-    """Attempts at an endpoint with one outcome; `before` are ended earlier connections of the same clients.
-
-    `back_ns` is the start of the first connection after them, or 0.
-    """
+    """Attempts at an endpoint with one outcome. `before` are ended earlier connections of the same clients; the
+    first connection after the attempts begins at `back_ns`, or 0."""
 
     endpoint: Endpoint
     findings: list[RunFinding]
     before: list[ObservedConnection]
     back_ns: int = 0
     served: Sequence[str] = ()
-    """Other clients, meanwhile."""
+    """Other clients that the endpoint served meanwhile."""
 
     @property
     def was_left(self) -> bool:
-        """Whether the clients had been connected, and the endpoint serves no others."""
+        """Whether the clients were connected before, and the endpoint serves no others."""
         return bool(self.before) and not self.served
 
     @property
@@ -47,21 +45,19 @@ class Tried(NamedTuple):
 
     @property
     def waited_ns(self) -> int:
-        """Return the time from the first attempt to the first connection."""
+        """Time from the first attempt to the first connection."""
         return self.back_ns - self.first_ns
 
 
 class Client(NamedTuple):
-    """Attempts of one client between two of its connections.
-
-    `before` are its connections that had ended; `back_ns` is the start of the next one, or None.
-    """
+    """Attempts of one client between two of its connections: `before` had ended, the next one begins at `back_ns`
+    (None if there is none)."""
 
     finding: RunFinding
     before: list[ObservedConnection]
     back_ns: int | None
     is_accepted: bool
-    """A later TCP connection was established, with any protocol."""
+    """Whether a later TCP connection was established, with any protocol."""
 
 
 def clients_of(knowledge: Knowledge, id_: str) -> dict[Endpoint, list[Client]]:
@@ -103,7 +99,7 @@ def tried_in_vain(knowledge: Knowledge, id_: str, patience: int) -> Iterator[Tri
 
 
 def _is_rejected_too(finding: RunFinding, knowledge: Knowledge) -> bool:
-    """Whether ICMP rejected other attempts of the client. Hosts limit ICMP messages, so some attempts get none."""
+    """Whether ICMP rejected other attempts of the client: hosts limit ICMP messages."""
     others = () if finding.ends is None else knowledge.findings_by_ends[finding.ends]
     return finding.id == UNANSWERED and any(each.id in (REJECTED, NO_ROUTE) for each in others)
 
@@ -114,7 +110,7 @@ def _is_in_vain(client: Client, knowledge: Knowledge) -> bool:
 
 
 def is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
-    """Whether an endpoint uses ZeroMQ, by connections of others or by the intervals between attempts.
+    """Whether an endpoint uses ZeroMQ: others connect to it with ZMTP, or the intervals between attempts show libzmq.
 
     Earlier connections of the same client without ZMTP show another protocol.
     """
@@ -126,21 +122,21 @@ def is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
 
 MAX_SERVED = 3
 MIN_SERVED = 2 * SECOND
-"""A client that connected between the attempts of another one, and stayed for this long (ns), was served meanwhile."""
+"""A client that connected between another one's attempts, and stayed this long, was served meanwhile."""
 
 
 def _last(connections: list[ObservedConnection]) -> list[ObservedConnection]:
-    """Return the connections that ended last: the outage began then."""
+    """Return the connections whose end began the outage: the last ones."""
     ends = [(each, ending.moment.ns) for each in connections if (ending := ending_of(each)) is not None]
     last = max((end for _, end in ends), default=0)
     return [each for each, end in ends if last - end < MIN_LATE]
 
 
 def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list[str]:
-    """Return up to three other clients that were connected at the first attempt and remained so.
+    """Return up to three other clients that the endpoint served meanwhile.
 
-    Or that connected between the attempts, and stayed long; and other connections of the same clients, if the server
-    sends on these.
+    They remained connected from the first attempt on, or connected between the attempts and stayed long. Other
+    connections of the same clients count if the server sends on them.
     """
     clients = {each.client for each in tried.findings}
     found: dict[str, None] = {}

@@ -24,33 +24,31 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND, to_text
 
 MAX_SIBLINGS = 4
-"""Number of siblings to compare with: the ones with most messages."""
+"""Siblings to compare with: the ones with most messages."""
 
 MAX_KNOWN = 16
-"""Subscribers per topic, for comparisons of a part of the time."""
+"""Subscribers of a topic to compare during a part of the time."""
 
 MAX_EARLIER = 8
-"""Earlier connections of a subscriber."""
+"""Earlier connections of a subscriber to examine."""
 
 MAX_PAIRS = 262_144
-"""Pairs (topic, subscriber without a message) to check in a run.
-
-The pairs of a publisher that would exceed it are all skipped.
-"""
+"""Pairs (topic, subscriber without a message) to check in a run. If the pairs of a publisher exceed the rest, all of
+them are skipped."""
 
 TAKES_EFFECT_NS = SECOND // 10
 """After this time a subscription is certainly in force at the publisher."""
 
 ARRIVES_NS = SECOND // 2
-"""A message that another subscriber received has certainly arrived after this time, unless the receiver is blocked."""
+"""A message that another subscriber received has arrived after this time, unless the receiver is blocked."""
 
 QUIET_NS = SECOND // 33
-"""A silence of this length proves that all messages have arrived, if it follows a message that is later than the
-other subscriber's last one."""
+"""After a silence of this length all messages have arrived, if the last one is later than the other subscriber's
+last one."""
 
 
 class Missed(NamedTuple):
-    """A lower bound for the messages that a sibling received and another subscriber did not."""
+    """Messages, at least, that a sibling received and another subscriber did not."""
 
     messages: int
     sibling: Subscriber
@@ -70,18 +68,18 @@ class Siblings:
     def __init__(self, each: Sequence[Sibling]) -> None:
         self.each = each
         self.messages = max((topic.timeline.count for _, topic, _ in each), default=0)
-        """The most messages that one of them received."""
+        """Largest number of messages that one of them received."""
         self.first_ns = min((topic.first.ns for _, topic, _ in each), default=0)
-        """Of their first message."""
+        """Time of the first message to any of them."""
         self.since_ns = max((since for _, _, since in each), default=0)
-        """All of them were subscribed from then on."""
+        """Time from which all of them were subscribed."""
 
 
 class Delivery(NamedTuple):
-    """The messages of one topic that a subscriber received; `topic` None: it subscribed and got none.
+    """Messages of one topic that a subscriber received; `topic` is None if it subscribed and got none.
 
     `siblings` others also got some. `early` are messages that a sibling got before this subscription, `missed` during
-    it; None if nothing proves any. If it missed some early, `left_ns` is the end of an earlier connection with the
+    it; None if nothing proves any. If it missed early ones, `left_ns` is the end of an earlier connection with the
     topic, or None. `may_be_other`: that connection may belong to another program on the host, because it has no
     identity and ended the connection itself.
     """
@@ -102,7 +100,7 @@ class Delivery(NamedTuple):
 
     @property
     def unacknowledged(self) -> int:
-        """Count further messages that were sent to the subscriber and never acknowledged."""
+        """Number of further messages that were sent to the subscriber and never acknowledged."""
         lost = first_lost(self.subscriber.connection.sides[1 - self.subscriber.side])
         if lost is None or self.topic is None:
             return 0
@@ -142,7 +140,7 @@ def _most(publisher: Publisher) -> dict[TopicKey, list[Subscriber]]:
 def _without(publisher: Publisher, room: int) -> dict[Subscriber, list[TopicKey]]:
     """Return, by subscriber, the topics that it subscribed to without getting any message.
 
-    {} if there are more than `room` pairs.
+    Empty if there are more than `room` pairs.
     """
     keys, topics = publisher.ascending
     found: dict[Subscriber, list[TopicKey]] = {}
@@ -157,7 +155,7 @@ def _without(publisher: Publisher, room: int) -> dict[Subscriber, list[TopicKey]
 
 
 Pairs = Sequence[tuple[Subscriber, PublishedTopic | None]]
-"""Subscribers of a topic, in order; None without a message."""
+"""Subscribers of a topic, in order, each with its messages or None."""
 
 
 def _by_topic(publisher: Publisher, without: Mapping[Subscriber, Sequence[TopicKey]]) -> dict[TopicKey, Pairs]:
@@ -230,7 +228,8 @@ class _Left(NamedTuple):
 
 
 def _last_left(earlier: Iterable[Subscriber], key: TopicKey, siblings: Siblings) -> _Left | None:
-    """Return the last time at which one of the earlier connections, latest end first, had a topic."""
+    """Return the last time at which one of the earlier connections had a topic; the latest end comes first in
+    `earlier`."""
     last: _Left | None = None
     for each in earlier:
         if last is not None and each.ended_ns < last.ns:
@@ -242,10 +241,7 @@ def _last_left(earlier: Iterable[Subscriber], key: TopicKey, siblings: Siblings)
 
 
 def _left(earlier: Subscriber, key: TopicKey, siblings: Siblings) -> _Left | None:
-    """Return the time until which an earlier connection had a topic and got its messages, or None.
-
-    A link that is down ends a connection late, so the messages decide.
-    """
+    """Return the time until which an earlier connection had a topic and got its messages, or None."""
     intervals = earlier.intervals(key)
     if not intervals:
         return None
@@ -284,7 +280,7 @@ def _early(floor: int, since: int, siblings: Siblings) -> Missed | None:
 def _missed(
     slow: Subscriber, topic: PublishedTopic | None, interval: tuple[int, int], siblings: Siblings, now: int
 ) -> Missed | None:
-    """Return the messages that siblings got during the subscription, old enough to have arrived if sent."""
+    """Return the messages that siblings got during the subscription, and early enough that they would have arrived."""
     since, until = interval
     if slow.is_open and until == slow.last_ns:
         until = now
@@ -308,10 +304,9 @@ def _missed(
 
 
 def surely_sent(slow: Subscriber, latest_ns: int, until: int) -> int | None:
-    """Return the time (ns) up to which the fate of messages is known at `until`: earlier ones have arrived, or never
-    will.
+    """Return the time (ns) up to which all sent messages have arrived at `until`, or never will; None if unknown.
 
-    None if unknown. `latest_ns` is the time of the last published message.
+    `latest_ns` is the time of the last published message.
     """
     if slow.stalled_ns > until - ARRIVES_NS:
         return None  # all of it may be in transit

@@ -1,6 +1,6 @@
 """Connections that ended without a ZMTP error: the abandoned peer, its attempts, and the time of reconnection.
 
-Also endpoints that replace each other: programs that listen at another port the next time.
+Also endpoints that replace each other: a program that listens on another port each time it starts.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from zmtpscope.records import SECOND
 WITHOUT_A_WORD = ("closed", "reset")
 CUT_OFF = ("ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06", "ZMTP10-FRAME-05", "ZMTP10-FRAME-06")
 FAILED = ATTEMPTS.keys() - {HALF_OPEN}
-"""Outcomes of a client that wanted to connect, which a port scan does not."""
+"""Outcomes of attempts to connect that are no port scan."""
 LONGEST_DEAD = 120 * SECOND
-"""TCP retransmits to a host that is gone for at most this long (ns). Once back, the host answers with RST."""
+"""TCP retransmits to a host that is gone for at most this long. Once back, the host answers with RST."""
 MAX_LATER = 8
-"""Later connections that may have replaced a dead one."""
+"""Later connections to examine as replacements of a dead one."""
 ANSWERED_NS = SECOND
 """A host answers packets of an unknown connection with RST within this time (ns)."""
 STAYED = SECOND // 2
@@ -36,8 +36,9 @@ STAYED = SECOND // 2
 class Disconnect(NamedTuple):
     """The end of a connection without a ZMTP error.
 
-    `back_ns`: the two connected again, or None; `is_missed`: the client tried to; `leaves_siblings`: similar clients
-    stayed. `replaced_ns`: the connection was dead, and the client had reconnected before its end.
+    `back_ns`: time at which the two were connected again, or None. `is_missed`: the client tried to reconnect.
+    `leaves_siblings`: similar clients stayed. `replaced_ns`: time at which the client reconnected, if the connection
+    was dead before its end.
     """
 
     connection: ObservedConnection
@@ -46,14 +47,14 @@ class Disconnect(NamedTuple):
     is_missed: bool
     leaves_siblings: bool
     is_long_missed: bool
-    """The client tried in vain for so long that this alone is a warning."""
+    """Whether the client tried in vain for so long that this alone is a warning."""
     replaced_ns: int | None = None
     gave_up_ns: int | None = None
-    """Time of the client's last attempt to reconnect, if there was none later."""
+    """Time of the client's last attempt to reconnect, long before the end of the capture."""
 
     @property
     def by_listener(self) -> bool:
-        """The listener ended the connection, not the client."""
+        """Whether the listener ended the connection."""
         return self.ending.side == self.connection.listener
 
     def cut_off(self) -> ObservedFinding | None:
@@ -61,13 +62,12 @@ class Disconnect(NamedTuple):
         return self.connection.finding(*CUT_OFF)
 
     def cuts_itself(self) -> bool:
-        """The sender of that message ended the connection."""
+        """Whether the sender of that message ended the connection."""
         cut_off = self.cut_off()
         return cut_off is not None and cut_off.side == self.ending.side
 
 
 def ended(disconnect: Disconnect) -> int:
-    """Return when the disconnect ended (ns), as a sort key."""
     return disconnect.ending.moment.ns
 
 
@@ -91,7 +91,7 @@ def gave_up_ns(knowledge: Knowledge) -> dict[str, int]:
 
 @once
 def of_listeners(knowledge: Knowledge) -> dict[tuple[Ends, str | None], list[Disconnect]]:
-    """Return the connections that the listener ended, by ends and identity of the client."""
+    """Return the connections that the listener ended, by client."""
     return grouped(
         ((each.connection.ends, each.connection.client.identity), each)
         for each in disconnects(knowledge)
@@ -125,9 +125,8 @@ def _of_client(
 def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection]) -> int | None:
     """Return when the client began the connection that replaced this dead one (ns), or None.
 
-    A dead connection was reset after the handshake of the next one in `own`, and the client neither sent nor
-    acknowledged anything on it since the next one began: its host or network was gone for a while. `own` are ordered by
-    start.
+    The dead connection was reset after the handshake of the next one in `own` (in order of start), and was unused since
+    that one began: the client's host or network was gone for a while.
     """
     ending = ending_of(connection)
     if ending is None or not ending.is_reset:
@@ -143,7 +142,7 @@ def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection
 
 
 def _is_dead(connection: ObservedConnection, since: int, until: int) -> bool:
-    """Whether nothing shows that both hosts kept a connection meanwhile, such as acknowledged messages."""
+    """Whether neither side kept a connection alive meanwhile, for example by acknowledgments."""
     return not any(
         side.rhythm is not None and side.last_outage is None and side.rhythm.has_message(since, until)
         for side in connection.sides
@@ -151,10 +150,8 @@ def _is_dead(connection: ObservedConnection, since: int, until: int) -> bool:
 
 
 class LastAttempts(NamedTuple):
-    """The last series of attempts of a client that all failed: start (ns), and whether it was long.
-
-    `gave_up_ns` is its end, if long before the end of the capture.
-    """
+    """The last series of attempts of a client that all failed: start (ns), and whether it was long. `gave_up_ns` is
+    its end, if long before the end of the capture."""
 
     began_ns: int
     are_long: bool
@@ -193,7 +190,7 @@ class Stay(NamedTuple):
 
 
 def _staying(knowledge: Knowledge) -> dict[Kind, list[Stay]]:
-    """Return, by kind, the two clients that stayed longest: one of them may be the client that left."""
+    """Return, by kind, the two clients that stayed longest: one of them may be the client in question."""
     found: dict[Kind, dict[tuple[str, str | None], Stay]] = {}
     for connection in knowledge.connections:
         if is_agreed(connection):
@@ -239,8 +236,8 @@ class Served(NamedTuple):
 
 @once
 def passing(knowledge: Knowledge) -> frozenset[Ends]:
-    """Return the clients and endpoints whose program moved to another port of its host: one endpoint ended before the
-    next was used.
+    """Return the clients and endpoints whose program moved to another port of its host: it left one port before it used
+    the next.
 
     Both have the same socket type: publishers that live for a moment, or a service that chooses a port at each start.
     """
@@ -260,7 +257,7 @@ def passing(knowledge: Knowledge) -> frozenset[Ends]:
 
 
 def _successive(served: Sequence[Served]) -> set[Endpoint]:
-    """Return the endpoints that were left before the next one was connected to."""
+    """Return the endpoints that were left before the next one was used."""
     return {
         each.endpoint
         for before, after in pairwise(sorted(served))

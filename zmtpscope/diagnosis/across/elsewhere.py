@@ -11,14 +11,14 @@ from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publish
 from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
 
 MAX_PUBLISHERS = 16
-"""Matching topics to examine for each subscription."""
+"""Publishers of matching topics to examine for each subscription."""
 
 
 class Topics(NamedTuple):
     ascending: list[tuple[bytes, int]]
-    """Topics, or beginnings of messages without a known topic, with the index of the publisher."""
+    """Topics, or beginnings of messages without a known topic, each with the index of its publisher."""
     subscribed: set[tuple[str, bytes, int]]
-    """Address of a subscriber, subscription, index of the publisher."""
+    """Subscriptions, each with the subscriber's address and the index of the publisher."""
 
 
 class Elsewhere(NamedTuple):
@@ -45,10 +45,8 @@ def _topics(knowledge: Knowledge) -> Topics:
 def elsewhere(
     publisher: Publisher, subscriber: Subscriber, subscription: ObservedSubscription, knowledge: Knowledge
 ) -> Elsewhere | None:
-    """Return another publisher of matching topics, or None.
-
-    A publisher at which the subscriber's host has the same subscription has priority.
-    """
+    """Return another publisher of matching topics, or None; one where the subscriber's host has this subscription
+    has priority."""
     topics, own = _topics(knowledge), publishers(knowledge)
     first = bisect_left(topics.ascending, (subscription.topic, 0))
     other: Elsewhere | None = None

@@ -15,18 +15,18 @@ ZMTP has no goodbye: a program that closes its socket and one that is killed bot
 
 VIOLATION = "ZMTP-CONN-08"
 AGREED = ("complete", "unseen")
-"""Messages can be sent in these handshake states."""
+"""Handshake states in which messages can be sent."""
 
 
 class Ending(NamedTuple):
-    """`side` sent the first FIN or RST at `moment`, whose packet is unknown."""
+    """Side `side` sent the first FIN or RST at `moment`, whose packet is unknown."""
 
     side: int
     moment: Moment
     cause: Cause
     is_reset: bool
     finding: ObservedFinding | None = None
-    """With the reason, if there is one."""
+    """The finding that gives the reason, if there is one."""
 
 
 @found_once
@@ -58,16 +58,13 @@ def ending_of(connection: ObservedConnection) -> Ending | None:
 
 
 def end_of(connection: ObservedConnection, otherwise: int) -> int:
-    """Return when the connection ended (ns), or `otherwise` if it is open or its end was not captured."""
+    """Return when the connection ended (ns); `otherwise` if it is open or its end was not captured."""
     ending = ending_of(connection)
     return otherwise if ending is None else ending.moment.ns
 
 
 def is_of_another(connection: ObservedConnection) -> bool:
-    """Whether a middlebox sent the RST.
-
-    Its TTL then differs from that of the side's SYN; one system sends both with the same.
-    """
+    """Whether a middlebox sent the RST: its TTL differs from the TTL of the side's SYN."""
     values = connection.values
     if values is None or values["syn_ttl"] is None or values["rst_ttl"] is None:
         return False
@@ -75,7 +72,7 @@ def is_of_another(connection: ObservedConnection) -> bool:
 
 
 def _is_unacknowledged(side: ObservedSide) -> bool:
-    """The side's system gave up: its data was not acknowledged."""
+    """Whether the side's system gave up because its data was not acknowledged."""
     return bool(side.outages) and side.outages[-1].is_acknowledged is False
 
 
@@ -86,17 +83,15 @@ def was_told_to_exit(connection: ObservedConnection) -> bool:
 
 
 def is_agreed(connection: ObservedConnection) -> bool:
-    """Whether messages can be sent on the connection, as far as known."""
     if connection.values is None:
         return all(side.ready is not None for side in connection.sides)
     return connection.values["handshake"] in AGREED
 
 
 def lifetime(connection: ObservedConnection, ending: Ending) -> int:
-    """Return the time from the connection's first packet to its end (ns)."""
     return ending.moment.ns - connection.start.ns
 
 
 def _gives_up(connection: ObservedConnection, side: int, end: int) -> bool:
-    """Whether a side waited in vain for a sign of life of the other one."""
+    """Whether a side closed after it had waited in vain for any data from the other one."""
     return waits_in_vain(connection, side, end) or is_past_ttl(connection, 1 - side, end)

@@ -10,8 +10,8 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
 
 MIN_WAIT = SECOND * 9 // 10
-"""Minimum wait (ns) of a side that gave up because of the other one. A side that closes sooner may have other
-reasons, unless it waits equally long each time."""
+"""A side that closes sooner may have other reasons than the other side's silence, unless it waits equally long each
+time."""
 MIN_TIMES = 2
 MIN_IDLE = 2 * SECOND
 """A handshake that is silent for this long (ns) until the end of the capture probably never continues."""
@@ -29,16 +29,17 @@ OTHER_CAUSES = (
     "ZMTP-CONN-04",
     "ZMTP-CONN-17",
 )
-"""Findings that give the reason why a handshake stopped."""
+"""Findings with the reason why a handshake stopped."""
 
 ZAP_STEPS = {("PLAIN", "HELLO"), ("CURVE", "INITIATE")}
-"""The server asks its ZAP handler after these commands."""
+"""Commands after which the server asks its ZAP handler."""
 
 
 class Hung(NamedTuple):
     """A handshake that stopped because side `silent` sent nothing more.
 
-    `waited` is the other side's wait (ns). `is_over`: the other side gave up; otherwise the capture ended.
+    `waited` is the time (ns) that the other side waited. `is_over`: the other side gave up; otherwise the capture
+    ended.
     """
 
     connection: ObservedConnection
@@ -48,13 +49,13 @@ class Hung(NamedTuple):
 
     @property
     def waits_for_zap(self) -> bool:
-        """The silent side had to ask its ZAP handler."""
+        """Whether the silent side had to ask its ZAP handler."""
         asker = self.connection.sides[1 - self.silent]
         return asker.last_command is not None and (asker.mechanism, asker.last_command[1]) in ZAP_STEPS
 
 
 class Waiting(NamedTuple):
-    """Both ends of hung handshakes, and the silent side."""
+    """The ends of hung handshakes, and their silent side."""
 
     ends: Ends
     listener_is_silent: bool
@@ -112,7 +113,7 @@ def rejects_type(connection: ObservedConnection) -> bool:
 
 
 def _progress(connection: ObservedConnection, number: int) -> int:
-    """Return how many steps a side completed: first greeting octets, first command, READY or INITIATE."""
+    """Return the number of steps that a side completed: first greeting octets, first command, READY or INITIATE."""
     side = connection.sides[number]
     values = connection.values
     began = side.greeting is not None or (values is not None and values[f"stream_bytes_{number}"] > 0)

@@ -19,24 +19,25 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
 LONG_NS = SECOND
-"""A younger request (ns) may still be answered."""
+"""A younger request may still be answered."""
 MANY_TIMES = 3
-"""A request that has waited for fewer times the longest latency at the endpoint may still be answered."""
+"""A request that has waited for less than this multiple of the longest latency at its endpoint may still be
+answered."""
 
 MIN_OTHERS = 3
-"""Other replies that show the usual time at an endpoint."""
+"""Number of other replies that show the usual latency of an endpoint."""
 
 MAX_SLOW = 64
-"""Slow replies per endpoint."""
+"""Slow replies to remember for each endpoint."""
 
 GIVEN_UP_PART = 0.9
-"""Fraction of requests that a client with a short time-out gives up."""
+"""Fraction of its requests that a client with a short time-out gives up."""
 MIN_GIVEN_UP = 3
-"""Requests that such a client gives up."""
+"""Number of requests that such a client gives up."""
 MIN_PATIENCE_NS = SECOND // 100
-"""A client that closes sooner does not want a reply (ns)."""
+"""A client that closes sooner does not want a reply."""
 MIN_SILENCE_NS = 3 * SECOND
-"""A REP that answers nothing while a client waits for this long in total (ns) hangs."""
+"""A REP that answers nothing while a client waits for this long in total hangs."""
 
 
 class Hanging(NamedTuple):
@@ -58,17 +59,15 @@ class Hanging(NamedTuple):
 
     @property
     def waited(self) -> int:
-        """Wait of the oldest request (ns)."""
+        """Time (ns) that the oldest request waited."""
         return self.until - self.oldest.ns
 
     @property
     def asker(self) -> str:
-        """Name the client."""
         return name_of(self.connection, self.requests.asker)
 
     @property
     def asked(self) -> str:
-        """Name the server."""
         return name_of(self.connection, 1 - self.requests.asker)
 
     @property
@@ -78,18 +77,17 @@ class Hanging(NamedTuple):
 
     @property
     def was_left(self) -> bool:
-        """Whether the server ended the connection."""
         return self.ending is not None and self.ending.side != self.requests.asker
 
     @property
     def was_given_up(self) -> bool:
-        """A waiting REQ closed the connection."""
+        """Whether a REQ closed the connection while it waited."""
         is_own = self.ending is not None and not self.was_left and self.requests.is_lock_step
         return is_own and not self.is_unacknowledged and self.waited >= MIN_PATIENCE_NS
 
     @property
     def is_unacknowledged(self) -> bool:
-        """The oldest request was retransmitted and never acknowledged, so the server may not have it."""
+        """Whether the oldest request was retransmitted and never acknowledged: the server may not have it."""
         lost = self.connection.sides[self.requests.asker].last_outage
         if lost is None:
             return False
@@ -107,7 +105,7 @@ class Hanging(NamedTuple):
 
     @property
     def is_owed(self) -> bool:
-        """The server must reply: a REP, or, if it has replied before, a server of a REQ or a REQ worker."""
+        """Whether the server must reply: a REP, or a server of a REQ or REQ worker that has replied before."""
         if self.requests.is_guessed:
             return False
         asked = self.connection.sides[1 - self.requests.asker].socket_type
@@ -115,7 +113,6 @@ class Hanging(NamedTuple):
 
 
 def client_of(connection: ObservedConnection, requests: ObservedRequests) -> Ends:
-    """Address of the asker, and endpoint."""
     return Ends(connection.sides[requests.asker].ip, connection.endpoint)
 
 
@@ -123,7 +120,7 @@ def client_of(connection: ObservedConnection, requests: ObservedRequests) -> End
 def hanging(knowledge: Knowledge) -> list[Hanging]:
     """Return all complete connections with unanswered requests at their end or the end of the capture.
 
-    Skips connections with a reply that lacks its id: these wait for another reason.
+    A connection with a reply that lacks its id is skipped: its requests wait for another reason.
     """
     found = []
     for connection in knowledge.connections:
@@ -148,8 +145,6 @@ def latencies(knowledge: Knowledge) -> dict[Endpoint, Distribution]:
 
 
 class SlowReply(NamedTuple):
-    """A reply with its request. `took` is the latency (ns)."""
-
     took: int
     connection: ObservedConnection
     request: ObservedRequest
@@ -183,8 +178,8 @@ def longest_beside(endpoint: Endpoint, since: int, until: int, knowledge: Knowle
 def is_long(waiting: Hanging, knowledge: Knowledge) -> bool:
     """Whether a request has waited longer than a slow reply takes.
 
-    A REP answers in order, so replies that were late during this wait are late for the same reason and do not count. Of
-    fewer than three replies, the slowest one may be the usual one.
+    A REP answers in order, so replies that were late during this wait do not count. If there are fewer than three
+    replies, the slowest may be usual.
     """
     endpoint = waiting.connection.endpoint
     usual = latencies(knowledge)[endpoint]
@@ -196,10 +191,7 @@ def is_long(waiting: Hanging, knowledge: Knowledge) -> bool:
 
 
 def is_lost(waiting: Hanging, knowledge: Knowledge) -> bool:
-    """Whether the request was lost because the server left.
-
-    A server that had not replied for long hangs, and its departure is no cause, unless the REQ got a later reply.
-    """
+    """Whether the request was lost because the server left."""
     if not waiting.was_left or not is_long(waiting, knowledge):
         return waiting.was_left
     return waiting.requests.is_lock_step and answered_later(waiting.oldest, waiting.until, knowledge) is not None
@@ -220,31 +212,29 @@ def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
 
 
 def _hop(waiting: Hanging, knowledge: Knowledge) -> Asked | None:
-    """Return the request by which one was passed on. A broker that left may not have passed it on."""
+    """Return the request that passed this one on. A broker that left may not have passed it on."""
     hop = relayed(waiting.oldest, knowledge)
     return next_hop(waiting.oldest, knowledge) if hop is None and not waiting.was_left else hop
 
 
 asked_at = attrgetter("oldest.ns")
-"""Time of the oldest request (ns)."""
+"""Sort key: the time of the oldest request."""
 
 
 class GivenUp(NamedTuple):
     """A client that gives up its requests, each on a connection of its own.
 
-    It gives up after the same time each time (`usual`, ns; the last time may be shorter, because programs end), or
-    after any time (None) at a REP that answers none of its requests.
+    It gives up after the same time each time (`usual`, ns; the last time may be shorter, because programs end). `usual`
+    is None for a REP that answers none of its requests: then any time counts.
     """
 
     requests: Sequence[Hanging]
     usual: int | None
     answered: int
-    """Number of the client's other requests."""
 
     @property
     def patience(self) -> str:
-        """Describe how long the client waits: `each after about 300 ms`, `each after about 300 ms, but the last
-        after 120 ms`, `after 310 ms to 2.1 s`."""
+        """Describe how long the client waits: `each after about 300 ms` or `after 310 ms to 2.1 s`."""
         waits = [each.waited for each in self.requests]
         if self.usual is None:
             return f"after {duration(min(waits))} to {duration(max(waits))}"
@@ -280,10 +270,8 @@ def given_up(knowledge: Knowledge) -> list[GivenUp]:
 
 
 def may_be_worker(waiting: Hanging, knowledge: Knowledge) -> bool:
-    """Whether the REQ may be a ready worker that waits for work, as others at its ROUTER do.
-
-    False if it has had a reply.
-    """
+    """Whether the REQ may be a worker that waits for work, as others at its ROUTER do. A REQ that has had a reply is
+    none."""
     if waiting.requests.latency.count:
         return False
     is_router = waiting.connection.sides[1 - waiting.requests.asker].socket_type == "ROUTER"
@@ -302,7 +290,7 @@ def _giving_work(knowledge: Knowledge) -> set[Endpoint]:
 
 BROKERS, WORKERS = ("ROUTER", "DEALER"), ("DEALER", "REQ", "REP")
 MIN_WORK = 3
-"""Messages that a worker got."""
+"""Messages that show that a client is a worker."""
 STAYED = SECOND // 2
 """A worker that is connected this long (ns) after another one left has stayed."""
 
@@ -317,7 +305,7 @@ class GoneWorker(NamedTuple):
     work: ObservedRhythm
 
     def text(self, since: int) -> str:
-        """Describe its end in relation to a time (ns)."""
+        """Describe when it left, in relation to a time (ns)."""
         ns = self.ending.moment.ns
         when = f"{duration(abs(since - ns))} {'earlier' if ns < since else 'later'}"
         return (
@@ -327,7 +315,7 @@ class GoneWorker(NamedTuple):
 
 
 def gone_worker(asked: ObservedConnection, since: int, until: int, knowledge: Knowledge) -> GoneWorker | None:
-    """Return the last worker of the host that listens on `asked` if it left between two times."""
+    """Return the last worker of the host that listens on `asked`, if the worker left between two times."""
     gone = _gone_workers(knowledge).get(asked.endpoint[0], ())
     found = [each for each in gone if since <= each.ending.moment.ns <= until and each.connection is not asked]
     return found[-1] if found else None

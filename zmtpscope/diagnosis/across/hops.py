@@ -23,10 +23,10 @@ RELAYED_NS = SECOND // 20
 """A TCP proxy connects to the server, and passes octets on, within this time (ns)."""
 
 MAX_CONCURRENT = 64
-"""Simultaneous equal requests to check for the next hop."""
+"""Simultaneous equal requests to examine for the next hop."""
 
 MAX_REPETITIONS = 2
-"""Repetitions to report of a request."""
+"""Repetitions of a request to report."""
 
 
 class Asked(NamedTuple):
@@ -35,7 +35,6 @@ class Asked(NamedTuple):
 
     @property
     def asker(self) -> int:
-        """Return the client's side."""
         assert self.connection.requests is not None
         return self.connection.requests.asker
 
@@ -64,8 +63,8 @@ class Repetitions(NamedTuple):
 def next_hop(asked: Asked, knowledge: Knowledge) -> Asked | None:
     """Return the request by which a broker passed this one on, or None if it is not remembered.
 
-    The broker sends the same content soon afterwards to another endpoint. If several clients send the same content, an
-    unanswered request is matched with the first unanswered one.
+    The broker sends the same content soon afterwards to another endpoint. Of equal requests of several clients, an
+    unanswered one belongs to the first unanswered one.
     """
     broker = asked.connection.sides[1 - asked.asker].ip
     same = _by_content(knowledge).get((broker, asked.request.content), [])
@@ -82,8 +81,7 @@ def next_hop(asked: Asked, knowledge: Knowledge) -> Asked | None:
 def relayed(asked: Asked, knowledge: Knowledge) -> Asked | None:
     """Return the same unanswered request on the other leg of a TCP proxy, or None.
 
-    The proxy connects to the server as soon as the client connects, and passes all octets on. Its addresses on the two
-    legs may differ.
+    The proxy connects to the server as soon as the client connects, and passes all octets on.
     """
     same = _by_octets(knowledge).get((asked.request.content, asked.request.end), ())
     start, count = asked.connection.start.ns, _replies(asked)
@@ -115,11 +113,11 @@ def asked_again(asked: Asked, since: int, knowledge: Knowledge) -> Repetitions:
 
 
 def answered_later(asked: Asked, since: int, knowledge: Knowledge) -> Asked | None:
-    """Return the first request, with any content, on a later connection that begins at `since` or later and has had a
-    reply.
+    """Return the first request on a later connection, from `since` on, that has had a reply; its content does not
+    matter.
 
-    The client of that connection has the same address and socket type. Other clients of that address that were cut off
-    at the same time, without a pending request, come back too: one connection for each of them does not count.
+    The client has the same address and socket type. Other clients of that address, which were cut off at the same time
+    without a pending request, also return: one connection for each of them does not count.
     """
     client = asked.connection.sides[asked.asker]
     key = asked.connection.endpoint, client.ip, client.socket_type
@@ -139,7 +137,7 @@ def last_answered(asked: Asked, knowledge: Knowledge) -> int:
 
 
 def first_request(connection: ObservedConnection) -> Asked | None:
-    """Find the first request of a connection; None if it is unknown."""
+    """Return the first request of a connection, or None if it is unknown."""
     requests = connection.requests
     return None if requests is None or requests.first is None else Asked(connection, requests.first)
 
@@ -149,7 +147,6 @@ def first_request(connection: ObservedConnection) -> Asked | None:
 
 @once
 def _by_content(knowledge: Knowledge) -> dict[tuple[str, int], list[Asked]]:
-    """Group requests by client address and content, oldest first."""
     remembered = (asked for connection in knowledge.connections for asked in _remembered(connection))
     with_content = sorted((asked for asked in remembered if asked.request.content), key=_time)
     return grouped(((asked.asker_ip, asked.request.content), asked) for asked in with_content)
@@ -168,7 +165,7 @@ def _by_octets(knowledge: Knowledge) -> dict[tuple[int, int], list[Asked]]:
 
 
 def _remembered(connection: ObservedConnection) -> Iterator[Asked]:
-    """Requests that are known one by one."""
+    """Yield the requests that are remembered one by one."""
     requests = connection.requests
     if requests is not None:
         first = () if requests.first is None else (requests.first,)
@@ -178,10 +175,8 @@ def _remembered(connection: ObservedConnection) -> Iterator[Asked]:
 
 @once
 def _first_by_content(knowledge: Knowledge) -> dict[tuple[Endpoint, str, int], tuple[list[Asked], list[Asked]]]:
-    """First requests of connections by endpoint, client address and content, oldest first.
-
-    The second list has only the answered ones.
-    """
+    """Return the first requests of connections, oldest first, and those of them with a reply, by endpoint, client
+    address and content."""
     found: dict[tuple[Endpoint, str, int], tuple[list[Asked], list[Asked]]] = {}
     for asked in sorted(filter(None, map(first_request, knowledge.connections)), key=_time):
         if asked.request.content:
@@ -202,7 +197,7 @@ class _Later(NamedTuple):
 
 @once
 def _replied_to(knowledge: Knowledge) -> dict[tuple[Endpoint, str, str | None], list[_Later]]:
-    """Connections with a reply, by endpoint, client address and socket type, in order of start."""
+    """Return connections with a reply, in order of start, by endpoint, client address and socket type."""
     found: dict[tuple[Endpoint, str, str | None], list[_Later]] = {}
     for connection in sorted(knowledge.connections, key=began, reverse=True):
         first = first_request(connection)
@@ -219,7 +214,7 @@ def _replied_to(knowledge: Knowledge) -> dict[tuple[Endpoint, str, str | None], 
 
 @once
 def _ended_idle(knowledge: Knowledge) -> dict[tuple[Endpoint, str, str | None], list[int]]:
-    """Return when connections whose requests all had a reply ended (ns), in order, by endpoint, client address and
+    """Return the ends (ns) of connections without a pending request, in order, by endpoint, client address and
     socket type."""
     found = grouped(
         ((each.endpoint, client.ip, client.socket_type), ending.moment.ns)
@@ -232,7 +227,7 @@ def _ended_idle(knowledge: Knowledge) -> dict[tuple[Endpoint, str, str | None], 
 
 
 def _others(sorted_: Sequence[Asked], since: int, connection: ObservedConnection) -> Iterator[Asked]:
-    """Requests on other connections, from `since` on."""
+    """Yield the requests on other connections, from `since` on."""
     later = range(bisect_left(sorted_, since, key=_time), len(sorted_))
     return (sorted_[place] for place in later if sorted_[place].connection is not connection)
 

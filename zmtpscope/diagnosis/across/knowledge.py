@@ -16,9 +16,9 @@ Answer = TypeVar("Answer")
 
 
 MIN_STEADY, STEADY_NS = 3, SECOND // 3
-"""Attempts at most this far apart (ns) on average follow at equal intervals, without a back-off."""
+"""Attempts at most this far apart on average have equal intervals, without a back-off."""
 GIVEN_UP_NS, LONG_GIVEN_UP_NS = 3 * SECOND, 30 * SECOND
-"""A client has ended after this long (ns) without an attempt; the second is for rare attempts."""
+"""A client has ended after this long without an attempt; the second value is for rare attempts."""
 
 
 class RunFinding(NamedTuple):
@@ -33,17 +33,15 @@ class RunFinding(NamedTuple):
     client: str | None
     endpoint: Endpoint | None
     times: int
-    """Number of occurrences."""
     last_packet: int
-    """Packet of the last one."""
 
     @property
     def until_ns(self) -> int:
-        """Last of several attempts to connect (ns)."""
+        """Time (ns) of the last attempt."""
         return self.moment.ns + lasted_ns(self.text)
 
     def is_given_up(self, now: int) -> bool:
-        """Whether attempts ceased long before `now`: a client that had been trying all the time ended."""
+        """Whether attempts ceased long before `now`: a client that had tried all the time ended."""
         lasted = lasted_ns(self.text)
         is_steady = self.times >= MIN_STEADY and lasted <= self.times * STEADY_NS
         return now - self.until_ns >= (GIVEN_UP_NS if is_steady else max(LONG_GIVEN_UP_NS, 2 * lasted))
@@ -71,8 +69,8 @@ class RunFinding(NamedTuple):
 class Knowledge:
     """All connections of a run, in order of start.
 
-    `first_ns` and `last_ns` are the times of the run, `forgotten` the number of connections not included, `left_out`
-    the number of facts about others not included.
+    The run lasts from `first_ns` to `last_ns`. `forgotten` is the number of connections that are not included,
+    `left_out` the number of facts about other ones.
     """
 
     def __init__(
@@ -93,7 +91,6 @@ class Knowledge:
         self._answers: dict[Callable[[Knowledge], Any], Any] = {}
 
     def answer(self, find: Callable[[Knowledge], Answer]) -> Answer:
-        """Return the result of a function, called only once."""
         if find not in self._answers:
             self._answers[find] = find(self)
         answer: Answer = self._answers[find]
@@ -101,22 +98,21 @@ class Knowledge:
 
     @cached_property
     def by_endpoint(self) -> dict[Endpoint, list[ObservedConnection]]:
-        """Group connections by endpoint, in order of start."""
+        """Connections by endpoint, in order of start."""
         return grouped((each.endpoint, each) for each in self.connections)
 
     @cached_property
     def by_ends(self) -> dict[Ends, list[ObservedConnection]]:
-        """Group connections by client address and endpoint, in order of start."""
+        """Connections by client address and endpoint, in order of start."""
         return grouped((each.ends, each) for each in self.connections)
 
     @cached_property
     def findings_by_ends(self) -> dict[Ends, list[RunFinding]]:
-        """Findings without a connection, by client and endpoint."""
         return grouped((each.ends, each) for each in self.findings if each.ends is not None)
 
     @cached_property
     def by_client(self) -> dict[tuple[Ends, str | None], list[ObservedConnection]]:
-        """Group connections by client (address, and identity or None) and endpoint, in order of start."""
+        """Connections by client (address, and identity or None) and endpoint, in order of start."""
         return grouped(((each.ends, each.client.identity), each) for each in self.connections)
 
 

@@ -1,4 +1,4 @@
-"""Subscriptions that nearly match a topic: the usual mistakes, with a text for each."""
+"""Subscriptions that nearly match a topic, by a usual mistake, with a text for each."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import NamedTuple
 from zmtpscope.words import counted
 
 MAX_EXAMINED = 512
-"""Topics to compare."""
+"""Topics to compare with a subscription."""
 
 LONGEST_COMPARED = 64
-"""Octets compared letter by letter, which takes more than quadratic time."""
+"""Octets to compare letter by letter, which takes more than quadratic time."""
 
 MAX_COMPARED = 16
 """Names with similar letters to compare letter by letter."""
 
 LIKE = 0.8
-"""Similarity of two topics that are spelt alike."""
+"""Similarity of two topics that differ by a slip of the pen."""
 
 NAMES = {
     b"\0": "a zero octet",
@@ -38,31 +38,31 @@ NAMES = {
     b"\xef\xbb\xbf": "a byte order mark",
     b"\xc2\xa0": "a no-break space",
 }
-"""Often added by mistake at an end of a name."""
+"""Octets that are often added by mistake at an end of a name."""
 
 NO_WORDS = bytes(octet for octet in range(0x80) if not chr(octet).isalnum())
-"""May be superfluous after a name."""
+"""Octets that may be superfluous after a name."""
 
 IN_FRONT = re.compile(rb"(?:b(?=[\"'])|\xef\xbb\xbf|\xc2\xa0|[%s])*" % re.escape(NO_WORDS))
-"""May be superfluous before a name; the b is from `str(b"name")` in Python."""
+"""Octets that may be superfluous before a name; the b is from `str(b"name")` in Python."""
 
 SINGLE = re.compile(rb"\xef\xbb\xbf|\xc2\xa0|.", re.DOTALL)
 
 SEPARATORS = b".:/-_|\\"
-"""Separators between parts of a name, intended at the end of a subscription."""
+"""Separators between parts of a name, which end a subscription on purpose."""
 
 MAX_IN_FRONT = 8
-"""Superfluous octets before a name."""
+"""Superfluous octets to find before a name."""
 
 MAX_NAMED = 2
-"""Octets named one by one."""
+"""Octets to name one by one."""
 
 WILDCARDS = b"*#>"
-"""Wildcards elsewhere, ordinary octets in ZeroMQ."""
+"""Wildcards of other systems, which are ordinary octets in ZeroMQ."""
 
 QUOTES = b"\"'"
 SHORTEST_WORD = 3
-"""Of a word inside a topic. Shorter words are found by chance."""
+"""Letters of a word to find inside a topic; shorter ones occur by chance."""
 
 
 class Near(NamedTuple):
@@ -81,7 +81,7 @@ def _case(subscription: bytes, topic: bytes) -> str | None:
 
 
 def _around(subscription: bytes, topic: bytes) -> str | None:
-    """Describe the smallest change at the beginning and the end that makes subscription and topic match."""
+    """Describe the smallest change at both ends that makes subscription and topic match."""
     front, behind = _in_front(subscription), len(subscription) - len(subscription.rstrip(NO_WORDS))
     if len(subscription) <= front + behind:
         return None
@@ -102,7 +102,7 @@ def _around(subscription: bytes, topic: bytes) -> str | None:
 
 
 def _in_front(name: bytes) -> int:
-    """Return how many octets before a name may be superfluous."""
+    """Return the number of octets before a name that may be superfluous."""
     found = IN_FRONT.match(name[:MAX_IN_FRONT])
     return 0 if found is None else found.end()
 
@@ -124,7 +124,7 @@ def _in_words(front: bytes, lacks: bytes, behind: bytes) -> str:
 
 
 def _named(octets: bytes) -> str:
-    """Name octets that two topics do not share: `a blank and a line feed` or `4 octets (00 00 00 06)`."""
+    """Name octets that only one of two topics has: `a blank and a line feed` or `4 octets (00 00 00 06)`."""
     singles = SINGLE.findall(octets)
     names = [NAMES.get(each) or f"a {chr(each[0])}" for each in singles if each in NAMES or each.isascii()]
     is_printable = all(each in NAMES or each.decode("latin-1").isprintable() for each in singles)
@@ -134,7 +134,7 @@ def _named(octets: bytes) -> str:
 
 
 def _wide(subscription: bytes, topic: bytes) -> str | None:
-    """Describe a subscription in UTF-16, in which every second octet of ASCII text is zero."""
+    """Describe a subscription in UTF-16: every second octet of ASCII text is zero."""
     text = subscription.removeprefix(BOM_UTF16_LE).removeprefix(BOM_UTF16_BE)
     for zeros, bare in ((text[1::2], text[::2]), (text[::2], text[1::2])):
         if bare and len(zeros) == len(bare) and not any(zeros) and topic.startswith(bare):
@@ -159,7 +159,7 @@ def _separators(subscription: bytes, topic: bytes) -> str | None:
 
 
 MISTAKES: tuple[Callable[[bytes, bytes], str | None], ...] = (_case, _wide, _around, _separators, _within, _longer)
-"""Likeliest first."""
+"""Mistakes to look for, likeliest first."""
 
 
 def ends_in_wildcard(subscription: bytes) -> bool:
@@ -169,7 +169,7 @@ def ends_in_wildcard(subscription: bytes) -> bool:
 def nearest_topic(subscription: bytes, topics: Iterable[bytes], *, whole: bool = False) -> Near | None:
     """Return the topic that a subscription was probably meant for, or None.
 
-    `whole`: the subscription is a group, which must equal the topic.
+    With `whole`, the subscription is a group, which must equal the topic.
     """
     some = [topic for topic, _ in zip(topics, range(MAX_EXAMINED), strict=False)]
     if whole and subscription:
@@ -180,7 +180,6 @@ def nearest_topic(subscription: bytes, topics: Iterable[bytes], *, whole: bool =
 
 
 def nearest_subscription(topic: bytes, subscriptions: Iterable[bytes]) -> Near | None:
-    """Return the subscription that was probably meant for a topic, or None."""
     some = [each for each, _ in zip(subscriptions, range(MAX_EXAMINED), strict=False)]
     return _nearest([(each, topic, each) for each in some])
 

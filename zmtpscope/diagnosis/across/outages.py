@@ -13,9 +13,9 @@ from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedO
 from zmtpscope.records import SECOND
 
 MIN_ATTEMPTS = 2
-"""Retransmissions or probes to report: one packet may be lost, or captured twice."""
+"""Retransmissions or probes that are worth a report: one packet may be lost, or captured twice."""
 LONG_NS = 3 * SECOND
-"""A single one suffices if the other side then sends nothing for this long (ns)."""
+"""A single retransmission is enough if the other side then sends nothing for this long."""
 
 
 class Outage(NamedTuple):
@@ -40,13 +40,13 @@ class Outage(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """The data was acknowledged in the end."""
+        """Whether the data was acknowledged in the end."""
         return self.outage.is_acknowledged is True
 
     @property
     def fails_by_size(self) -> bool:
-        """Whether all retransmitted segments are larger than earlier messages that arrived, as on a path that drops
-        large packets.
+        """Whether all retransmitted segments are larger than messages that arrived before: a path that drops large
+        packets.
 
         TCP joins small segments when it retransmits, so the first lost message must fill a segment.
         """
@@ -81,7 +81,7 @@ def _told(side: ObservedSide) -> ObservedOutage | None:
 
 
 def _is_cut_off(outage: ObservedOutage) -> bool:
-    """Whether the other side sent nothing more: a system whose link is down soon stops sending again."""
+    """Whether the other side sent nothing more: a system without a link soon stops retransmitting."""
     return outage.is_acknowledged is False and not outage.answers and outage.duration_ns >= LONG_NS
 
 
@@ -93,8 +93,8 @@ def _outage(connection: ObservedConnection, sender: int, side: ObservedSide, out
 
 
 class Lost(NamedTuple):
-    """The first unacknowledged message, the number from it on, whether further ones were forgotten, and the octets
-    of the first that were not acknowledged."""
+    """The first unacknowledged message, the number from it on, whether more were forgotten, and the octets of the
+    first that were not acknowledged."""
 
     since: Moment
     messages: int
@@ -103,7 +103,7 @@ class Lost(NamedTuple):
 
 
 def first_lost(side: ObservedSide) -> Lost | None:
-    """Return the messages that an outage lost, from the first one; None if there are none, or it is unknown."""
+    """Return the messages that an outage lost, or None if there are none or they are unknown."""
     last, outage = side.last_messages, side.last_outage
     if last is None or outage is None:
         return None

@@ -1,8 +1,8 @@
 """Peers over all their connections: times, counts, and the reason for the end of each connection.
 
-A connecting peer is its identity, or else its address, with its socket type and remote endpoint. Several similar
-programs on one host without identity are one peer, because the wire does not distinguish them. A listening peer is its
-endpoint.
+A connecting peer is its identity, or else its address, with its socket type and remote endpoint. A listening peer is
+its endpoint. Several similar programs on one host without identity are one peer, because the wire does not distinguish
+them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from zmtpscope.findings.capturing import ATTEMPTS
 from zmtpscope.grouping import grouped
 
 MAX_DEPARTURES = 100
-"""In a record."""
+"""Departures to write into a record."""
 
 
 class Departure(NamedTuple):
@@ -37,7 +37,7 @@ class Departure(NamedTuple):
 class Peer:
     """A peer and its connections, in order of start.
 
-    `remote` is the endpoint it connects to, None if it listens. `attempts` are its failed attempts to connect.
+    It connects to `remote`, or listens if that is None. `attempts` are its failed attempts to connect.
     """
 
     address: str
@@ -67,25 +67,25 @@ class Peer:
 
     @property
     def failed(self) -> int:
-        """Count failed handshakes and attempts."""
+        """Number of failed handshakes and attempts."""
         failed = [each for each in self.connections if each.values is not None and not is_agreed(each)]
         return len(failed) + sum(each.times for each in self.attempts)
 
     @property
     def state(self) -> str:
-        """Describe the peer's state at the end of the capture."""
+        """The peer's state at the end of the capture."""
         agreed = [each for each in self.connections if is_agreed(each)]
         if any(ending_of(each) is None and each.is_open for each in agreed):
             return "connected"
         return "gone" if agreed else "never connected"
 
     def record(self, ordinal: int) -> Record:
-        """Make the record of the peer; `ordinal` is the end of the capture."""
+        """Return the record of the peer; `ordinal` is the end of the capture."""
         return _record(self, ordinal)
 
 
 def peers(knowledge: Knowledge) -> list[Peer]:
-    """Listeners by endpoint, then clients in order of appearance."""
+    """Return the listeners by endpoint, then clients in order of appearance."""
     listening = [_listener(endpoint, connections) for endpoint, connections in knowledge.by_endpoint.items()]
     return listening + list(_connecting(knowledge))
 
@@ -98,7 +98,7 @@ def _listener(endpoint: Endpoint, connections: Sequence[ObservedConnection]) -> 
 
 
 Known = tuple[str | None, str | None]
-"""Identity and socket type."""
+"""Identity and socket type, as far as known."""
 
 
 def _connecting(knowledge: Knowledge) -> Iterator[Peer]:
@@ -115,8 +115,8 @@ def _connecting(knowledge: Knowledge) -> Iterator[Peer]:
 
 
 def _told_apart(known: dict[Known, list[ObservedConnection]]) -> dict[Known, list[ObservedConnection]]:
-    """Group connections by peer. If only one identity or type is known, connections with an unknown one belong to
-    it."""
+    """Group connections by peer. A connection with an unknown identity or type belongs to the only known one, if
+    there is one."""
     whole = [each for each in known if each[1] is not None]
     if len(whole) == 1:
         merged = [connection for connections in known.values() for connection in connections]
@@ -127,7 +127,7 @@ def _told_apart(known: dict[Known, list[ObservedConnection]]) -> dict[Known, lis
 def _of_client(
     ends: Ends, known: dict[Known, list[ObservedConnection]], attempts: tuple[RunFinding, ...]
 ) -> Iterator[Peer]:
-    """Yield the peers of a client address. Failed attempts count for the first, because their peer is unknown."""
+    """Yield the peers of a client address. The first one gets the failed attempts, because their peer is unknown."""
     ip, endpoint = ends
     if not known:
         yield Peer(ip, None, None, endpoint, (), attempts)

@@ -20,14 +20,14 @@ from zmtpscope.intervals import disjoint
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, SUBSCRIBERS_AND_DISH
 
 FILTERING = ("3.0", "3.1")
-"""The publisher filters. Before, it sends everything, and subscriptions are not on the wire."""
+"""Versions in which the publisher filters. Before, it sends everything, and subscriptions are not on the wire."""
 
 BEHIND_ALL = b"\xff" * LONGEST_TOPIC
-"""Appended to a prefix, it sorts after all topics with the prefix."""
+"""Suffix that sorts a prefix after all topics that begin with it."""
 
 
 class Subscriber:
-    """A subscriber on one connection of a publisher. `side` is its side."""
+    """A subscriber on one connection of a publisher."""
 
     def __init__(self, connection: ObservedConnection, side: int) -> None:
         self.connection = connection
@@ -42,9 +42,10 @@ class Subscriber:
         published = connection.sides[1 - side].published
         self.topics: dict[TopicKey, PublishedTopic] = {} if published is None else published.by_key
         self.latest_ns = 0 if published is None else published.latest_ns
-        """Of the last message that it received."""
+        """Time of the last message that it received."""
         self._intervals: dict[tuple[bytes, bool], list[tuple[int, int]]] = {}
-        """Time ranges by the longest subscription that a topic begins with, and whether that is the whole topic."""
+        """Cached time ranges, by the longest subscription that a topic begins with, and whether that is the whole
+        topic."""
         self.is_open = connection.is_open
         self.last_ns = connection.last_ns
 
@@ -55,12 +56,12 @@ class Subscriber:
 
     @property
     def end(self) -> tuple[ObservedConnection, int]:
-        """Return the subscriber's end of a connection, as `names_of` takes it."""
+        """Connection and side, as `names_of` takes them."""
         return self.connection, self.side
 
     @property
     def client(self) -> tuple[str, str | None, str | None]:
-        """Address, identity and socket type, by which it is recognised after a reconnect."""
+        """Address, identity and socket type, which show the same client after a reconnect."""
         return self.ip, self.identity, self.socket_type
 
     @property
@@ -69,16 +70,16 @@ class Subscriber:
         return self.socket_type == "DISH"
 
     def asked_for(self, topic: bytes) -> str:
-        """Describe a subscription: `subscribed to "prices"` or `joined the group "prices"`."""
+        """Describe the subscription: `subscribed to "prices"` or `joined the group "prices"`."""
         return f"{'joined the group' if self.is_of_groups else 'subscribed to'} {topic_name(topic)}"
 
     @property
     def messages(self) -> int:
-        """Count received messages, as far as topics are known."""
+        """Number of messages it received, as far as topics are known."""
         return sum(topic.timeline.count for topic in self.topics.values())
 
     def messages_between(self, start: int, end: int) -> int:
-        """A lower bound of messages received in a time range (ns)."""
+        """Return a lower bound of the messages that it received in a time range (ns)."""
         return sum(topic.timeline.between(start, end).least for topic in self.topics.values())
 
     @cached_property
@@ -87,24 +88,24 @@ class Subscriber:
 
     @property
     def stalls(self) -> list[ObservedStall]:
-        """Return the periods in which the publisher could not send to this subscriber."""
+        """Times during which the publisher could not send to this subscriber."""
         return self.connection.sides[1 - self.side].stalls
 
     @cached_property
     def stalled_ns(self) -> int:
-        """Return the end of the last stall (ns)."""
+        """End of the last stall (ns)."""
         return max((stall.end_ns for stall in self.stalls), default=0)
 
     @cached_property
     def ended_ns(self) -> int:
-        """End of the connection, or its last packet. Data after FIN or RST is not delivered."""
+        """Time of the end of the connection, or of its last packet. Data after FIN or RST is not delivered."""
         return end_of(self.connection, self.connection.last_ns)
 
     @cached_property
     def is_filtered(self) -> bool:
         """Whether the publisher sends it only matching messages, and all its subscriptions are known.
 
-        The version must be known, and octets neither missing nor encrypted.
+        This needs a known version, and octets that are neither missing nor encrypted.
         """
         connection = self.connection
         values = connection.values
@@ -166,7 +167,7 @@ class Subscriber:
 
     @cached_property
     def _single(self) -> list[bytes]:
-        """Topics of its messages of one frame, sorted."""
+        """Topics of its single-frame messages, sorted."""
         return sorted(key.topic for key in self.topics if key.topic is not None and not key.is_frame)
 
     @cached_property
@@ -176,7 +177,7 @@ class Subscriber:
     def mixes(self, key: TopicKey) -> bool:
         """Whether it may have messages of a topic under another topic, or the reverse.
 
-        The topic of a message of one frame is the longest subscription that it begins with, which differs by
+        The topic of a single-frame message is the longest subscription that it begins with, which differs by
         subscriber.
         """
         topic, own = key.topic, self._single
@@ -220,10 +221,10 @@ def places_of(subscriptions: Iterable[ObservedSubscription], topics: Sequence[by
 
 @dataclass(frozen=True, eq=False)
 class Publisher:
-    """A publisher that listens at an endpoint, with all its subscribers, or that connects to a single subscriber.
+    """A publisher that listens at an endpoint, with all its subscribers in order of start, or that connects to a single
+    one.
 
-    Further connections of a connecting publisher cannot be identified. A RADIO publishes to groups. `subscribers` are
-    ordered by start.
+    Further connections of a connecting publisher cannot be identified. A RADIO publishes to groups.
     """
 
     endpoint: Endpoint | None
@@ -241,14 +242,13 @@ class Publisher:
 
     @cached_property
     def ascending(self) -> tuple[list[TopicKey], list[bytes]]:
-        """Return topics sorted, as keys and as octets."""
+        """Topics sorted, as keys and as octets."""
         keys = sorted(self.topic_keys())
         return keys, [key.topic or b"" for key in keys]
 
 
 @once
 def publishers(knowledge: Knowledge) -> tuple[Publisher, ...]:
-    """Return all publishers in order of appearance."""
     bound: dict[Endpoint, list[Subscriber]] = {}
     found: list[list[Subscriber]] = []
     for connection in knowledge.connections:

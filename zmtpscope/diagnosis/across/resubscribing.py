@@ -20,7 +20,7 @@ PATIENCE_NS = SECOND
 
 
 class NotMadeAgain(NamedTuple):
-    """Subscriptions that were active when the publisher ended the connection `before`, and that the client did not
+    """Subscriptions that were active when the publisher ended connection `before`, and that the client did not
     repeat on its next connection `after`."""
 
     publisher: Publisher
@@ -30,8 +30,8 @@ class NotMadeAgain(NamedTuple):
 
 
 def not_made_again(knowledge: Knowledge) -> Iterator[NotMadeAgain]:
-    """Find subscriptions that a client did not repeat after it reconnected, by publisher and client, in order of
-    time."""
+    """Yield the subscriptions that a client did not repeat after it reconnected, by publisher and client, in order
+    of time."""
     for publisher in publishers(knowledge):
         for own in _apart(publisher):
             for before, after in pairwise(own):
@@ -55,8 +55,8 @@ def had_time_to_subscribe(subscriber: Subscriber, knowledge: Knowledge) -> bool:
 
 
 def _apart(publisher: Publisher) -> list[list[Subscriber]]:
-    """Return the connections of each client, if they do not overlap. Otherwise it is unknown which one replaced
-    which."""
+    """Return the connections of each client. Clients with overlapping connections are skipped: it is unknown which
+    one replaced which."""
     return [
         own
         for own in grouped((each.client, each) for each in publisher.subscribers).values()

@@ -36,26 +36,27 @@ MIN_LASTED = 2 * SECOND
 MIN_MESSAGES = 8
 
 MIN_UNANSWERED = 3
-"""Unanswered messages of a silent peer that used to send about one per message."""
+"""Messages without an answer that show that a peer is silent."""
 
 LARGEST_SHARE = 2
 """A peer that answers sends at least one message for this many received."""
 
 MANY_PAUSES = 3
-"""Silence in multiples of the longest pause before."""
+"""A silence is at least this multiple of the longest pause before."""
 
 FASTER = 3
-"""A side that now sends this many times as fast has changed its task, and waits for nothing."""
+"""A side that now sends this many times as fast has another task, and waits for nothing."""
 
 MIN_TURNS, MIN_PAUSES = 3.5, 4
-"""A client has stopped if it sent for this many times its longest pause, then was silent for this many, and similar
+"""A client has stopped if it sent for the first multiple of its longest pause, is silent for the second, and similar
 clients continue."""
 
 MANY_TURNS, LONG_SILENCE = 15, 10 * SECOND
-"""In longest pauses, and in ns: a warning for a DEALER with an identity, which its ROUTER knows."""
+"""Silence, as a multiple of the longest pause and in ns, that is a warning for a DEALER with an identity: its ROUTER
+knows it."""
 
 STEADY_SILENCE = 6 * SECOND
-"""Usual maximum silence (ns) of a side that sent messages steadily and unasked, and of a client that asked steadily."""
+"""Longest usual silence of a side that sent messages steadily and unasked, and of a client that asked steadily."""
 
 UNASKED = 8
 """A ROUTER or DEALER that sends this many times as many messages as it receives is not asked for them."""
@@ -64,7 +65,7 @@ SAME_RHYTHM = 2
 """Longest pauses of similar clients differ by at most this factor."""
 
 SENDERS = PUBLISHERS_AND_RADIO | {"PUSH", "SCATTER"}
-"""Their messages need no request."""
+"""Socket types that send messages without a request."""
 
 ASKERS = ("REQ", "CLIENT")
 """Socket types that stop when they have nothing more to request."""
@@ -72,16 +73,16 @@ ASKERS = ("REQ", "CLIENT")
 ROUTING = ("DEALER", "ROUTER")
 
 LONG_WAIT = 5 * SECOND
-"""Messages at the end of an exchange in turns wait this long (ns) for an answer."""
+"""Messages at the end of an exchange wait at least this long for an answer."""
 
 MIN_ANSWERS = 5
-"""Turns before."""
+"""Answered turns before."""
 
 THINKS_LONGER = 2
-"""The side that asks takes this many times as long as the side that answers, by the median."""
+"""The side that asks takes at least this multiple of the other side's median time."""
 
 MAX_COMPARED = 64
-"""Silent workers of a host, or similar peers, to compare one with."""
+"""Silent workers of a host, or similar peers, to compare with one peer."""
 
 
 class Silence(NamedTuple):
@@ -96,18 +97,17 @@ class Silence(NamedTuple):
     severity: Severity
     text: str
     asker: ObservedSide | None = None
-    """The side whose messages were left unanswered, on any connection."""
+    """The side with unanswered messages, on any connection."""
 
     @property
     def rhythm(self) -> ObservedRhythm:
-        """Return the rhythm of the messages that the silent side sent before."""
+        """Rhythm of the messages that the silent side sent before."""
         rhythm = self.connection.sides[self.side].rhythm
         assert rhythm is not None
         return rhythm
 
     @property
     def is_of_listener(self) -> bool:
-        """Whether the silent side is the listening one."""
         return self.side == self.connection.listener
 
 
@@ -140,7 +140,7 @@ def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iter
 
 
 def _may_be_silent(connection: ObservedConnection, number: int, until: int) -> bool:
-    """Whether a side had a rhythm, and neither TCP nor an unfinished message keeps it or its peer from sending."""
+    """Whether a side had a rhythm, and neither TCP nor an unfinished message stops it or its peer."""
     side = connection.sides[number]
     rhythm = side.rhythm
     if rhythm is None or side.is_sending or rhythm.lasted_ns < MIN_LASTED:
@@ -191,7 +191,7 @@ def _unanswering(connection: ObservedConnection, side: int, until: int, knowledg
 def _since(own: ObservedRhythm, other: ObservedRhythm) -> tuple[int, int]:
     """Return how many messages of `other` followed the last message of `own`, and how many preceded it.
 
-    Only the last messages are remembered: if all of these followed, the numbers are estimates.
+    If all remembered messages followed, the numbers are estimates.
     """
     missed = other.since(own.last.ns)
     if missed == MAX_RECENT:
@@ -255,10 +255,8 @@ def _beside_others(connection: ObservedConnection, side: int, until: int, knowle
 
 
 def _going_on(own: ObservedRhythm, others: Sequence[ObservedRhythm]) -> int:
-    """Return how many others with the same rhythm continue, of the latest `MAX_COMPARED`.
-
-    `others` are in the order of their last messages.
-    """
+    """Return how many others with the same rhythm continue, of the latest `MAX_COMPARED`; `others` are in the order
+    of their last messages."""
     least = max(MIN_PAUSES * own.longest_ns, MIN_SILENCE)
     first = bisect_left(others, own.last.ns + least, key=attrgetter("last.ns"))
     return sum(
@@ -268,12 +266,11 @@ def _going_on(own: ObservedRhythm, others: Sequence[ObservedRhythm]) -> int:
 
 
 def _others(count: int, name: str) -> str:
-    """Count further peers: `3 other clients`, or `64 or more other clients`."""
+    """Count peers: `3 other clients`, or `64 or more other clients`."""
     return counted(count, f"other {name}") if count < MAX_COMPARED else f"{count} or more other {name}s"
 
 
 def _steady(connection: ObservedConnection, side: int, knowledge: Knowledge) -> Silence | None:
-    """Find a side that sent messages steadily and unasked, and has stopped on all its connections."""
     own, until = connection.sides[side].rhythm, knowledge.last_ns
     if own is None or not _is_unasked(connection, side, knowledge):
         return None
@@ -318,7 +315,7 @@ def _is_unasked(connection: ObservedConnection, number: int, knowledge: Knowledg
 
 @once
 def _first_sent(knowledge: Knowledge) -> dict[tuple[str, str], int]:
-    """Time of the first message from one host to another, on any connection."""
+    """Return the time of the first message from one host to another, on any connection."""
     sent = ((side, each.sides[1 - number]) for each in knowledge.connections for number, side in enumerate(each.sides))
     times = grouped(((side.ip, other.ip), side.rhythm.first_ns) for side, other in sent if side.rhythm is not None)
     return {hosts: min(same) for hosts, same in times.items()}
@@ -326,7 +323,7 @@ def _first_sent(knowledge: Knowledge) -> dict[tuple[str, str], int]:
 
 @once
 def _last_of_servers(knowledge: Knowledge) -> dict[Endpoint, int]:
-    """Time of the listener's last data at each endpoint (ns)."""
+    """Return the time (ns) of the listener's last data at each endpoint."""
     return {
         endpoint: max(each.server.last_ns or 0 for each in connections)
         for endpoint, connections in knowledge.by_endpoint.items()
@@ -335,7 +332,7 @@ def _last_of_servers(knowledge: Knowledge) -> dict[Endpoint, int]:
 
 @once
 def _rhythms(knowledge: Knowledge) -> dict[tuple[Endpoint, str | None], list[ObservedRhythm]]:
-    """Group the sides' rhythms by endpoint and socket type."""
+    """Return the sides' rhythms by endpoint and socket type."""
     return _by_last(
         ((each.endpoint, each.client.socket_type), each.client.rhythm)
         for each in knowledge.connections
@@ -354,7 +351,7 @@ def _fed(connection: ObservedConnection) -> Fed:
 
 @once
 def _rhythms_of_senders(knowledge: Knowledge) -> dict[Fed, list[ObservedRhythm]]:
-    """Rhythms of all servers that send to a client."""
+    """Return the rhythms of all servers that send to a client."""
     return _by_last(
         (_fed(each), each.server.rhythm)
         for each in knowledge.connections
@@ -371,14 +368,14 @@ ONE_WAY = ("PUB", "XPUB", "PUSH")
 
 
 class OneWay(NamedTuple):
-    """A connection on which only `sender` sends messages."""
+    """A connection on which only side `sender` sends messages."""
 
     connection: ObservedConnection
     sender: int
 
     @property
     def hosts(self) -> tuple[str, str]:
-        """Return the addresses of sender and receiver."""
+        """Addresses of sender and receiver."""
         return self.connection.sides[self.sender].ip, self.connection.sides[1 - self.sender].ip
 
 
@@ -397,6 +394,6 @@ def opposite(knowledge: Knowledge) -> dict[str, OneWay]:
 
 
 def _one_way(connection: ObservedConnection) -> OneWay | None:
-    """Find a connection on which exactly one side sends messages; None for others."""
+    """Return the sender's direction if only one side of a connection sends messages, otherwise None."""
     sender = next((number for number in (0, 1) if connection.sides[number].socket_type in ONE_WAY), None)
     return None if sender is None or connection.sides[sender].rhythm is None else OneWay(connection, sender)

@@ -1,4 +1,4 @@
-"""Why messages of a topic did or did not reach a peer, one by one, as far as a capture shows.
+"""Explain for each message of a topic why it did or did not reach a peer, as far as a capture shows.
 
 Published messages are known from a sibling: the other subscriber of the publisher with most messages. Without one, only
 messages to the peer itself are known, because a publisher of ZMTP 3.0 sends only matching messages.
@@ -37,15 +37,15 @@ from zmtpscope.zmtp.events import SPECIAL
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
 
 MAX_MESSAGES = 4 << 20
-"""32 octets each; later ones are only counted."""
+"""Messages to remember, of 32 octets each; later ones are only counted."""
 
 LONGEST_COMPARED = 4096
-"""Octets of a message that are compared."""
+"""Octets of a message to compare."""
 
 LONGEST_BEGINNING = 256
-"""Octets of the beginning of a message."""
+"""Octets of a message to keep."""
 MAX_BEGINNINGS = 1 << 15
-"""Different beginnings, for subscriptions that are longer than the topic."""
+"""Different beginnings to keep, for subscriptions that are longer than the topic."""
 
 
 def _numbers() -> array[int]:
@@ -54,11 +54,8 @@ def _numbers() -> array[int]:
 
 @dataclass(slots=True, eq=False)
 class TopicMessages:
-    """The messages of one connection, as columns.
-
-    Times (ns), packet references, checksums of the contents, and offsets in the TCP stream after the last octet (0 if
-    encrypted).
-    """
+    """Messages of one connection, as columns: times (ns), packet references, checksums of the contents, and offsets
+    in the TCP stream after the last octet (0 if encrypted)."""
 
     times: array[int] = field(default_factory=_numbers)
     packets: array[int] = field(default_factory=_numbers)
@@ -72,11 +69,11 @@ class TopicSearch:
     def __init__(self, topic: bytes) -> None:
         self.topic = topic
         self.found: dict[str, TopicMessages] = {}
-        """By conn_id."""
+        """Messages by conn_id."""
         self.beginnings: dict[int, bytes] = {}
-        """By checksum, as far as kept."""
+        """Beginnings by checksum, as far as kept."""
         self.left_out = 0
-        """Messages for which there was no room."""
+        """Number of messages for which there was no room."""
         self._files: Sequence[str | None] = ()
         self._count = 0
 
@@ -133,7 +130,7 @@ class TopicSearch:
 
 
 AT_ONCE_NS = SECOND // 20
-"""A message sent this soon (ns) after an outage may have waited for its end."""
+"""A message sent within this time after an outage may have waited for its end."""
 
 GAP = "SEQUENCE-01"
 
@@ -142,8 +139,7 @@ Client = list[Subscriber]
 
 
 class Reason(NamedTuple):
-    """Why a message arrived or did not. `moment` is the deciding event; its time is printed at the end of the
-    sentence."""
+    """Why a message arrived or did not. The deciding event has the time `moment`, which ends the sentence."""
 
     came: bool
     text: str
@@ -161,7 +157,7 @@ class Fate(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Consecutive messages with the same outcome, counted from 1."""
+    """Consecutive messages with the same outcome; their numbers begin at 1."""
 
     first: int
     last: int
@@ -171,7 +167,7 @@ class Stretch(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The outcomes of a topic at one publisher for one peer.
+    """Outcomes of a topic's messages at one publisher for one peer.
 
     `sibling` is the subscriber that shows the published messages, `gap` the finding about missing message numbers.
     """
@@ -190,7 +186,7 @@ def peer_names(knowledge: Knowledge) -> list[str]:
 
 
 def answers(search: TopicSearch, knowledge: Knowledge, peer: str) -> Iterator[Answer]:
-    """Yield an answer for each publisher of a peer, and for each of several simultaneous connections.
+    """Yield an answer for each publisher of a peer. Simultaneous connections have separate answers.
 
     `peer` is an identity, an address, or address and port.
     """
@@ -204,8 +200,8 @@ def answers(search: TopicSearch, knowledge: Knowledge, peer: str) -> Iterator[An
 
 
 def _peer_name(client: Client) -> str:
-    """Name a peer by socket type and identity, otherwise address. A single connection has its port, because others
-    may share the address."""
+    """Name a peer by socket type and identity, otherwise by address. A single connection has its port, because
+    others may share the address."""
     first = client[0]
     side = first.connection.sides[first.side]
     where = side.ip if len(client) > 1 else address((side.ip, side.port))
@@ -218,7 +214,7 @@ def _is_called(subscriber: Subscriber, name: str) -> bool:
 
 
 def _clients(subscribers: Iterable[Subscriber]) -> list[Client]:
-    """Group connections by address and identity. Overlapping ones are peers of their own."""
+    """Group connections by address and identity. Overlapping ones are separate peers."""
     clients: list[Client] = []
     for own in grouped(((each.ip, each.identity), each) for each in subscribers).values():
         is_apart = all(one.connection.last_ns <= other.connection.start.ns for one, other in pairwise(own))
@@ -251,7 +247,7 @@ def _copies(search: TopicSearch, client: Client) -> list[_Copy]:
 
 
 def _on_its_way(outages: Sequence[ObservedOutage], time: int, end: int) -> Reason:
-    """Return the outcome of a copy sent at `time` (ns) whose last octet is at offset `end`."""
+    """Return the outcome of a copy sent at `time` (ns), whose last octet is at offset `end`."""
     for outage in outages:
         if not outage.retransmissions or end <= outage.offset:
             continue
@@ -341,7 +337,7 @@ class _Times:
         self._until = list(accumulate((_until(each) for each in own), max))
 
     def at(self, time: int) -> Subscriber | None:
-        """Return the peer's connection at a time (ns), the first of several, or None."""
+        """Return the peer's first connection at a time (ns), or None."""
         place = bisect_left(self._until, time)
         return self._own[place] if place < len(self._own) and self._starts[place] <= time else None
 

@@ -1,4 +1,4 @@
-"""Texts of rules: names of peers, durations, counts. Text of peers stays escaped (`to_text`)."""
+"""Texts for rules: names of peers, durations, counts. Text of peers stays escaped (`to_text`)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from zmtpscope.records import MILLISECOND, SECOND, from_text, to_text
 from zmtpscope.words import counted, host_port, how_many_times
 
 MIN_CADENCE = 3
-"""Of times with a rhythm."""
+"""Times that are enough to show a rhythm."""
 LARGEST_DEVIATION = 0.25
-"""Of an interval from the median, as a fraction of it."""
+"""Largest deviation of an interval from the median, as a fraction of it."""
 
 
 def address(endpoint: Endpoint) -> str:
@@ -61,7 +61,7 @@ def duration(ns: float) -> str:
 
 
 def steady(values: Sequence[int], largest_deviation: float = LARGEST_DEVIATION) -> int | None:
-    """Return the median if no value deviates from it by a larger fraction."""
+    """Return the median if all values are close to it."""
     if not values:
         return None
     usual = median(values)
@@ -102,13 +102,13 @@ LONGEST_NAME = 40
 """Characters of a topic or identity in a sentence."""
 
 ZRE_IDENTITY, ZRE_SHOWN = 17, 6
-"""A ZRE node is named by 01 and a UUID (36/ZRE), of which texts show this many digits."""
+"""Length of a ZRE node's identity, 01 and a UUID (36/ZRE), and its digits in a sentence."""
 
 MAX_ESCAPED = 4
-"""Escaped octets of a topic or identity in a sentence; more are not readable."""
+"""Escaped octets to show of a topic or identity; more are not readable."""
 
 CHARACTERS = re.compile(r"\\x[0-9a-f]{2}|\\\\|.", re.DOTALL)
-"""Of `to_text`: a character, or the escape of an octet."""
+"""A character of `to_text`, or the escape of an octet."""
 
 MAX_TOPICS_NAMED = 10
 
@@ -120,7 +120,7 @@ def zre_node(identity: str | None) -> str | None:
 
 
 def shown(text: str) -> str:
-    """Shorten a topic or identity for a sentence; `…` replaces the rest of a long or binary one."""
+    """Shorten a topic or identity for a sentence; `…` replaces the rest."""
     found, escaped = "", 0
     for match in CHARACTERS.finditer(text):
         escaped += len(match[0]) == 4 or not match[0].isprintable()
@@ -131,14 +131,12 @@ def shown(text: str) -> str:
 
 
 def topic_name(topic: bytes | None) -> str:
-    """Write a topic in quotes: `"prices"` or `"" (everything)`."""
     if not topic:
         return '"" (everything)' if topic is not None else "an unknown topic"
     return f'"{shown(to_text(topic))}"'
 
 
 def of_topics(topics: Sequence[bytes]) -> str:
-    """List topics: `"prices", "news" and 3 topics more`."""
     names = [topic_name(topic) for topic in topics[:MAX_TOPICS_NAMED]]
     more = len(topics) - len(names)
     if more:

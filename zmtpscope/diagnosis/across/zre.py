@@ -1,4 +1,4 @@
-"""ZRE nodes that leave: with a farewell beacon, or without one (36/ZRE, Discovery)."""
+"""ZRE nodes that leave with or without a farewell beacon (36/ZRE, Discovery)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ def _farewells(knowledge: Knowledge) -> dict[str, list[RunFinding]]:
 
 
 def said_farewell(departure: Disconnect, knowledge: Knowledge) -> bool:
-    """Whether a node that closed a connection sent a farewell beacon around that time."""
     connection, ending = departure.connection, departure.ending
     node = zre_node(connection.client.identity)
     if node is None:
