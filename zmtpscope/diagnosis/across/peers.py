@@ -115,8 +115,7 @@ def _connecting(knowledge: Knowledge) -> Iterator[Peer]:
 
 
 def _told_apart(known: dict[Known, list[ObservedConnection]]) -> dict[Known, list[ObservedConnection]]:
-    """Group connections by peer. A connection with an unknown identity or type belongs to the only known one, if
-    there is one."""
+    """Merge all connections of a client if only one combination of identity and type is known."""
     whole = [each for each in known if each[1] is not None]
     if len(whole) == 1:
         merged = [connection for connections in known.values() for connection in connections]

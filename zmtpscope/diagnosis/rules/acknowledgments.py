@@ -18,7 +18,7 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
 MIN_SHARE = 1 / 20
-"""Fraction of lost segments above which messages often wait; a full queue on the path loses fewer."""
+"""Fraction of lost segments above which messages often wait. A full queue on the path loses fewer."""
 FULL = 1400
 """Octets of a large message in a segment."""
 
@@ -47,8 +47,7 @@ SIZE_HINT = (
 
 
 def _not_acknowledged(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose outages: at most two diagnoses for each pair of hosts and direction, one for outages that last and
-    one for past ones."""
+    """Make at most two diagnoses for each pair of hosts and direction: for outages that last, and for past ones."""
     found = grouped(((each.hosts, each.is_over, each.fails_by_size), each) for each in outages(knowledge))
     behind = behind_brokers(knowledge)
     for same in found.values():
@@ -135,7 +134,7 @@ class Lossy(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Return the fraction of lost segments, by the number of messages and the largest one."""
+        """Fraction of lost segments, by the number of messages and the largest one."""
         side = self.connection.sides[self.sender]
         messages = 0 if side.rhythm is None else side.rhythm.count
         each = 1 if side.sizes is None else max(1, side.sizes.largest // FULL)
@@ -143,7 +142,6 @@ class Lossy(NamedTuple):
 
 
 def _packets_lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each pair of hosts and direction."""
     found = (
         Lossy(connection, number, side.losses)
         for connection in knowledge.connections

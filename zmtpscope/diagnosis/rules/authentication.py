@@ -11,7 +11,7 @@ from zmtpscope.diagnosis.rules.from_findings import OfFindings, closed_at_once, 
 from zmtpscope.diagnosis.rules.handshakes import unanswered_logins
 
 NOT_JUDGED = ("300", "500")
-"""ZAP statuses for credentials that were not evaluated (27/ZAP, Reply)."""
+"""ZAP statuses of credentials that were not evaluated (27/ZAP, Reply)."""
 
 ERRORS = ("PLAIN-06", "CURVE-26", "NULL-09", "GSSAPI-02")
 FOLLOWS = ("PLAIN-08", "ZMTP-CONN-08", "NULL-03")
@@ -36,7 +36,7 @@ def _understands_hello(connection: ObservedConnection, finding: ObservedFinding)
 
 
 def _would_send_error(connection: ObservedConnection, finding: ObservedFinding) -> bool:
-    """Whether the server's release sends ERROR when its ZAP handler refuses, as releases with ZMTP 3.1 do."""
+    """Whether the server's release sends ERROR when its ZAP handler refuses: one with ZMTP 3.1."""
     return connection.sides[finding.side or 0].version == "3.1"
 
 

@@ -1,4 +1,4 @@
-"""Calls whose replies payload ids or counts (MDP) match: calls without a reply, and replies with an error."""
+"""Calls without a reply, and replies with an error, if ids or the order (MDP) match the two."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROUTING = {"DEALER", "ROUTER"}
 
 MIN_WAIT = 3 * SECOND
 MANY_TIMES = 3
-"""A call is overdue when it has waited this many times as long as the slowest reply."""
+"""A call is overdue when it has waited for this multiple of the slowest reply."""
 MAX_NAMED = 3
 
 HINT = (
@@ -48,13 +48,13 @@ class Waiting:
 
 
 class Work:
-    """Unanswered calls by caller: a broker that waits for its worker is a caller itself."""
+    """Unanswered calls by caller. A broker that waits for its worker is a caller itself."""
 
     def __init__(self, waiting: Iterable[Waiting]) -> None:
         self._at: dict[Endpoint, set[Called]] = {}
-        """Workers that the listener of an endpoint waits for."""
+        """Workers that the listener at an endpoint waits for."""
         self._passed_on: dict[tuple[str, str], dict[Called, int]] = {}
-        """Programs called with the same id, each with the latest time (ns), by address of the caller and id."""
+        """Called programs by caller's address and id of the call, each with its latest time (ns)."""
         for each in waiting:
             if each.side == each.connection.listener:
                 self._at.setdefault(each.connection.endpoint, set()).add(each.called)
@@ -65,7 +65,7 @@ class Work:
     def handed_on(self, waiting: Waiting) -> set[Called]:
         """Return the programs that the called one itself waits for, if it is a broker.
 
-        It requests work at the same endpoint, or has passed the same call on later.
+        It requests work at the same endpoint, or passes the same call on.
         """
         connection, side = waiting.connection, waiting.side
         found = set(self._at.get(connection.endpoint, ())) if side != connection.listener else set()
@@ -77,7 +77,6 @@ class Work:
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose unanswered calls, once for each called program."""
     waiting = [
         each
         for connection in knowledge.connections
@@ -112,10 +111,8 @@ def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) ->
 
 
 def _silent_beside(waiting: Waiting, knowledge: Knowledge) -> list[str]:
-    """Return the other connections of a called client's host that sent nothing since the call.
-
-    Workers of one host stop for the same reason.
-    """
+    """Return the other connections of a called client's host on which it sent nothing since the call: workers of one
+    host stop for the same reason."""
     connection, since = waiting.connection, waiting.open[0][0].ns
     if waiting.side != connection.listener:
         return []
@@ -127,8 +124,8 @@ def _silent_beside(waiting: Waiting, knowledge: Knowledge) -> list[str]:
 
 
 def _diagnosis(same: list[Waiting], callers: list[Waiting], silent: list[str]) -> Diagnosis:
-    """Diagnose unanswered calls. `callers` are the calls of clients that wait for equal calls at a broker, `silent`
-    further connections that stopped."""
+    """Diagnose unanswered calls. `callers` are the calls of clients that wait for equal calls at a broker; the host
+    also sent nothing on the connections in `silent`."""
     first = same[0]
     calls, connection = first.calls, first.connection
     caller, called = name_of(connection, first.side), name_of(connection, 1 - first.side)
@@ -170,22 +167,22 @@ class Failed(NamedTuple):
 
     @property
     def calls(self) -> int:
-        """Count calls with a reply."""
+        """Number of calls with a reply."""
         return sum(each.count for _, _, each in self.replies)
 
     @property
     def errors(self) -> int:
-        """Count replies with an error."""
+        """Number of replies with an error."""
         return sum(each.errors for _, _, each in self.replies)
 
     @property
     def first(self) -> tuple[ObservedConnection, int, ObservedReplies]:
-        """Connection, caller's side and replies with the first error."""
+        """Connection, side of the caller, and replies with the first error."""
         return min((each for each in self.replies if each[2].moment), key=lambda each: _moment(each[2]).ns)
 
     @property
     def share(self) -> str:
-        """`3 of 9 calls of get_price with an error: "database is locked"`."""
+        """Share of errors, such as `3 of 9 calls of get_price with an error: "database is locked"`."""
         error = self.first[2].error
         return f"{self.errors} of {counted(self.calls, 'call')} of {self.name} with an error" + (
             f': "{error}"' if error else ""
@@ -193,7 +190,6 @@ class Failed(NamedTuple):
 
 
 def _failing(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each endpoint with replies that contain an error."""
     found: dict[Endpoint, dict[str, Failed]] = {}
     for connection in knowledge.connections:
         for side in (0, 1):

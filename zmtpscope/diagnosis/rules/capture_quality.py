@@ -1,4 +1,4 @@
-"""Incomplete captures: other rules stay silent, and this module reports the reason."""
+"""Incomplete captures, and why other rules report nothing for them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,6 @@ def _losses(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _clock(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose a clock that went back, once for the run."""
     for finding in knowledge.findings:
         if finding.id == CLOCK:
             yield Diagnosis.of(
@@ -87,7 +86,7 @@ def _clock(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _gaps(met: list[Met], what: str, hint: str) -> Iterable[Diagnosis]:
-    """Make one diagnosis for all connections, which did not cause the gap."""
+    """Make one diagnosis for all connections with a gap."""
     if not met:
         return
     connections = {each.connection for each in met}
@@ -108,7 +107,7 @@ def _gaps(met: list[Met], what: str, hint: str) -> Iterable[Diagnosis]:
 
 
 def _limits(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """One if connections or facts were forgotten."""
+    """Diagnose connections or facts that were forgotten, once."""
     missing = [counted(knowledge.forgotten, "connection")] if knowledge.forgotten else []
     if knowledge.left_out:
         missing.append(f"{counted(knowledge.left_out, 'time')} a request, subscription or topic")

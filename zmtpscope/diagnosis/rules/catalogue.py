@@ -84,4 +84,4 @@ TABLES = (
 )
 
 RULES: dict[str, Rule] = {rule.id: rule for table in TABLES for rule in table}
-"""By id, in the order of evaluation."""
+"""Rules by id, in the order of evaluation."""

@@ -25,11 +25,11 @@ from zmtpscope.records import SECOND
 TOO_LARGE = "message-too-large"
 
 AT_ONCE = SECOND // 10
-"""A side that ends the connection this soon (ns) after a message, without an error, does so because of it."""
+"""A side that ends the connection this soon after a message, without an error, does so because of it."""
 BACK_NS = 2 * SECOND
-"""If the library ended the connection, and not the program, it is reconnected within this time (ns)."""
+"""The time to the next connection if the library ended the connection, and not the program."""
 AT_THE_HEADER = SECOND // 200
-"""libzmq closes when it has read the frame header, within this time (ns)."""
+"""libzmq closes within this time when it has read the frame header."""
 MIN_TIMES = 3
 MIN_SIZE = 64
 """A side that closes after smaller frames (octets) does not enforce a size limit."""
@@ -42,8 +42,6 @@ STAYS_AWAY = "; a libzmq socket that connected does not reconnect after it"
 
 
 class Sent(NamedTuple):
-    """Messages of the side `sender`, and how the connection ended."""
-
     connection: ObservedConnection
     sender: int
     sizes: ObservedSizes
@@ -60,7 +58,7 @@ class Sent(NamedTuple):
     def is_followed_by_end(self) -> bool:
         """Whether the receiver closed during or immediately after the last message, without an error.
 
-        False if the last message was the reply for which the receiver had waited.
+        False if it had waited for this message as a reply.
         """
         if self.ending is None or self.ending.side == self.sender or self.ending.cause not in WITHOUT_A_WORD:
             return False
@@ -103,7 +101,7 @@ def _too_large(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _come_back(ended: list[Sent], back: Mapping[str, int | None]) -> bool:
-    """Whether the two reconnected soon each time, except for the last."""
+    """Whether the two soon reconnected after all but the last."""
     soon = 0
     for each in ended:
         again = back.get(each.connection.conn_id)
@@ -141,7 +139,7 @@ def _stays_away(
 ) -> bool:
     """Whether a client closed within the message and never tries again, as libzmq does above its limit.
 
-    Either it closed at the frame header, or another client took a frame as large.
+    It closed at the frame header, or another client took a frame as large.
     """
     connection, ending, departure = sent.connection, sent.ending, left.get(sent.connection.conn_id)
     if ending is None or departure is None or departure.by_listener or departure.is_missed:
@@ -193,7 +191,7 @@ def _too_large_diagnosis(ended: list[Sent], taken: int, *, stays_away: bool = Fa
 
 
 FASTER = 10
-"""The end follows the message this many times as fast as the next message would: no coincidence."""
+"""The end follows the message this many times sooner than the next message would: no coincidence."""
 
 FAILS_HINT = (
     "check the log of that program for the last message: the program fails on it, or treats it as a request to "
@@ -210,7 +208,6 @@ class Failure(NamedTuple):
 
     @property
     def connection(self) -> ObservedConnection:
-        """Return the connection that ended."""
         return self.departure.connection
 
     @property
@@ -220,8 +217,8 @@ class Failure(NamedTuple):
 
 
 def _fails(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client at an endpoint, if the listener ends all its connections after a message of
-    it."""
+    """Make one diagnosis for each client and endpoint, if the listener ends all connections after a message of the
+    client."""
     for departures in of_listeners(knowledge).values():
         failures = [failure for each in departures if (failure := _failure(each)) is not None]
         if MIN_TIMES <= len(failures) == len(departures):

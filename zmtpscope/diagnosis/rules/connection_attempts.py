@@ -21,20 +21,20 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
 MIN_OUTAGE = 10 * SECOND
-"""A peer that is away for this long (ns) was not just restarted."""
+"""A peer that is away for this long was not just restarted."""
 
 
 class Words(NamedTuple):
-    """The words of a diagnosis about an endpoint that clients did not reach."""
+    """Words of a diagnosis about an endpoint that clients did not reach."""
 
     text: str
     hint: str
 
 
 class InVain(NamedTuple):
-    """Sentences for failed attempts: if no client is served, and if other clients are served meanwhile.
+    """Sentences about failed attempts: no client is served, or other clients are.
 
-    `patience` is the longest time that an attempt may have waited for its answer (ns).
+    `patience` is the longest time (ns) that an attempt may have waited for its answer.
     """
 
     id: str
@@ -44,7 +44,7 @@ class InVain(NamedTuple):
 
 
 def _severity(knowledge: Knowledge, tried: Tried) -> Severity:
-    """Return the severity: a peer that was connected before may just have ended, shortly before the capture did."""
+    """Return the severity of failed attempts; a peer that served connections before may just have ended."""
     if not tried.before:
         return "error"
     if all(each.ends in passing(knowledge) for each in tried.findings):
@@ -85,7 +85,7 @@ def _diagnosis(rule: str, severity: Severity, tried: list[Tried], text: str, hin
 
 
 def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for the endpoints of a host that clients tried at the same time, and had never reached."""
+    """Make one diagnosis for the endpoints of a host that clients tried at the same time and reached late."""
     for id_ in (REFUSED, UNANSWERED, REJECTED, NO_ROUTE):
         late: list[Tried] = []
         for endpoint, clients in clients_of(knowledge, id_).items():
@@ -131,7 +131,6 @@ def in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnosi
 
 
 def _left(rule: str, words: Words, tried: list[Tried], knowledge: Knowledge) -> Diagnosis:
-    """Diagnose the loss of several endpoints of one host at the same time."""
     is_ordered = any(was_told_to_exit(before) for each in tried for before in each.before)
     severity = "note" if is_ordered else min((_severity(knowledge, each) for each in tried), key=SEVERITIES.index)
     text = f"{words.text.format(where=_where(tried))} any more: {_attempts(tried)}"
@@ -192,14 +191,14 @@ ANSWER_LOST = InVain(
 
 
 def _answer_lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Clients do not receive the endpoint's answers: they repeat SYNs that were answered."""
+    """Diagnose clients that repeat SYNs although the endpoint answered them."""
     lost = [each for each in knowledge.findings if each.id == HALF_OPEN and each.severity == "warn"]
     subjects = {address(each.endpoint) for each in lost if each.endpoint}
     yield from (each for each in in_vain("answer-lost", ANSWER_LOST)(knowledge) if each.subject in subjects)
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Unanswered endpoints, each with the evidence that its host is up, if there is any."""
+    """Diagnose unanswered endpoints, each with the evidence that its host is up, if there is any."""
     first = {address(each.endpoint): each for each in knowledge.findings if each.id == UNANSWERED and each.endpoint}
     for diagnosis in in_vain("connection-unanswered", NOT_ANSWERED)(knowledge):
         finding = first.get(diagnosis.subject)

@@ -18,7 +18,7 @@ WHAT = {
     "REQREP-03": "replies to {peer} without the empty frame before the reply: the reply is dropped",
     "REQREP-05": "sends {peer} a request without the empty frame before it: the REP drops it silently",
 }
-"""The sender's action, by finding."""
+"""Description of the sender's action, by finding."""
 
 HINTS = {
     "REQREP-01": "make the REQ send an empty frame first, as 28/REQREP requires",
@@ -27,7 +27,7 @@ HINTS = {
 }
 
 LEAVES_NS = 100_000_000
-"""A side that closes this soon (ns) after the reply closes because of it."""
+"""A side that closes this soon after the reply closes because of it."""
 
 Sender = tuple[str, str, str, Endpoint]
 """Finding, sender, receiver and their endpoint."""
@@ -49,7 +49,6 @@ def _missing(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _without_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each side that omits the request id of ZMQ_REQ_CORRELATE from its replies."""
     found = grouped(
         ((name_of(each, 1 - requests.asker), name_of(each, requests.asker), each.endpoint), (each, requests.without_id))
         for each in knowledge.connections
@@ -93,7 +92,7 @@ def _diagnosis(of: Sender, met: list[tuple[ObservedConnection, ObservedFinding]]
 
 
 def _leaves(connection: ObservedConnection, finding: ObservedFinding) -> bool:
-    """Whether a REQ of libzmq closes because of such a reply."""
+    """Whether a REQ of libzmq closes because of a reply without delimiter."""
     ending, receiver = ending_of(connection), 1 - (finding.side or 0)
     is_req = finding.id == "REQREP-03" and connection.sides[receiver].socket_type == "REQ"
     return (

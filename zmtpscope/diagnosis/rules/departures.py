@@ -42,13 +42,11 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted, listed
 
 MIN_PERIOD = SECOND
-"""Shorter lives are a storm, not periodic."""
+"""Shorter lives are a storm of reconnections."""
 MIN_TIMES = 3
 LARGEST_DEVIATION = 0.1
-"""Lives that differ by a larger fraction are not periodic.
-
-Ends closer than this fraction of the period are one event: a server that stops ends all connections of a client.
-"""
+"""Lives that differ by a larger fraction are not periodic. Ends closer than this fraction of the period are one
+event: a server that stops ends all connections of a client."""
 STEADIER = 4
 """Silences have a timer if they spread this many times less than the lifetimes."""
 
@@ -66,7 +64,7 @@ TOGETHER_HINT = (
 
 
 class Period(NamedTuple):
-    """Connections of two peers that each end after `ns`, of life or of silence."""
+    """Connections of two peers that each end after `ns`, counted from the start or from the last data."""
 
     ns: int
     is_idle: bool
@@ -90,17 +88,16 @@ def _period(departures: Sequence[Disconnect]) -> Period | None:
 
 
 def _spread(values: Sequence[int]) -> float:
-    """Difference between smallest and largest, as a fraction of the largest."""
+    """Return the difference between smallest and largest value, as a fraction of the largest."""
     return (max(values) - min(values)) / max(*values, 1)
 
 
 def _moments(times: Sequence[int], pause: float) -> list[int]:
-    """Return the first of each group of times; groups are more than `pause` ns apart."""
+    """Return the first of each group of times, which are more than `pause` ns apart."""
     return [first for first, *_ in divided_at_pauses(times, int, pause)]
 
 
 def _periodic_disconnect(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client at an endpoint, or for several whose connections end together."""
     found = ((departures, _period(departures)) for departures in of_listeners(knowledge).values())
     periodic = [(departures, period) for departures, period in found if period is not None]
     for same in grouped(
@@ -136,11 +133,11 @@ def _moments_of_end(departures: Sequence[Disconnect]) -> tuple[Endpoint, tuple[i
 
 RELAYED = SECOND // 20
 MAX_RELAYED = 16
-"""Connections that count as the other half of a relayed one."""
+"""Connections to report as the other half of a relayed one."""
 
 
 class End(NamedTuple):
-    """When a host ended a connection to an endpoint (ns)."""
+    """Time (ns) at which a host ended a connection to an endpoint."""
 
     ns: int
     endpoint: Endpoint
@@ -148,12 +145,12 @@ class End(NamedTuple):
 
 
 class EndsOfHost:
-    """The ends of one host's connections, in order of time."""
+    """Ends of one host's connections, in order of time."""
 
     def __init__(self, ends: Iterable[End]) -> None:
         self._ends = sorted(ends)
         self._others = [len(self._ends)] * (len(self._ends) + 1)
-        """For each end, the index of the next end with another endpoint."""
+        """Index of the next end with another endpoint, for each end."""
         for place in range(len(self._ends) - 2, -1, -1):
             is_same = self._ends[place].endpoint == self._ends[place + 1].endpoint
             self._others[place] = self._others[place + 1] if is_same else place + 1
@@ -192,7 +189,6 @@ Leaver = tuple[Endpoint, str | None, str | None, bool]
 
 
 def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each peer that left, for all connections it left."""
     periodic = {
         each.connection.conn_id
         for departures in of_listeners(knowledge).values()
@@ -225,7 +221,7 @@ def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _add_stragglers(found: dict[Leaver, list[Disconnect]], knowledge: Knowledge) -> None:
-    """Add clients that a listener left together with others, and that did not reconnect as the others did."""
+    """Add clients that did not reconnect after a listener had left them and others."""
     told = {each.connection.conn_id for departures in found.values() for each in departures}
     back: dict[Endpoint, tuple[int, int]] = {}
     for (endpoint, ip, _, _), departures in found.items():
@@ -244,8 +240,8 @@ def _add_stragglers(found: dict[Leaver, list[Disconnect]], knowledge: Knowledge)
 def _is_worth_telling(departure: Disconnect, knowledge: Knowledge) -> bool:
     """Whether a departure was unexpected.
 
-    It is if the abandoned peer tries again, a message was cut off, one of several clients left for good, a publisher
-    left all its subscribers, or all receivers left a PUSH. Otherwise clients may come and go.
+    The abandoned peer tries again, a message was cut off, one of several clients left for good, a publisher left all
+    its subscribers, or all receivers left a PUSH. Otherwise clients may come and go.
     """
     if departure.cut_off() is not None or departure.replaced_ns is not None:
         return True
@@ -258,7 +254,7 @@ def _is_worth_telling(departure: Disconnect, knowledge: Knowledge) -> bool:
 
 
 DONE_WHEN_THEY_LEAVE = frozenset({"SUB", "XSUB", "DISH", "PUSH", "REQ"})
-"""Clients of these types take no share of others' work, so they leave none undone."""
+"""Types of clients that leave no work undone."""
 
 
 def _is_done(departure: Disconnect) -> bool:
@@ -299,7 +295,6 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
 
 
 def _replaced(departures: Sequence[Disconnect]) -> Diagnosis:
-    """Diagnose a client that had reconnected before its old connections were reset."""
     connection, ending = departures[0].connection, departures[0].ending
     client = connection.client
     silent = ending.moment.ns - (client.last_ns or connection.start.ns)
@@ -352,7 +347,7 @@ MIN_FAILED = 6
 
 
 class Storm(NamedTuple):
-    """All connections of a client that reconnects repeatedly, and the finding about it."""
+    """All connections of a client that reconnects again and again, and the finding about it."""
 
     connections: Sequence[ObservedConnection]
     finding: ObservedFinding
@@ -365,7 +360,6 @@ class Storm(NamedTuple):
 
 
 def _reconnect_storm(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address and endpoint, or for each server that ends the connections."""
     ended: dict[Endpoint, list[Storm]] = {}
     for ends, own in knowledge.by_ends.items():
         findings = [each.finding(STORM) for each in own]
@@ -407,7 +401,6 @@ OTHER_CAUSES = frozenset((*authentication.ERRORS, *socket_types.TOLD, *handshake
 
 
 def _violating_frame(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each kind of violation of each client at an endpoint."""
     found = grouped(
         ((connection.ends, error.id, error.side ^ connection.listener), (connection, closed, error))
         for connection, closed in with_finding(knowledge.connections, VIOLATION)

@@ -1,4 +1,4 @@
-"""Broken connections: equal mechanism roles, programs that end too soon, commands that a side rejects."""
+"""Connections that end before they are used: equal mechanism roles, programs that end too soon, rejected commands."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ ROLES = {
     ("PLAIN", "server"): "ZMQ_PLAIN_SERVER is set on both: set ZMQ_PLAIN_USERNAME and _PASSWORD instead on one",
     ("PLAIN", "client"): "ZMQ_PLAIN_USERNAME is set on both: set ZMQ_PLAIN_SERVER on one of the two",
 }
-"""For two sides with the same role, by mechanism and role."""
+"""Text and hint for two sides with the same role, by mechanism and role."""
 
 
 def _same_role(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address and endpoint."""
     for ends, connections in knowledge.by_ends.items():
         found = [(each, role) for each in connections if (role := _common_role(each, knowledge.last_ns))]
         if not found or any(map(is_agreed, connections)):
@@ -59,7 +58,7 @@ def _same_role(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _common_role(connection: ObservedConnection, now: int) -> str | None:
-    """Return the mechanism role of both sides; None if they differ, or if it is unknown."""
+    """Return the mechanism role of both sides; None if they differ or are unknown."""
     sides, mechanism = connection.sides, connection.sides[0].mechanism
     if (mechanism, "server") not in ROLES or sides[1].mechanism != mechanism or any(side.error for side in sides):
         return None
@@ -103,11 +102,11 @@ def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 LEAVING = ("ZMTP-CONN-03", "NULL-08", "PLAIN-09", "ZMTP3X-GREETING-12")
-"""A side closes before its handshake is complete."""
+"""Findings about a side that closes before its handshake is complete."""
 
 
 def _leaves_early(connection: ObservedConnection) -> bool:
-    """Whether a ZMTP client closes before the handshake is complete, without a visible reason."""
+    """Whether a ZMTP client closes before the handshake is complete, for no visible reason."""
     client, ending = 1 - connection.listener, ending_of(connection)
     if ending is None or ending.side != client or is_agreed(connection) or not connection.is_whole:
         return False
@@ -125,7 +124,7 @@ def _ends(connection: ObservedConnection) -> Evidence:
 
 MIN_EMPTY = 3
 SHORT = 3 * SECOND
-"""A publisher that stays connected for longer (ns) has time to receive subscriptions."""
+"""A publisher that stays longer has time to receive subscriptions."""
 
 
 def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -154,7 +153,7 @@ def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _publishes_nothing(connection: ObservedConnection) -> bool:
-    """Whether a publisher connects and closes soon without sending a message."""
+    """Whether a publisher soon closes without sending a message."""
     publisher, ending, values = 1 - connection.listener, ending_of(connection), connection.values
     if ending is None or ending.side != publisher or ending.cause not in ("closed", "reset") or values is None:
         return False
@@ -165,12 +164,12 @@ def _publishes_nothing(connection: ObservedConnection) -> bool:
 
 
 AT_ONCE = 5 * MILLISECOND
-"""A side that closes within this time (ns) plus the handshake time closes because of the command it received."""
+"""A side that closes within this time plus the handshake time closes because of the last command."""
 MIN_REJECTED = 3
 
 
 class Rejected(NamedTuple):
-    """A side closed immediately after it received a command, at `moment`."""
+    """A connection that a side closed immediately after it received a command, at `moment`."""
 
     connection: ObservedConnection
     ending: Ending
@@ -179,7 +178,6 @@ class Rejected(NamedTuple):
 
     @property
     def by_listener(self) -> bool:
-        """Whether the listener closed the connection."""
         return self.ending.side == self.connection.listener
 
     @property
@@ -209,7 +207,7 @@ def _rejected(connection: ObservedConnection) -> Rejected | None:
 
 
 def _rejections(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address, endpoint and closing side, if the side always closes."""
+    """Make one diagnosis for each client, endpoint and closing side, if the side always closes."""
     for ends, connections in knowledge.by_ends.items():
         rejected = (each for each in map(_rejected, connections) if each is not None)
         found = grouped(((each.by_listener, each.command), each) for each in rejected)
@@ -235,10 +233,8 @@ def _is_pinged(connections: Sequence[ObservedConnection], by_listener: bool, sam
 
 
 def _all_end_so(connections: Sequence[ObservedConnection], same: Sequence[Rejected], by_listener: bool) -> bool:
-    """Whether no connection between the two lasts.
-
-    If the client closes, it must also reconnect quickly: programs that check in from time to time close quickly too.
-    """
+    """Whether no connection between the two lasts. A client that closes must also reconnect quickly: programs that
+    check in from time to time close, too."""
     conn_ids = {each.connection.conn_id for each in same}
     if any(is_agreed(each) and each.conn_id not in conn_ids for each in connections):
         return False

@@ -18,30 +18,30 @@ from zmtpscope.words import counted, listed
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
 
 TOGETHER_NS = SECOND // 2
-"""Endpoints lost within this time (ns) belong to one process, or one service."""
+"""Endpoints lost within this time belong to one process, or one service."""
 
 MAX_NAMED, MAX_LISTED = 3, 32
 
 PRECISION = SECOND // 10
-"""Of the last attempt to connect (ns)."""
+"""Precision of the last attempt to connect."""
 
 MIN_GONE = 3 * SECOND
-"""Time after a publisher left until its subscribers count as gone for good (ns)."""
+"""Subscribers count as gone for good this long after their publisher left."""
 
 
 SHARING, MIN_SENT = ("PUSH", "SCATTER"), 8
-"""Sockets that share out work, and the number of messages of one that is sending."""
+"""Socket types that share out work, and the number of messages that show that one is sending."""
 
 
 class Aftermath(NamedTuple):
-    """Text about reconnections after a peer left, and whether they count as an outage."""
+    """Text about reconnections after a peer left, and whether these are an outage."""
 
     text: str
     is_outage: bool
 
 
 def aftermath(departures: Sequence[Disconnect], now: int) -> Aftermath:
-    """Describe whether and when clients reconnected. `departures` ascend; `now` is the end of the capture (ns)."""
+    """Describe whether and when clients reconnected; `now` is the end of the capture (ns)."""
     last = departures[-1]
     gone = last.is_missed and last.back_ns is None
     back = [each.back_ns - each.ending.moment.ns for each in departures if each.back_ns is not None]
@@ -100,7 +100,6 @@ def of_processes(left: Sequence[Sequence[Disconnect]]) -> Iterator[list[Sequence
 
 
 def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
-    """Diagnose the end of one process, which left several endpoints."""
     departures = sorted((each for of_endpoint in left for each in of_endpoint), key=ended)
     first, last = departures[0], departures[-1]
     host = first.connection.endpoint[0]
@@ -131,7 +130,7 @@ def is_in_turn(departures: Sequence[Disconnect], knowledge: Knowledge) -> bool:
 
 
 def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each host and socket type that listened at one port after another."""
+    """Diagnose hosts whose sockets of one type listened at one port after another."""
     hosts = grouped(
         ((each.connection.endpoint[0], each.connection.server.socket_type), each)
         for departures in found
@@ -159,7 +158,7 @@ def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) ->
 
 
 def _name(departure: Disconnect) -> str:
-    """Name what the process left: `ROUTER :5555`."""
+    """Name the socket that the process left: `ROUTER :5555`."""
     connection = departure.connection
     return " ".join(filter(None, (connection.server.socket_type, f":{connection.endpoint[1]}")))
 

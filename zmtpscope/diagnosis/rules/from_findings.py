@@ -1,4 +1,4 @@
-"""Rules based on findings: one diagnosis for each client and endpoint."""
+"""Rules based on findings, with one diagnosis for each client and endpoint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zmtpscope.findings.kinds import Severity
 from zmtpscope.grouping import grouped
 
 LONGEST_DETAIL = 110
-"""Characters of a detail in a sentence; the evidence contains all of it."""
+"""Characters of a detail to show in a sentence; the evidence contains all of it."""
 MISSPELT = "; the name ERROR is misspelt"
 """Some releases of libzmq misspell a command, which is no fault of the client."""
 
@@ -42,8 +42,8 @@ class OfFindings(NamedTuple):
     """A rule based on findings.
 
     `ids` are the findings, if `holds` accepts them; `also` are findings that follow from these. `are` must accept all
-    findings of a client. `what` is the sentence, with placeholders {client}, {server} and {detail}. The diagnosis is
-    only a note if a later handshake succeeds, unless `is_final`.
+    findings of a client. `what` is the sentence, with placeholders {client}, {server} and {detail}. If a later
+    handshake succeeds and `is_final` is False, the diagnosis is a note.
     """
 
     rule: str
@@ -59,7 +59,7 @@ class OfFindings(NamedTuple):
 
 
 Asker = tuple[Ends, str | None]
-"""The ends, and the client's user name."""
+"""Client and endpoint, and the client's user name."""
 
 
 def diagnoses_of(kinds: Iterable[OfFindings]) -> Callable[[Knowledge], Iterator[Diagnosis]]:
@@ -80,7 +80,6 @@ def _by_asker(kind: OfFindings, knowledge: Knowledge) -> dict[Asker, list[Met]]:
 
 
 def _first(kind: OfFindings, connection: ObservedConnection) -> Met | None:
-    """Return the first finding on a connection that the rule accepts."""
     with_ids = (each for (id_, _), each in connection.findings.items() if id_ in kind.ids)
     held = (each for each in with_ids if kind.holds(connection, each))
     first = min(held, key=attrgetter("moment.ns"), default=None)
@@ -130,14 +129,14 @@ def _evident(kind: OfFindings, finding: ObservedFinding) -> str:
 
 
 def _came_about_later(knowledge: Knowledge, asker: Asker, time: int) -> ObservedConnection | None:
-    """Return the client's first connection that began after `time` and agreed on ZMTP."""
+    """Return the client's first connection after `time` that agreed on ZMTP."""
     own = _came_about(knowledge).get(asker, [])
     place = bisect_right(own, time, key=began)
     return own[place] if place < len(own) else None
 
 
 def _came_about_sooner(knowledge: Knowledge, asker: Asker, time: int) -> ObservedConnection | None:
-    """Return the client's last connection that began at or before `time` and agreed on ZMTP."""
+    """Return the client's last connection up to `time` that agreed on ZMTP."""
     own = _came_about(knowledge).get(asker, [])
     place = bisect_right(own, time, key=began)
     return own[place - 1] if place else None
@@ -145,7 +144,7 @@ def _came_about_sooner(knowledge: Knowledge, asker: Asker, time: int) -> Observe
 
 @once
 def _came_about(knowledge: Knowledge) -> dict[Asker, list[ObservedConnection]]:
-    """Connections of each client that can carry messages, by start time."""
+    """Return the connections of each client that can carry messages, by start time."""
     return grouped((_asker(each), each) for each in knowledge.connections if is_agreed(each))
 
 

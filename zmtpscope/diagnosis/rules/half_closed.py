@@ -21,9 +21,9 @@ MIN_WAIT = 2 * SECOND
 """A program that reads its streams to the end closes much sooner."""
 
 MIN_WAITING, MIN_FORGOTTEN = SECOND, 3
-"""A warning if this many connections have waited this long (ns) at a program that continues elsewhere."""
+"""Number of connections, and their wait, that make a warning of a program that continues elsewhere."""
 MAX_QUEUED = 100
-"""With more messages, the program may still be reading, and has not seen the FIN yet."""
+"""With more messages in its queue, the program may not have seen the FIN yet."""
 
 HINT = (
     "make it read until the end of the stream and close its descriptor; otherwise it runs out of descriptors. If it "
@@ -45,14 +45,13 @@ class HalfClosed(NamedTuple):
 
     @property
     def program(self) -> tuple[Endpoint, str | None]:
-        """The endpoint, and the address of the client that does not close; None if the listener does not."""
+        """Endpoint, and address of the client that does not close; None if the listener does not."""
         connection = self.connection
         ip = None if self.silent == connection.listener else connection.sides[self.silent].ip
         return connection.endpoint, ip
 
 
 def _half_closed(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each program that does not close."""
     found = (each for each in map(_of_connection, knowledge.connections) if each is not None)
     for same in grouped((each.program, each) for each in found).values():
         if knowledge.last_ns - same[0].moment.ns >= MIN_WAIT:
@@ -60,8 +59,8 @@ def _half_closed(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _of_connection(connection: ObservedConnection) -> HalfClosed | None:
-    """Diagnose a connection of which one side has not closed; None if the network, a closed window or a large
-    message delays the close."""
+    """Return a connection that one side has not closed; None if the network, a closed window or a large message
+    delays the close."""
     values, ending = connection.values, ending_of(connection)
     if ending is None or (values is not None and not values["fin_acknowledged"]):
         return None

@@ -26,14 +26,13 @@ from zmtpscope.words import counted
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE
 
 CLOSED_WITHIN = "ZMTP3X-GREETING-12"
-"""A side closed before it had sent its own mechanism, as libzmq does."""
+"""Finding about a side that closed before it had sent its own mechanism, as libzmq does."""
 MISMATCH = ("ZMTP3X-GREETING-05", "ZMTP3X-GREETING-13", CLOSED_WITHIN)
 NO_MECHANISM = ("ZMTP3X-GREETING-03", "ZMTP3X-GREETING-10")
-"""The announced mechanism is not a valid name."""
+"""Findings about an announced mechanism that is not a valid name."""
 
 
 def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address and endpoint."""
     differing = (
         each
         for each in with_finding(knowledge.connections, *MISMATCH)
@@ -60,8 +59,8 @@ def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _read_more(connection: ObservedConnection, finding: ObservedFinding) -> bool:
-    """Whether a side that closed before its own greeting was complete had received more than the other greeting:
-    that data may be the reason."""
+    """Whether a side that closed early had received more than the other side's greeting: that data may be the
+    reason."""
     values = connection.values
     if finding.id != CLOSED_WITHIN or finding.side is None or values is None:
         return False
@@ -95,11 +94,10 @@ def _mismatch(connection: ObservedConnection, listening: str | None, connecting:
 
 
 ANSWERS = ("ZMTP-CONN-03", "NULL-08", "PLAIN-08", "PLAIN-09", "CURVE-24")
-"""About answers that were never sent."""
+"""Findings about answers that were never sent."""
 
 
 def _handshake_timeout(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address and endpoint."""
     for waiting, hung in hung_handshakes(knowledge).items():
         if not any(each.waits_for_zap for each in hung):
             others, is_over = _others(waiting, hung[0], knowledge), _is_over(waiting, hung, knowledge)
@@ -126,7 +124,7 @@ def _is_over(waiting: Waiting, hung: Sequence[Hung], knowledge: Knowledge) -> bo
 
 
 class Other(NamedTuple):
-    """An earlier connection to a listener that is silent to a new one; `is_served`: not silent there."""
+    """An earlier connection to a listener that is silent to a new one. `is_served`: it sends there."""
 
     conn_id: str
     is_served: bool
@@ -154,7 +152,7 @@ MOMENT_HINT = (
     "was busy"
 )
 MIN_OUTAGE = 3 * SECOND
-"""A listener that is silent for less time (ns) and then serves new connections may have been restarted."""
+"""A listener that is silent for less time and then serves new connections may have been restarted."""
 FULL_HINT = (
     "the program does not hang, but accepts no more connections: check the limit of open files (ulimit -n) and "
     "ZMQ_MAX_SOCKETS, and which unused connections stay open"
@@ -162,7 +160,7 @@ FULL_HINT = (
 
 
 def unanswered_logins(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Hung handshakes in which the server waited for its ZAP handler, one for each client and endpoint."""
+    """Diagnose hung handshakes in which the server waited for its ZAP handler, once for each client and endpoint."""
     for waiting, hung in hung_handshakes(knowledge).items():
         if any(each.waits_for_zap for each in hung):
             connection, silent, _, _ = hung[0]
@@ -194,7 +192,7 @@ def _hanging(
     hint: str,
     beside: Iterable[str] = (),
 ) -> Diagnosis:
-    """Diagnose a handshake that hangs. `beside` are connections on which the silent side is silent, too."""
+    """Diagnose a handshake that hangs. On the connections in `beside` the silent side is silent, too."""
     connection, silent, _, _ = hung[0]
     return Diagnosis.of(
         rule,

@@ -1,4 +1,4 @@
-"""Heartbeats with a TTL that ends connections of healthy programs: shorter than the time to the next PING."""
+"""Heartbeats whose TTL is shorter than the time to the next PING, so that it ends connections of healthy programs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ WRAPS_MS = 1 << 16
 """libzmq up to 4.3.6 has 16 bits for the milliseconds of a received TTL."""
 
 ALIVE_NS = 2 * SECOND
-"""A client that reconnects within this time (ns) was neither stopped nor cut off."""
+"""A client that reconnects within this time was neither stopped nor cut off."""
 
 Pinger = tuple[Ends, str | None, bool]
-"""The ends, the client's identity, and whether the listener sends the PINGs."""
+"""Client and endpoint, the client's identity, and whether the listener sends the PINGs."""
 
 
 class BrokenPromise(NamedTuple):
-    """A connection that closed because of the TTL in the PINGs of `asker`, which its own interval cannot keep.
+    """A connection that closed because of the TTL in the PINGs of `asker`, whose interval is longer.
 
     `every_ns` is the time between two PINGs, or None if the TTL wraps to `kept_ns`.
     """
@@ -75,7 +75,7 @@ def _broken(
 
 
 def _intervals(knowledge: Knowledge) -> dict[Pinger, int]:
-    """Usual time between two PINGs of each peer: the longest of its connections."""
+    """Return the usual time between two PINGs of each peer: the longest of its connections."""
     found: dict[Pinger, int] = {}
     for connection in knowledge.connections:
         for asker, side in enumerate(connection.sides):
@@ -87,7 +87,7 @@ def _intervals(knowledge: Knowledge) -> dict[Pinger, int]:
 
 
 def _until_first_ping(connection: ObservedConnection, asker: int) -> int | None:
-    """Return the time from the handshake to the only PING: libzmq sends the first PING after one interval."""
+    """Return the time from the handshake to the only PING: libzmq waits one interval before it."""
     side = connection.sides[asker]
     if side.heartbeats is None or side.heartbeats.last is None or side.ready is None:
         return None
@@ -109,7 +109,6 @@ WRAPS = "ZMTP31-PING-07"
 
 
 def _ttl(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each peer that sends these PINGs at an endpoint."""
     for broken in by_pinger(broken_promises(knowledge).values()):
         yield _diagnosis(broken)
 

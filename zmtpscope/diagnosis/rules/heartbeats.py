@@ -22,26 +22,26 @@ from zmtpscope.words import counted
 HEARTBEAT_TIMEOUT = "heartbeat-timeout"
 
 TOLD = (*CUT_OFF, "ZMTP31-PING-04", "ZMTP31-PING-09")
-"""Unfinished exchanges of a side that gave up."""
+"""Findings about unfinished exchanges of a side that gave up."""
 
 MAX_NAMED = 3
-"""Clients to name."""
+"""Clients to name in a sentence."""
 
 STOPPED = 2.5
-"""A side that sends no PING for this many intervals has given up, even if its FIN was lost."""
+"""A side that sends no PING for this multiple of its interval has given up, even if its FIN was lost."""
 
 MIN_MISSED = 2
-"""PINGs without PONG while the connection is open."""
+"""PINGs without PONG that show a silent peer while the connection is open."""
 MIN_SILENCE = SECOND
-"""Of the silence (ns): a peer that collects garbage or compiles answers sooner."""
+"""A shorter silence is usual: a peer collects garbage or compiles."""
 MIN_PINGS, MIN_CEASED = 3, 4
-"""A side that sent PINGs at this many intervals has fallen silent after this many times the longest interval."""
+"""PINGs at equal intervals, and the multiple of the longest interval after which a side has fallen silent."""
 
 A_WHOLE_INTERVAL = 0.9
-"""A side that closes earlier than this part of its usual interval may have another reason."""
+"""A side that closes before this fraction of its usual interval may have another reason."""
 
 MIN_AT_ONCE = 2
-"""PINGs in one segment that show that they waited at the sender: their time is not that of the segment."""
+"""PINGs in one segment that show that they waited at the sender, so their time is not that of the segment."""
 
 STOPPED_PROCESS = (
     "its process is stopped, blocked in a call or a debugger, or its host or the path to it is down; if it is only "
@@ -67,7 +67,8 @@ WAY_HINT = (
 
 
 class TimeOut(NamedTuple):
-    """Side `silent` sent nothing, and the other side gave up at `ns`; `text` describes the evidence."""
+    """A connection on which side `silent` sent nothing, so the other side gave up at `ns`; `text` describes the
+    evidence."""
 
     connection: ObservedConnection
     silent: int
@@ -77,16 +78,14 @@ class TimeOut(NamedTuple):
     proven: bool = True
     hint: str = HINT
     severity: Severity = "error"
-    """If the time-out is proven; a likely one is a warning."""
+    """An error if the time-out is proven; a likely one is a warning."""
 
     @property
     def is_of_server(self) -> bool:
-        """Whether the silent side is the server."""
         return self.silent == self.connection.listener
 
 
 def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each silent peer, for all its time-outs and all peers that noticed."""
     found = grouped(
         ((connection.ends, time_out.is_of_server), time_out)
         for connection in knowledge.connections
@@ -98,11 +97,8 @@ def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _silent_at_once(found: Mapping[tuple[Ends, bool], Sequence[TimeOut]]) -> Iterator[list[Sequence[TimeOut]]]:
-    """Group the time-outs that make one diagnosis.
-
-    A server that is silent to several clients at the same time is one group, as is a client that is silent to several
-    servers.
-    """
+    """Group the time-outs of one cause: a server that is silent to several clients at a time, or a client to several
+    servers."""
     peers: dict[str | Endpoint, list[Sequence[TimeOut]]] = {}
     for (ends, is_server), each in found.items():
         first = _worst(each)
@@ -123,7 +119,7 @@ def _silent_at_once(found: Mapping[tuple[Ends, bool], Sequence[TimeOut]]) -> Ite
 
 
 def _diagnosis(same: Sequence[Sequence[TimeOut]]) -> Diagnosis:
-    """Diagnose pairs of peers with time-outs at the same time. One peer is silent in all of them."""
+    """Diagnose time-outs at the same time; one peer is silent in all of them."""
     each = [time_out for pair in same for time_out in pair]
     first, times = _worst(same[0]), [time_out.ns for time_out in same[0]]
     connection = first.connection
@@ -161,7 +157,6 @@ def _silent_since(each: Sequence[TimeOut]) -> int:
 
 
 def _other_of(time_out: TimeOut) -> str:
-    """Name the peer that waited for a sign of life."""
     connection = time_out.connection
     return connection.client.ip if time_out.is_of_server else address(connection.endpoint)
 
@@ -241,7 +236,7 @@ def _closed_for(connection: ObservedConnection, asker: int, closed: int) -> Time
 
 
 def _handshake_answer(connection: ObservedConnection, asker: int) -> int:
-    """Time of the slowest answer to `asker` in the handshake (ns); 0 if the other side sent first."""
+    """Return the time (ns) of the slowest answer to `asker` in the handshake; 0 if the other side sent first."""
     own, other = connection.sides[asker], connection.sides[1 - asker]
     moments = (own.greeting, other.greeting), (own.ready, other.ready)
     return max((0, *(answer.ns - asked.ns for asked, answer in moments if asked is not None and answer is not None)))
@@ -250,7 +245,7 @@ def _handshake_answer(connection: ObservedConnection, asker: int) -> int:
 def _does_not_answer(connection: ObservedConnection, asker: int, knowledge: Knowledge) -> TimeOut | None:
     """Return the time-out if `asker` has open PINGs, received nothing since, and the connection is open.
 
-    Either several PINGs to a peer that used to answer are open, or `asker` has stopped sending PINGs.
+    Several PINGs to a peer that used to answer are open, or `asker` has stopped sending PINGs.
     """
     now = knowledge.last_ns
     heartbeats, open_ = connection.sides[asker].heartbeats, open_pings(connection, asker, now)
@@ -278,7 +273,8 @@ def _does_not_answer(connection: ObservedConnection, asker: int, knowledge: Know
 
 
 def _ceased(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[TimeOut]:
-    """Find a side that sent PINGs at intervals, then nothing for many intervals. Its peer may have done the same."""
+    """Find sides that sent PINGs at intervals, then nothing for many intervals. The other side may have done the
+    same."""
     now = knowledge.last_ns
     silent = [side for side in (0, 1) if _has_ceased(connection.sides[side], now)]
     since = max((connection.sides[side].last_ns or 0 for side in silent), default=0)
@@ -309,13 +305,13 @@ def _has_ceased(side: ObservedSide, now: int) -> bool:
 
 
 def _pings(open_: Sequence[ObservedPing]) -> tuple[Evidence, ...]:
-    """The first open PINGs as evidence, one for each packet."""
+    """Return the first open PINGs as evidence, one for each packet."""
     moments = {ping.moment: Evidence(ping.moment, "a PING without PONG", ping.ref) for ping in reversed(open_[:3])}
     return tuple(reversed(moments.values()))
 
 
 def _before(heartbeats: ObservedHeartbeats) -> str:
-    """Describe how often PINGs are sent, and how fast they were answered before."""
+    """Describe the interval of PINGs, and the latency of earlier PONGs."""
     answered, median, interval = heartbeats.counts["answered"], heartbeats.rtt.median, heartbeats.interval.median
     if interval is None:
         return ""
@@ -324,8 +320,8 @@ def _before(heartbeats: ObservedHeartbeats) -> str:
 
 
 def _cut_off(connection: ObservedConnection, closer: int, closed: int) -> TimeOut | None:
-    """Find a time-out of which the close was captured late: the last PINGs and FIN of a side arrived together, while
-    a PING of its peer was open. The side had sent them, and closed, long before."""
+    """Return the time-out of a close that arrived late: the last PINGs and FIN of a side arrived together, while a
+    PING of its peer was open."""
     own, other = (connection.sides[side].heartbeats for side in (closer, 1 - closer))
     if own is None or other is None:
         return None

@@ -1,4 +1,4 @@
-"""Time-outs of middleboxes, which end idle connections."""
+"""Middleboxes that end idle connections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 
 EQUAL_PART, EQUAL_NS = 0.02, SECOND // 20
-"""Silences that differ by less, as a fraction or as a time (ns), have one timer."""
+"""Silences that differ by less, as a fraction or as a time, have one timer."""
 MAX_SILENCES = 64
 """Groups of equal silences to compare at an endpoint."""
 IDLE_TIME_OUT = "idle-time-out"
@@ -30,7 +30,7 @@ IDLE_TIME_OUT_HINT = (
 
 
 def _idle_time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose endpoints that end idle and waiting connections after the same silence, once each."""
+    """Diagnose endpoints at which idle and waiting connections end after the same silence, once each."""
     departed = (each for same in of_listeners(knowledge).values() for each in same)
     for endpoint, departures in grouped((each.connection.endpoint, each) for each in departed).items():
         same = _equal_silences(departures)
@@ -73,7 +73,7 @@ def _equal_silences(departures: Sequence[Disconnect]) -> list[Disconnect]:
 
 
 def _is_apart(idle: Disconnect, waiting: Sequence[Disconnect]) -> bool:
-    """Whether the idle connection ended at another time than one with a request. A server that ends closes all."""
+    """Whether the idle connection ended at another time than one with a request: a server that ends closes all."""
     least = LARGEST_DEVIATION * _silence(idle)
     return any(abs(ended(idle) - ended(each)) > least for each in waiting)
 

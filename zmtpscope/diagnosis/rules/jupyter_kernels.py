@@ -23,7 +23,7 @@ UNANSWERED = "jupyter-unanswered"
 WRONG_SIGNATURE = "JUPYTER-01"
 
 MIN_WAIT = 3 * SECOND
-"""A kernel that starts or loads its modules takes less time (ns)."""
+"""A kernel that starts or loads its modules takes less time."""
 
 SIGNATURES = (
     "a kernel drops messages with a wrong signature, and reports it only in its log (Invalid Signature): compare key "
@@ -44,17 +44,14 @@ class Asked(NamedTuple):
 
     @property
     def host(self) -> str:
-        """Return the kernel's address."""
         return self.connections[0].endpoint[0]
 
     @property
     def client(self) -> str:
-        """Return the client's address."""
         return self.connections[0].client.ip
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client, by address and identity, and host."""
     found = grouped(
         ((client.ip, client.identity, each.server.ip), each)
         for each in knowledge.connections
@@ -103,7 +100,7 @@ def _publishes_nothing(asked: Asked, knowledge: Knowledge) -> bool:
 
 
 def _heartbeats(asked: Asked, knowledge: Knowledge) -> int | None:
-    """Return how many heartbeats the host answered; 0 if none after the first request.
+    """Return the number of heartbeats that the host answered, or 0 if none after the first request.
 
     None if the capture contains no heartbeats.
     """
@@ -118,7 +115,6 @@ def _heartbeats(asked: Asked, knowledge: Knowledge) -> int | None:
 
 @once
 def _between(knowledge: Knowledge) -> dict[tuple[str, str, str | None], list[ObservedConnection]]:
-    """Group connections by addresses of client and listener, and by the client's socket type."""
     return grouped(((each.client.ip, each.server.ip, each.client.socket_type), each) for each in knowledge.connections)
 
 
@@ -145,11 +141,11 @@ def _diagnosis(asked: Asked, heartbeats: int | None) -> Diagnosis:
 BUSY = "kernel-busy"
 
 MIN_BUSY = 10 * SECOND
-"""Requests that wait for less time (ns) behind another one are usual."""
+"""Requests that wait for less time behind another one are usual."""
 
 
 def _busy(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each kernel that is busy, and for each connection on which requests wait."""
+    """Diagnose busy kernels, once for each connection on which requests wait."""
     for connection in knowledge.connections:
         client, kernel = connection.client, connection.server
         if client.jupyter is None or client.rhythm is None or not connection.is_whole or not connection.is_open:
@@ -167,14 +163,14 @@ def _busy(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_held_up(published: ObservedJupyter, knowledge: Knowledge) -> bool:
-    """Whether a kernel has replied to the request since, to a program that forwards its status."""
+    """Whether a kernel has replied since to the request of its last status: a program may forward that status."""
     assert published.busy is not None
     return published.busy_with is not None and _answered(knowledge).get(published.busy_with, 0) > published.busy.ns
 
 
 @once
 def _answered(knowledge: Knowledge) -> dict[str, int]:
-    """Time of the last reply to each Jupyter request, on any connection."""
+    """Return the time of the last reply to each Jupyter request, on any connection."""
     found: dict[str, int] = {}
     for side in (side for each in knowledge.connections for side in each.sides):
         if side.jupyter is not None and side.socket_type not in PUBLISHERS_AND_RADIO:

@@ -20,22 +20,20 @@ from zmtpscope.records import MILLISECOND, SECOND
 from zmtpscope.words import counted, how_many_times
 
 LATEST_NS = 10 * SECOND
-"""A subscriber that subscribes later than this after its sibling (ns) joined later."""
+"""A subscriber that subscribes later after its sibling has joined later."""
 
 LATER_NS = 2 * SECOND
-"""A connection that begins this much later (ns) than a sibling from the same host may belong to the same program."""
+"""A connection that begins this much later than a sibling from the same host may belong to the same program."""
 
 TOGETHER_NS = 200 * MILLISECOND
-"""Delay (ns) after a sibling that counts as starting together, because one of two is always first."""
+"""Subscribers within this time start together, because one of two is always first."""
 
 DELAYED_NS = 50 * MILLISECOND
-"""A subscription this long (ns) after the handshake is delayed.
-
-Either it was not made before connecting, or the program did not call its socket.
-"""
+"""A subscription this long after the handshake is delayed: it was not made before connecting, or the program did not
+call its socket."""
 
 MAX_COUNTED = 64
-"""Lost topics whose messages are counted."""
+"""Topics whose lost messages are counted."""
 
 
 EXACTLY = "check --why TOPIC@PEER explains every message"
@@ -77,7 +75,8 @@ def _is_late(delivery: Delivery, early: Missed) -> bool:
 
 
 def _since_sibling(delivery: Delivery, early: Missed) -> int:
-    """Time (ns) to its subscription from its sibling's, or from its own earlier departure if that was later."""
+    """Return the time (ns) to its subscription from its sibling's, or from its own earlier departure if that was
+    later."""
     siblings = early.sibling.intervals(delivery.key)
     since = siblings[0][0] if siblings else early.sibling.connection.start.ns
     return _since(delivery) - max(since, delivery.left_ns or 0)
@@ -98,7 +97,7 @@ def _is_delayed(delivery: Delivery) -> bool:
 
 
 def _late_severity(delivery: Delivery, early: Missed) -> Severity:
-    """A note if the subscriber may have been started later, or together, or be another program."""
+    """Return a note if the subscriber may have been started later, or together, or be another program."""
     is_back = delivery.left_ns is not None and _since_sibling(delivery, early) >= TOGETHER_NS
     return "warn" if _is_delayed(delivery) or (is_back and not delivery.may_be_other) else "note"
 
@@ -111,7 +110,7 @@ def _late_diagnosis(
     early: Missed,
     returns: int,
 ) -> Diagnosis:
-    """Diagnose the worst delivery of `late`; `returns` counts its other returns to the topic."""
+    """Diagnose the worst delivery of `late`; the subscriber returned to the topic `returns` times besides."""
     subscriber, sibling, key = delivery.subscriber, early.sibling, delivery.key
     subscription = subscriber.matching(key)[0]
     who, earlier = names_of(subscriber.end, sibling.end)

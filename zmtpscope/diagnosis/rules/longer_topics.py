@@ -18,7 +18,7 @@ from zmtpscope.words import counted
 LONGER_TOPIC = "longer-topic"
 
 MAX_REPORTED = 3
-"""Longer topics that a sentence names."""
+"""Longer topics to name in a sentence."""
 
 
 class Longer(NamedTuple):
@@ -30,7 +30,7 @@ class Longer(NamedTuple):
 
 
 class Overlap(NamedTuple):
-    """A subscriber that gets its topic, and also longer ones."""
+    """A subscriber that gets its topic and longer ones."""
 
     subscriber: Subscriber
     topic: bytes
@@ -38,7 +38,6 @@ class Overlap(NamedTuple):
 
 
 def _longer_topics(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each publisher and subscription."""
     for publisher in publishers(knowledge):
         overlaps = (each for subscriber in publisher.subscribers for each in _overlaps(subscriber))
         for same in grouped((each.topic, each) for each in overlaps).values():

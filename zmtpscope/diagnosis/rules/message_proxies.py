@@ -1,4 +1,4 @@
-"""Proxies that do not forward everything, and messages that go round between two of them."""
+"""Proxies that do not forward everything, and messages that circulate between two of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
 LONGEST_ROUND_NS, LONGEST_ON_ONE_HOST_NS = 250_000_000, 5_000_000
-"""Messages repeated later may have been published again on both sides or, on one host, forwarded twice."""
+"""Longest time of a round. Messages repeated later may have been published on both sides or, on one host, forwarded
+twice."""
 
 MAX_LINKS = 64
 """Links from one host to another to compare with the links back."""
@@ -34,23 +35,19 @@ class Link(NamedTuple):
 
     @property
     def hosts(self) -> tuple[str, str]:
-        """Return the addresses of sender and receiver."""
         sides = self.connection.sides
         return sides[self.sender].ip, sides[1 - self.sender].ip
 
     @property
     def rounds(self) -> dict[int, ObservedRound]:
-        """Return the messages that were sent repeatedly."""
         return self.connection.sides[self.sender].rounds
 
     @property
     def name(self) -> str:
-        """Name the sender."""
         return name_of(self.connection, self.sender)
 
 
 def _circling(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each pair of links that send each other's messages back."""
     links = [
         Link(connection, side)
         for connection in knowledge.connections
@@ -101,13 +98,13 @@ def _circling_diagnosis(one: Link, other: Link, same: Sequence[int]) -> Diagnosi
 DROPS = "proxy-drops"
 
 MIN_SILENCE, MIN_MESSAGES = 3 * SECOND, 8
-"""A proxy has stopped if it forwards nothing for this long (ns) while it receives so many messages."""
+"""A proxy has stopped if it forwards nothing for this long and receives this many messages meanwhile."""
 
 PATIENCE_NS = SECOND
 """A proxy forwards a subscription within this time."""
 
 MAX_COMPARED = 524_288
-"""Of incoming and outgoing topics in a run. Proxies that need more are skipped."""
+"""Incoming and outgoing topics to compare in a run. Proxies that need more are skipped."""
 
 
 class Proxy(NamedTuple):
@@ -118,7 +115,7 @@ class Proxy(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """Minimum messages of a topic that went into a proxy and did not reach a subscriber."""
+    """Messages of a topic, at least, that went into a proxy and did not reach a subscriber."""
 
     messages: int
     key: TopicKey
@@ -167,9 +164,9 @@ def _dropped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Iterator[D
 
 
 def _missing(incoming: Sequence[Timeline], latest_ns: int, subscriber: Subscriber, key: TopicKey, now: int) -> int:
-    """Minimum messages of a topic that went in and did not reach a subscriber of the proxy.
+    """Return how many messages of a topic, at least, went in and did not reach a subscriber of the proxy.
 
-    Counts only the time of its last subscription. `latest_ns` is the time of the last incoming message.
+    Only the time of its last subscription counts. The last incoming message has the time `latest_ns`.
     """
     intervals = () if subscriber.mixes(key) else subscriber.intervals(key)
     if not intervals:

@@ -27,12 +27,11 @@ class Reset(NamedTuple):
 
     @property
     def waiting(self) -> int:
-        """Count requests without a reply."""
+        """Number of requests without a reply."""
         return 0 if self.connection.requests is None else self.connection.requests.waiting_count
 
 
 def _reset_on_the_way(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client, endpoint and side in whose name connections were reset."""
     found = grouped(
         ((each.ends, ending.side == each.listener), Reset(each, ending))
         for each in knowledge.connections

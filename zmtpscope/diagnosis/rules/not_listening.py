@@ -39,8 +39,7 @@ NOT_LET_IN = InVain(
 
 
 def _refused(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose refused endpoints, together for two hosts that refuse each other. Names a served loopback address, or
-    another endpoint of the same socket."""
+    """Diagnose refused endpoints, together for two hosts that refuse each other."""
     found = {each.subject: each for each in in_vain("connection-refused", NOT_LET_IN)(knowledge)}
     mutual, served, in_turn = _mutual(knowledge), _served_loopback(knowledge), _in_turn(knowledge)
     while found:
@@ -75,7 +74,7 @@ def _refused(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _mutual(knowledge: Knowledge) -> dict[str, str]:
-    """Endpoints, as subjects, whose hosts refused each other and never served a connection."""
+    """Return the endpoints, as subjects, whose hosts refused each other and never served a connection."""
     tried = {
         (each.client, each.endpoint[0]): each.endpoint
         for each in knowledge.findings
@@ -104,7 +103,7 @@ def _served_loopback(knowledge: Knowledge) -> dict[str, str]:
 
 
 def _in_turn(knowledge: Knowledge) -> dict[str, str]:
-    """Refused endpoints, as subjects, each with a connection that may belong to the same socket.
+    """Return refused endpoints, as subjects, each with a connection that may belong to the same socket.
 
     The client connected to another endpoint at about the same time, and is still connected.
     """

@@ -16,9 +16,9 @@ from zmtpscope.words import counted
 
 REACHED = ATTEMPTS.keys() - {NO_ROUTE}
 MIN_PORTS = 5
-"""A client that tries this many endpoints looks for open ports, unless it retries."""
+"""Endpoints that a port scan tries, without retries."""
 MAX_TRIES = 2
-"""At each endpoint in a port scan; a client of ZeroMQ retries more often."""
+"""Attempts of a port scan at each endpoint; a client of ZeroMQ retries more often."""
 
 FOREIGN = "ZMTP-CONN-04"
 WEBSOCKET = "speaks WebSocket"
@@ -28,7 +28,7 @@ WEBSOCKET_HINT = "connect to tcp:// instead of ws://, or bind that socket to ws:
 
 @once
 def _scans(knowledge: Knowledge) -> dict[str, dict[Endpoint, RunFinding]]:
-    """Addresses that try many ports, with the first attempt at each endpoint."""
+    """Return addresses that try many ports, with the first attempt at each endpoint."""
     tried: dict[str, dict[Endpoint, RunFinding]] = {}
     for finding in knowledge.findings:
         if finding.id in REACHED and finding.endpoint is not None and finding.client and finding.times <= MAX_TRIES:
@@ -37,7 +37,6 @@ def _scans(knowledge: Knowledge) -> dict[str, dict[Endpoint, RunFinding]]:
 
 
 def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each address that tries many ports."""
     scans = _scans(knowledge)
     came_to_look: dict[str, list[str]] = {client: [] for client in scans}
     for connection in knowledge.connections if scans else ():
@@ -63,7 +62,6 @@ def _port_scans(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address and endpoint with connections that send nothing and leave."""
     silent = (each for each in knowledge.connections if said_nothing(each))
     for ends, visits in grouped((each.ends, each) for each in silent).items():
         speaks_zmtp = any(map(is_agreed, knowledge.by_ends[ends]))  # and checks the port before
@@ -105,7 +103,6 @@ PLAIN_WEBSOCKET = "ZMTP-CONN-22"
 
 
 def _plain_websockets(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address and endpoint that opens WebSockets without ZWS."""
     for finding in knowledge.findings:
         if finding.id == PLAIN_WEBSOCKET and finding.ends is not None:
             yield Diagnosis.of(
@@ -124,7 +121,6 @@ MIN_IN_CLEAR = 2
 
 
 def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address that speaks ZMTP to a TLS endpoint."""
     speaking = {each.endpoint: each for each in knowledge.findings if each.id == TLS and each.endpoint is not None}
     for ends, connections in knowledge.by_ends.items() if speaking else ():
         client, endpoint = ends
@@ -163,7 +159,6 @@ def _is_in_clear(connection: ObservedConnection, ending: Ending) -> bool:
 
 
 def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address, endpoint and side with another protocol."""
     found = grouped(
         ((each.connection.ends, each.finding.side == each.connection.listener), each)
         for each in with_finding(knowledge.connections, FOREIGN)

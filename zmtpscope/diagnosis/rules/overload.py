@@ -21,16 +21,16 @@ from zmtpscope.records import MILLISECOND
 OVERLOADED = "overloaded"
 
 MIN_REPLIES = 16
-"""Replies of a connection, to compare the first with the last ones."""
+"""Replies of a connection that are enough to compare the first with the last ones."""
 PARTS = 4
 SLOWER = 4
-"""The last quarter of replies takes this many times as long as the first."""
+"""The last quarter of replies takes at least this multiple of the first."""
 MIN_LATENCY = 100 * MILLISECOND
 """A server with a shorter latency (ns) keeps up."""
 MIN_WAITING = 4
 """Requests that wait at the end."""
 MANY_TIMES = 3
-"""A request that waits this many times as long as the last replies took does not wait in a queue."""
+"""A request that waits for this multiple of the last latencies does not wait in a queue."""
 MIN_PENDING = 2
 """Requests that wait at a time, on average."""
 LEAST_BUSY, MOST_BUSY = 0.6, 1.1
@@ -48,7 +48,7 @@ GIVEN_UP_HINT = (
 
 
 class Queue(NamedTuple):
-    """Requests of side `asker` that wait longer and longer; `waiting` are the oldest, of `pending`, that still do.
+    """Requests of side `asker` that wait longer and longer; `waiting` are the oldest of `pending` ones that still do.
 
     `trend` contains the latencies of all replies, the last one at `last_reply` (ns).
     """
@@ -68,7 +68,7 @@ class Queue(NamedTuple):
         return [round(median(typical[place * part : (place + 1) * part])) for place in range(PARTS)]
 
     def grows(self, now: int) -> bool:
-        """Whether replies take longer and longer, and the client goes on to send requests up to `now`."""
+        """Whether replies take longer and longer, and the client still sends requests until `now`."""
         if self.trend.count < MIN_REPLIES or self.pending < MIN_WAITING:
             return False
         first, *_, last = quarters = self.quarters
@@ -79,7 +79,6 @@ class Queue(NamedTuple):
 
 
 def _overloaded(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose overload, once for each server."""
     told: set[str] = set()
     for find in (_giving_up, _growing, _waiting_in_turn):
         for diagnosis in find(knowledge):
@@ -98,7 +97,7 @@ def _gave_up_on_rep(waiting: Hanging) -> bool:
 
 
 def _giving_up(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """REPs whose clients wait for less time than the simultaneous requests need one after the other."""
+    """Diagnose REPs whose clients wait for less time than the simultaneous requests need one after the other."""
     given_up = (each for each in hanging(knowledge) if _gave_up_on_rep(each))
     for endpoint, same in grouped((each.connection.endpoint, each) for each in given_up).items():
         quickest = latencies(knowledge)[endpoint].least
@@ -124,7 +123,7 @@ def _giving_up(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _most_at_once(same: Sequence[Hanging]) -> int:
-    """Largest number of requests that wait at one time."""
+    """Return the largest number of requests that wait at one time."""
     most = at_once = 0
     for _, step in sorted([(each.oldest.ns, 1) for each in same] + [(each.until, -1) for each in same]):
         at_once += step
@@ -136,7 +135,7 @@ def _most_at_once(same: Sequence[Hanging]) -> int:
 
 
 def _growing(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Servers with a client whose requests wait longer and longer, and still do."""
+    """Diagnose servers with a client whose requests wait longer and longer, and still do."""
     found = grouped(
         ((connection.endpoint, name_of(connection, 1 - queue.asker)), queue)
         for connection in knowledge.connections
@@ -149,7 +148,7 @@ def _growing(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _queues(connection: ObservedConnection) -> Iterator[Queue]:
-    """Requests of each side that does not wait for each reply, by envelopes or by the ids of calls."""
+    """Yield the requests of each side that does not wait for each reply, by envelopes or by the ids of calls."""
     requests = connection.requests
     if requests is not None and not requests.is_lock_step and requests.last_reply is not None:
         waiting, count = [each.moment for each in requests.waiting], requests.waiting_count
@@ -187,7 +186,7 @@ def _waiting_count(queue: Queue) -> int:
 
 
 def _waiting_in_turn(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Servers that reply to one REQ at a time, while several wait most of the time."""
+    """Diagnose servers that reply to one REQ at a time, while several wait most of the time."""
     found = grouped(
         (each.endpoint, (each, requests))
         for each in knowledge.connections

@@ -17,7 +17,7 @@ PASSED_OVER = "subscriber-passed-over"
 MIN_SILENCE = 3 * SECOND
 """A shorter time without messages is a pause."""
 MANY_PAUSES = 4
-"""A silence shorter than this many times the longest earlier one is a pause."""
+"""A silence shorter than this multiple of the longest earlier one is a pause."""
 MIN_MESSAGES = 8
 """Messages that another subscriber gets meanwhile."""
 MAX_COMPARED = 64
@@ -30,7 +30,6 @@ HINT = (
 
 
 def _passed_over(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each publisher, about the subscribers that it skips."""
     for publisher in publishers(knowledge):
         if publisher.socket_type != "PUB" or publisher.endpoint is None or not publisher.subscribers[1:]:
             continue
@@ -46,7 +45,7 @@ def _passed_over(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _last_messages(subscriber: Subscriber, now: int) -> ObservedRhythm | None:
-    """Rhythm of messages to a subscriber that ended; None if they continue or are held back."""
+    """Return the rhythm of messages to a subscriber that ended; None if they continue or are held back."""
     connection, publisher = subscriber.connection, subscriber.connection.sides[1 - subscriber.side]
     rhythm = publisher.rhythm
     if rhythm is None or not connection.is_open or not subscriber.is_filtered or publisher.is_sending:
@@ -57,8 +56,7 @@ def _last_messages(subscriber: Subscriber, now: int) -> ObservedRhythm | None:
 
 
 def _others_got(publisher: Publisher, subscriber: Subscriber, since: int, now: int) -> tuple[int, Subscriber]:
-    """Return how many messages the best other subscriber got after `since` that match `subscriber`, and that
-    subscriber."""
+    """Return the other subscriber that got most messages after `since` that match `subscriber`, and their number."""
     best = 0, subscriber
     for other in publisher.subscribers[-MAX_COMPARED:]:
         if other is subscriber:

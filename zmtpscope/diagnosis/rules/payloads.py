@@ -10,7 +10,7 @@ from zmtpscope.diagnosis.rules.from_findings import OfFindings, diagnoses_of
 
 
 def _imports(_: ObservedConnection, finding: ObservedFinding) -> bool:
-    """Whether reading the pickle runs code. The finding about a pickle of plain values is a note."""
+    """Whether reading the pickle runs code; one of plain values does not."""
     return finding.severity != "note"
 
 
@@ -19,7 +19,7 @@ def _imports_from_network(connection: ObservedConnection, finding: ObservedFindi
 
 
 def _imports_from_own_host(connection: ObservedConnection, finding: ObservedFinding) -> bool:
-    """Both programs use the loopback interface, which only programs of this host can reach."""
+    """Whether both programs use the loopback interface, which only programs of this host can reach."""
     is_local = all(ip_address(side.ip).is_loopback for side in connection.sides)
     return is_local and finding.severity == "warn"
 

@@ -26,7 +26,6 @@ UNASKED_HINT = "make the server reply exactly once to each request: a REQ drops 
 
 
 def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each endpoint and client."""
     for same in grouped(_late_replies(knowledge)).values():
         first = same[0]
         more = f" (and {len(same) - 1} times more)" if len(same) > 1 else ""
@@ -41,7 +40,7 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _late_replies(knowledge: Knowledge) -> Iterator[tuple[Ends, Diagnosis]]:
-    """Make one diagnosis for each connection with late replies, after the ends of the asker."""
+    """Yield a diagnosis for each connection with late replies, after the ends of the asker."""
     for connection in knowledge.connections:
         requests = connection.requests
         is_late = requests is not None and (requests.late is not None or requests.are_displaced)
@@ -69,8 +68,11 @@ def _late_on(connection: ObservedConnection, requests: ObservedRequests) -> Diag
 
 
 def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:
-    """Diagnose a client that closed while it waited, and repeated the request on a new connection. None if the
-    repeated request, or its next hop, has no reply, or the client may have asked before it was connected."""
+    """Diagnose a client that closed while it waited, and repeated the request on a new connection.
+
+    None if the repeated request, or its next hop, has no reply, or if the client may have asked before it was
+    connected.
+    """
     if waiting.ending is None or waiting.waited < MIN_PATIENCE_NS:
         return None
     again = asked_again(waiting.oldest, waiting.oldest.ns, knowledge)
@@ -100,15 +102,12 @@ def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:
 
 
 def _answers_in_turn(waiting: Hanging) -> bool:
-    """Whether the server must have replied to the request before it replied to a later one, as a REP does."""
+    """Whether the server had to reply to the request before a later one, as a REP does."""
     return waiting.connection.sides[1 - waiting.requests.asker].socket_type == "REP"
 
 
 def _may_have_waited(waiting: Hanging, again: Repetitions, knowledge: Knowledge) -> bool:
-    """Whether the client may have waited for as long as the reply took: it asked when it was connected at last.
-
-    Such a request was queued from some time after its first attempt to connect in vain.
-    """
+    """Whether the request may have been queued since an attempt to connect, for about as long as the reply took."""
     connection, asker = waiting.connection, waiting.requests.asker
     ready = connection.sides[1 - asker].ready
     if ready is None or waiting.oldest.ns - ready.ns > MIN_PATIENCE_NS:

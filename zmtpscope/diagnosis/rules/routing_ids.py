@@ -20,12 +20,12 @@ from zmtpscope.words import counted
 OLD_ROUTING_ID = "old-routing-id"
 
 MIN_SENT, MIN_HEARD = 8, 3
-"""Messages that the ROUTER sent unasked on the old connection, and that the client sends on the new one."""
+"""Messages that the ROUTER sent unasked on the old connection, and that the client sent on the new one."""
 PUSHES = 1.5
-"""A ROUTER that sends this many messages for each received does not only answer."""
+"""A ROUTER that sends this multiple of the received messages does not only answer."""
 MIN_SILENCE = 5 * SECOND
 MANY_PAUSES = 10
-"""The ROUTER is silent on the new connection for this many times as long as the longest pause before."""
+"""The ROUTER is silent on the new connection for this multiple of the longest pause before."""
 
 HINT = (
     "a ROUTER silently drops messages to the routing id of a connection that is gone: give the client a fixed identity "
@@ -51,7 +51,6 @@ class Moved(NamedTuple):
 
 
 def _old_routing_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address and endpoint."""
     for ends, connections in knowledge.by_ends.items():
         for old, new in _replaced(connections):
             moved = _moved(old, new, knowledge.last_ns)
@@ -98,7 +97,7 @@ def _moved(old: ObservedConnection, new: ObservedConnection, now: int) -> Moved 
 
 @once
 def _last_sent(knowledge: Knowledge) -> dict[Endpoint, int]:
-    """Last message of a ROUTER at each endpoint."""
+    """Return the time of a ROUTER's last message at each endpoint."""
     found: dict[Endpoint, int] = {}
     for connection in knowledge.connections:
         router = connection.side_of("ROUTER")
@@ -136,9 +135,9 @@ MIN_ASKED = 3
 """Messages of a client, and of the client that it is compared with."""
 MIN_WAIT, LONG_WAIT = 3 * SECOND, 10 * SECOND
 MAX_FEW = 8
-"""A client that sends more messages without any answer sends a stream that needs none."""
+"""A client that sends more messages without any answer needs none."""
 MIN_REGULAR, REGULAR = 4, 2
-"""Regular messages, whose longest pause is at most this many times the average one."""
+"""Regular messages, whose longest pause is at most this multiple of the average one."""
 SAME_SIZE = 2
 """Frames that differ by at most this factor are messages of the same kind."""
 
@@ -149,7 +148,6 @@ UNKNOWN_ID = (
 
 
 def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose unanswered clients, once for each endpoint."""
     yield from _nobody_answered(knowledge)
     for endpoint, connections in knowledge.by_endpoint.items():
         asking = [each for each in connections if _asks(each)]
@@ -185,7 +183,7 @@ def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _nobody_answered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one note for each endpoint at which a ROUTER sent nothing to any client."""
+    """Make a note for each endpoint at which a ROUTER sent nothing to any client."""
     for endpoint, connections in knowledge.by_endpoint.items():
         if any(each.server.rhythm is not None or _expects_nothing(each.client.rhythm) for each in connections):
             continue
@@ -211,14 +209,14 @@ def _nobody_answered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _expects_nothing(rhythm: ObservedRhythm | None) -> bool:
-    """Whether a client sent message after message, at regular times, without an answer to any, as for heartbeats."""
+    """Whether a client sent messages at regular times without an answer to any, as for heartbeats."""
     if rhythm is None or rhythm.count < MIN_REGULAR or rhythm.lasted_ns < MIN_WAIT:
         return False
     return rhythm.longest_ns * (rhythm.count - 1) <= REGULAR * rhythm.lasted_ns
 
 
 def _waits(connection: ObservedConnection, now: int) -> int:
-    """Wait of a DEALER since its last message to a ROUTER (ns); 0 if it sends a stream of them."""
+    """Return the time (ns) since a DEALER's last message to a ROUTER; 0 if it sends a stream of them."""
     server, client = connection.server, connection.client
     if (client.socket_type, server.socket_type) != ("DEALER", "ROUTER") or client.calls is not None:
         return 0
@@ -232,7 +230,7 @@ def _waits(connection: ObservedConnection, now: int) -> int:
 
 
 def _sizes(connection: ObservedConnection) -> tuple[int, int] | None:
-    """Sizes of a client's last message, and of the largest one before."""
+    """Return the sizes of a client's last message, and of the largest one before."""
     sizes = connection.client.sizes
     return None if sizes is None else (sizes.of_last, sizes.before)
 
@@ -261,7 +259,7 @@ def _is_served(connection: ObservedConnection) -> bool:
 
 
 def _is_left_out(connection: ObservedConnection, smallest: int, largest: int, now: int) -> bool:
-    """Whether the ROUTER sent the client nothing, for long, for messages of a usual size."""
+    """Whether the ROUTER sent nothing to the client for long, although its messages have a usual size."""
     client = connection.client
     if connection.server.rhythm is not None or client.last_outage is not None:
         return False

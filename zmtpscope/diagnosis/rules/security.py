@@ -23,7 +23,7 @@ OLD = ("1.0", "2.0")
 
 
 def _old_peers(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address and endpoint of which one downgrades for the other."""
+    """Make one diagnosis for each client and endpoint of which one downgrades for the other."""
     secured = {each.endpoint for each in knowledge.connections if each.finding(DOWNGRADE) is not None}
     found = grouped(
         ((each.ends, newer ^ each.listener), each)
@@ -58,7 +58,6 @@ def _newer_side(connection: ObservedConnection) -> int | None:
 
 
 def _unsecured(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each endpoint. The order of old and secured connections does not matter."""
     for endpoint, connections in knowledge.by_endpoint.items():
         found = list(with_finding(connections, DOWNGRADE))
         old = [each for each in connections if each.values is not None and each.values["version"] in OLD]
@@ -93,7 +92,6 @@ def _is_network(connection: ObservedConnection) -> bool:
 
 
 def _passwords(knowledge: Knowledge) -> Diagnosis | None:
-    """Diagnose passwords sent in the clear, once for all endpoints."""
     seen = [each for each in with_finding(knowledge.connections, PASSWORD) if _is_network(each.connection)]
     if not seen:
         return None
@@ -113,7 +111,7 @@ def _passwords(knowledge: Knowledge) -> Diagnosis | None:
 
 
 def _unencrypted(knowledge: Knowledge) -> Diagnosis | None:
-    """Make one diagnosis for all endpoints, because most systems have no security at all."""
+    """Diagnose unencrypted traffic, once for all endpoints: most systems have no security at all."""
     clear = (each for each in knowledge.connections if is_agreed(each) and _is_network(each) and _is_clear(each))
     seen = grouped((each.endpoint, each) for each in clear)
     if not seen:

@@ -84,7 +84,7 @@ def _is_waited_for(worker: Silence, broker: Silence) -> bool:
 
 
 def _left_at(broker: Silence, knowledge: Knowledge) -> ObservedConnection | None:
-    """Return the connection of a worker that left, and did not return, when a broker fell silent to a client.
+    """Return the connection of a worker that left for good when a broker fell silent to a client.
 
     The broker closed its side of that connection, so its program runs.
     """
@@ -98,7 +98,7 @@ def _left_at(broker: Silence, knowledge: Knowledge) -> ObservedConnection | None
 
 @once
 def _departures(knowledge: Knowledge) -> dict[str, list[ObservedConnection]]:
-    """Last connections of clients that answered messages of a host, then left, by host, in order of end."""
+    """Return the last connections of clients that answered messages of a host and left, by host, in order of end."""
     left = (same[-1] for same in knowledge.by_client.values() if _left_work(same[-1]))
     return grouped((each.server.ip, each) for each in sorted(left, key=_ended_at))
 

@@ -23,14 +23,14 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, SUBSCRIBERS_AND_DI
 SLOW_RECEIVER, PUSH_BLOCKED = "slow-receiver", "push-blocked"
 
 SHORTEST_NS = 100 * MILLISECOND
-"""A receiver that took nothing for less time is not reported."""
+"""A shorter pause of a receiver is not reported."""
 
 LONG_NS = SECOND
-"""A receiver that took nothing for this long (ns) at once gets a warning, regardless of the effect."""
+"""A pause this long gets a warning, regardless of the effect."""
 
 OPENED, MIN_REOPENED, LONGER = "opened", 3, 2
-"""A receiver that opened its window this many times, and closed it for at most this many times as long as the second
-longest time, reads slowly, but steadily."""
+"""A receiver reads slowly, but steadily, if it opened its window this many times, and the longest time was at most
+this multiple of the second longest."""
 
 RUNNING = "running"
 """`until` of a stall that continues."""
@@ -41,7 +41,7 @@ DISCONNECTED = "disconnected"
 GAP, UNREAD = "SEQUENCE-01", "ZMTP-CONN-24"
 
 UNFINISHED = ("ZMTP10-FRAME-05", "ZMTP10-FRAME-06", "ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06")
-"""A stream ends inside a frame, as it must if the connection ends while one side cannot send."""
+"""Findings about a stream that ends inside a frame, as it must if the connection ends while one side cannot send."""
 
 DROPPING = (
     "a publisher drops messages beyond its ZMQ_SNDHWM for a subscriber: make the subscriber read faster (in its own "
@@ -66,7 +66,7 @@ STOPPED = (
 
 
 class Behind(NamedTuple):
-    """How many more messages of a topic a sibling got since a slow subscriber took nothing."""
+    """Number of messages of a topic that a sibling got in excess of a slow subscriber, since that took nothing."""
 
     messages: int
     delivery: Delivery
@@ -75,12 +75,11 @@ class Behind(NamedTuple):
 
 @once
 def _slow(knowledge: Knowledge) -> Sequence[Diagnosis]:
-    """Make one diagnosis for each receiver, about its worst connection."""
     return [*map(_worst, grouped((each.subject, each) for each in _of_connections(knowledge)).values())]
 
 
 def _worst(found: Sequence[Diagnosis]) -> Diagnosis:
-    """The worst diagnosis of one receiver, with the counts of all."""
+    """Return the worst diagnosis of one receiver, with the counts of all."""
     worst = min(found, key=lambda diagnosis: (SEVERITIES.index(diagnosis.severity), -diagnosis.count))
     more = f" (and the same on {len(found) - 1} connections more)" if len(found) > 1 else ""
     return replace(
@@ -170,14 +169,14 @@ def _stalled(
 def _is_back_pressure(
     connection: ObservedConnection, sender: int, stalls: Sequence[ObservedStall], lasted: Sequence[int]
 ) -> bool:
-    """Whether a PUSH waits again and again for a receiver that goes on reading, which loses nothing."""
+    """Whether a PUSH waits again and again for a receiver that continues to read, which loses nothing."""
     reopened = sum(stall.until == OPENED for stall in stalls)
     is_usual = reopened >= MIN_REOPENED and max(lasted) <= LONGER * sorted(lasted)[-2]
     return connection.sides[sender].socket_type == "PUSH" and is_usual
 
 
 def _stopped(connection: ObservedConnection, sender: int, unread: ObservedFinding) -> Diagnosis:
-    """Return the diagnosis for a receiver whose system acknowledged data by a timer from some packet on.
+    """Diagnose a receiver whose system acknowledged data by a timer from some packet on.
 
     A note if it shares work: with a ZMQ_RCVHWM of 1 a busy worker reads as seldom.
     """
@@ -198,23 +197,23 @@ def _stopped(connection: ObservedConnection, sender: int, unread: ObservedFindin
 
 
 def _skipped(connection: ObservedConnection, sender: int, since: int) -> int:
-    """Return how many gaps a side's message numbers have, or 0 if they began before the side could not send."""
+    """Return the number of gaps in a side's message numbers, or 0 if they began before the side could not send."""
     gap = connection.findings.get((GAP, sender))
     return 0 if gap is None or gap.moment.ns < since else gap.count
 
 
 def _lasted(stall: ObservedStall, connection: ObservedConnection, knowledge: Knowledge) -> int:
-    """Duration of a stall (ns).
+    """Return the duration of a stall (ns).
 
-    A stall that continues lasts to the end of the capture: a side announces when it opens its window, so this holds if
-    the connection is complete.
+    A stall that continues lasts to the end of the capture, if the connection is complete: the side would announce an
+    open window.
     """
     is_running = stall.until == RUNNING and connection.is_whole
     return stall.duration_ns + (knowledge.last_ns - stall.end_ns if is_running else 0)
 
 
 def _behind(delivery: Delivery, since: int, knowledge: Knowledge) -> Behind:
-    """Return how many more messages the best sibling got since `since`, when the subscriber first took nothing."""
+    """Return how many more messages the best sibling got since the subscriber first took nothing."""
     end = knowledge.last_ns - TAKES_EFFECT_NS
     slow = delivery.subscriber
     if slow.mixes(delivery.key):

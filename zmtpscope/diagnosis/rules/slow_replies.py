@@ -26,28 +26,28 @@ from zmtpscope.records import MILLISECOND
 from zmtpscope.words import counted
 
 MIN_REPLIES = 24
-"""Of a connection; fewer are not evaluated."""
+"""Replies of a connection to evaluate."""
 
 PART = 8
 """The first and the last of this many parts are compared."""
 
 SLOWER = 8
-"""The last part takes this many times as long as the first."""
+"""The last part takes at least this multiple of the first."""
 
 MIN_NS = 50 * MILLISECOND
 """The last part takes at least this long."""
 
 STAYS = 4
-"""The whole last quarter takes this many times as long as the first part, or it was slow only for a while."""
+"""The whole last quarter takes at least this multiple of the first part. Otherwise it was slow only for a while."""
 
 
 GROWS = 1.5
-"""The last part takes this many times as long as the second quarter, or replies wait for regular events since some
-time."""
+"""The last part takes at least this multiple of the second quarter. Otherwise replies wait for regular events since
+some time."""
 
 
 class Slowing(NamedTuple):
-    """Replies took `first` (ns) at the start and `last` (ns) at the end."""
+    """A connection whose replies took `first` (ns) at the start and `last` (ns) at the end."""
 
     connection: ObservedConnection
     requests: ObservedRequests
@@ -62,7 +62,7 @@ def _slower(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _slowing(connection: ObservedConnection) -> Slowing | None:
-    """Find replies that become slower. Only REQ is evaluated: requests of other socket types may queue."""
+    """Return replies that become slower. Only REQ is evaluated: requests of other socket types may queue."""
     requests = connection.requests
     if requests is None or not requests.is_lock_step or requests.trend.count < MIN_REPLIES:
         return None
@@ -115,7 +115,7 @@ SLOW_HINTS: dict[tuple[str | None, str | None], str] = {
     ("REQ", "ROUTER"): "check what the program did with that request, or meanwhile: it was busy, blocked or stopped, "
     "or its worker was",
 }
-"""By socket types of client and server."""
+"""Hints by socket types of client and server."""
 
 
 def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -154,9 +154,9 @@ def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 MAX_SHARE = 1 / 10
-"""Slow replies of a server that pauses now and then, as a fraction of all."""
+"""Fraction of slow replies up to which a server only pauses now and then."""
 FAR_SLOWER = 100
-"""The slowest replies take this many times as long as half of the replies."""
+"""The slowest replies take at least this multiple of the median."""
 
 
 def _are_few_slow(worst: SlowReply, usual: Distribution) -> bool:

@@ -20,9 +20,9 @@ from zmtpscope.records import MILLISECOND
 from zmtpscope.zmtp.socket_types import may_meet
 
 TOLD = ("ZMTP3X-META-08", "ZMTP20-GREETING-04")
-"""Both sides announced their socket types."""
+"""Findings in which both sides announced their socket types."""
 ONLY_CLOSED = ("NULL-08", "PLAIN-09")
-"""One side closed without announcing its type."""
+"""Findings in which one side closed without announcing its type."""
 HINT = (
     "connect compatible types: PUB with SUB, PUSH with PULL, REQ with REP or ROUTER, DEALER with ROUTER or REP, "
     "PAIR with PAIR; check that the port is the intended one"
@@ -30,7 +30,6 @@ HINT = (
 
 
 def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address and endpoint."""
     found = (
         Met(each, finding)
         for each in knowledge.connections
@@ -58,7 +57,7 @@ def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 AT_ONCE = 10 * MILLISECOND
-"""libzmq closes within this time (ns) plus the handshake time after an incompatible type."""
+"""libzmq closes within this time plus the handshake time after an incompatible type."""
 
 
 def _is_closed_by_types(knowledge: Knowledge, met: list[Met]) -> bool:
@@ -79,7 +78,7 @@ def _fit(types: list[str | None]) -> bool:
 def _type_of(knowledge: Knowledge, met: list[Met], listens: bool) -> str | None:
     """Return the socket type of the listener or the client, from these or other connections between the two.
 
-    The listener's type is the one at that time, because another program may take its port.
+    A listener's type is the one at that time, because another program may take its port.
     """
     own = _first_type(each.connection.server if listens else each.connection.client for each in met)
     if own is None and not listens and met[0].finding.id not in TOLD:  # other connections of the client may show it
@@ -100,7 +99,7 @@ class Listening(NamedTuple):
 
 @once
 def _listening(knowledge: Knowledge) -> dict[Endpoint, list[Listening]]:
-    """Group listening sockets by endpoint, in order of time."""
+    """Return listening sockets by endpoint, in order of time."""
     return {
         endpoint: [
             Listening(each.start.ns, socket_type) for each in connections if (socket_type := each.server.socket_type)
@@ -150,7 +149,6 @@ IDENTITY = "ZMTP3X-META-15"
 
 
 def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each identity that several clients use at an endpoint."""
     found = grouped((_named_client(each.connection), each) for each in with_finding(knowledge.connections, IDENTITY))
     by_identity = grouped((_named_client(each), each) for each in (knowledge.connections if found else ()))
     for (endpoint, identity), met in found.items():
@@ -196,7 +194,8 @@ def _dead(same: list[ObservedConnection]) -> ObservedConnection | None:
 
 
 def _whose_end_was_missed(dead: ObservedConnection, ignored: list[ObservedConnection]) -> str:
-    """E.g. `ROUTER 10.0.0.1:5555 still has the connection of "a" from 10.0.0.2:40000, which is dead ...`."""
+    """Describe a dead connection: `ROUTER 10.0.0.1:5555 still has the connection of "a" from 10.0.0.2:40000, which
+    is dead ...`."""
     outage = dead.server.last_outage
     assert outage is not None
     text = (
@@ -243,10 +242,8 @@ def _ignored(same: list[ObservedConnection]) -> list[ObservedConnection]:
 
 
 def _replaced(same: list[ObservedConnection]) -> ObservedConnection | None:
-    """Return the first connection on which the ROUTER sent nothing after a newer one with its identity had begun.
-
-    Both got messages.
-    """
+    """Return the first connection on which the ROUTER sent nothing after a newer one with its identity had begun, if
+    both got messages."""
     for before, after in pairwise(same):
         last = before.server.last_ns or 0
         if _sent_and_got(before)[1] and _sent_and_got(after)[1] and last <= after.start.ns < before.last_ns:
@@ -259,7 +256,7 @@ def _who_took_over(replaced: ObservedConnection) -> str:
 
 
 def _sent_and_got(connection: ObservedConnection) -> tuple[int, int]:
-    """Return how many messages the client sent and received; zeros while the connection is open (not yet known)."""
+    """Return how many messages the client sent and received; zeros while the connection is open."""
     if connection.values is None:
         return 0, 0
     client = 1 - connection.listener
@@ -267,7 +264,8 @@ def _sent_and_got(connection: ObservedConnection) -> tuple[int, int]:
 
 
 def _who_gets_what(same: list[ObservedConnection], ignored: list[ObservedConnection]) -> str:
-    """E.g. `it sends to one of them only: 10.0.0.3 sent 20 messages and got none, 10.0.0.2 sent 24 and got 24`."""
+    """Describe who gets messages: `it sends to one of them only: 10.0.0.3 sent 20 messages and got none, 10.0.0.2
+    sent 24 and got 24`."""
     told = "it sends to only one of them"
     if not ignored:
         return told
@@ -281,7 +279,7 @@ def _who_gets_what(same: list[ObservedConnection], ignored: list[ObservedConnect
 
 
 def _host_and_port(connection: ObservedConnection) -> str:
-    """Return the client's address, with its port because two clients of one host differ only by port."""
+    """Return the client's address, with the port that distinguishes two clients of one host."""
     side = connection.client
     return address((side.ip, side.port))
 

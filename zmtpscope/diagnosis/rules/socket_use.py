@@ -1,5 +1,4 @@
-"""Misused sockets: connected to themselves or twice to a peer, closed by a running timer, used for one request, or
-by a library that sends too much."""
+"""Misused sockets: connected to themselves or twice to a peer, closed by a running timer, used for one request."""
 
 from __future__ import annotations
 
@@ -19,7 +18,6 @@ TO_ITSELF = "ZMTP-CONN-11"
 
 
 def _self_connected(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose sockets connected to themselves, once for each endpoint."""
     for endpoint, connections in knowledge.by_endpoint.items():
         found = [(each, finding) for each in connections if (finding := each.finding(TO_ITSELF)) is not None]
         if not found:
@@ -46,7 +44,6 @@ LARGEST_DEVIATION = 0.02
 
 
 def _handshake_timer(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address and endpoint."""
     for ends, connections in knowledge.by_ends.items():
         ended = [(each, ending) for each in connections if (ending := _ended_by_newer(each)) is not None]
         lives = [lifetime(each, ending) for each, ending in ended]
@@ -82,7 +79,6 @@ SHORT = SECOND
 
 
 def _connection_per_request(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address and endpoint."""
     for ends, connections in knowledge.by_ends.items():
         if len(connections) < MIN_ONCE:
             continue
@@ -132,7 +128,6 @@ AT_ONCE = MILLISECOND
 
 
 def _connected_twice(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address and publisher."""
     for publisher in publishers(knowledge):
         found: dict[tuple[str, str | None], tuple[Subscriber, Subscriber]] = {}
         for one, other in pairwise(publisher.subscribers):
@@ -168,7 +163,6 @@ PHANTOM = "phantom-identity"
 
 
 def _phantoms(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address, endpoint and side."""
     for ends, connections in knowledge.by_ends.items():
         for listens in (True, False):
             found = [

@@ -15,7 +15,6 @@ HEADER, REFUSED = "ZMTP-CONN-17", "ZMTP-CONN-19"
 
 
 def _headers(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address and endpoint with proxy headers."""
     failed = (each for each in with_finding(knowledge.connections, HEADER) if not is_agreed(each.connection))
     for ends, met in grouped((each.connection.ends, each) for each in failed).items():
         connection, finding = met[0]
@@ -34,7 +33,6 @@ def _headers(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _refusals(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client, proxy and target."""
     for finding in knowledge.findings:
         if finding.id == REFUSED and finding.ends is not None:
             text = finding.text.partition(": ")[2]

@@ -35,10 +35,10 @@ LONGEST_PATIENCE_NS = 10 * SECOND
 """A publisher that sends nothing for this long is reported even if no other one publishes the topic."""
 
 MAX_REPORTED = 32
-"""Topics, and subscriptions, of one publisher."""
+"""Topics, and subscriptions, to report for one publisher."""
 
 MAX_REPORTED_TOTAL = 128
-"""Such subscriptions of all publishers together."""
+"""Subscriptions to report for all publishers together."""
 
 
 CONFLATED, MIN_CONFLATED = "first-frames-lost", 3
@@ -85,8 +85,11 @@ def _without_messages(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _silent_publishers(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose publishers that sent nothing. Each subscription is reported if another publisher, to which the client
-    is not connected, publishes the topic; otherwise only the longest one, if it has lasted for long."""
+    """Diagnose publishers that sent nothing.
+
+    Each subscription is reported if another publisher, to which the client is not connected, publishes the topic;
+    otherwise only the longest one, if it has lasted for long.
+    """
     topics = sorted(
         (
             (key.topic, place)
@@ -151,7 +154,7 @@ def _in_force(subscription: ObservedSubscription, now: int) -> tuple[int, int]:
 
 
 def _unanswered(publisher: Publisher) -> Iterator[Unanswered]:
-    """Subscriptions that match no known topic of a publisher that filters."""
+    """Yield the subscriptions that match no known topic of a publisher that filters."""
     unknown = (
         topic.beginning for each in publisher.subscribers for topic in each.topics.values() if not topic.key.topic
     )
@@ -176,7 +179,7 @@ def _matches_any(subscription: ObservedSubscription, topics: list[bytes]) -> boo
 
 
 def _published(publisher: Publisher) -> dict[bytes, PublishedTopic]:
-    """Known topics of a publisher, by their name or beginning."""
+    """Return the known topics of a publisher, by their name or beginning."""
     found: dict[bytes, PublishedTopic] = {}
     for subscriber in publisher.subscribers:
         for key, topic in subscriber.topics.items():
@@ -195,9 +198,11 @@ def _without_messages_diagnosis(
     lasted: int,
     other: Elsewhere | None,
 ) -> Diagnosis | None:
-    """Diagnose a subscription without messages; None if it was too short and resembles no topic. `others` messages
-    went to another subscriber while the subscription was active, for `lasted` ns; `are_some`: several subscribers
-    got messages; `other`: another publisher has the topic."""
+    """Diagnose a subscription without messages; None if it was too short and resembles no topic.
+
+    `others` messages went to another subscriber in the `lasted` ns of the subscription; `are_some`: several subscribers
+    got messages; `other`: another publisher of the topic.
+    """
     subscriber, subscription = unanswered[0]
     topic = subscription.topic
     is_open = ends_in_wildcard(topic)  # it gets other topics by other subscriptions
@@ -247,7 +252,6 @@ def _without_messages_diagnosis(
 
 
 def _has(subscriber: Subscriber, key: TopicKey) -> bool:
-    """Whether the subscriber gets a topic by another subscription."""
     return bool(subscriber.matching(key))
 
 
@@ -265,7 +269,7 @@ def _without_subscriber(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _unmatched(publisher: Publisher) -> dict[bytes, list[tuple[Subscriber, PublishedTopic]]]:
-    """Topics that no subscription on any connection matched, with their subscribers."""
+    """Return the topics that no subscription on any connection matched, with their subscribers."""
     found: dict[bytes, list[tuple[Subscriber, PublishedTopic]]] = {}
     matched: set[bytes] = set()
     for subscriber in publisher.subscribers:
@@ -282,7 +286,9 @@ def _unmatched(publisher: Publisher) -> dict[bytes, list[tuple[Subscriber, Publi
 
 def _is_unmatched(subscriber: Subscriber, topic: PublishedTopic) -> bool:
     """Whether no subscription matched any message of a topic, including messages before the first subscription.
-    False for XSUB, which receives all messages."""
+
+    False for XSUB, which receives all messages.
+    """
     if subscriber.socket_type == "XSUB":
         return False
     if topic.key.topic is None:
@@ -329,7 +335,6 @@ def _without_subscriber_diagnosis(
 
 
 def _conflated(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each publisher whose messages arrive with their last frames only."""
     for publisher in publishers(knowledge):
         if publisher.socket_type != "PUB" or any(key.is_frame for each in publisher.subscribers for key in each.topics):
             continue
@@ -339,7 +344,7 @@ def _conflated(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _gets_last_frames(subscriber: Subscriber) -> bool:
-    """Whether a subscriber received only messages of one frame from a filtering publisher, and subscribed to none of
+    """Whether a subscriber received only single-frame messages from a filtering publisher, and subscribed to none of
     them."""
     got = subscriber.topics.values()
     return (

@@ -35,11 +35,11 @@ from zmtpscope.words import counted, listed
 UNANSWERED = "request-unanswered"
 
 LONG_OPEN_NS = 5 * SECOND
-"""A request that waits for less time may just take long: a warning instead of an error."""
+"""A request that waits for less time may just take long, so it is a warning."""
 
 MIN_CLIENTS, MIN_REPLIES, MIN_SILENT_NS, FAR_LONGER = 2, 8, SECOND // 30, 10
-"""A REP that leaves this many clients without a reply at the end, after this many replies, for this time (ns) and
-this many times as long as the slowest reply took, has a note: the rest of the wait was not captured."""
+"""Clients without a reply at the end, earlier replies, silence, and multiple of the slowest reply, that make a note
+about a REP: the rest of the wait was not captured."""
 
 MAX_NAMED = 3
 
@@ -75,7 +75,7 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _stopped_at_the_end(endpoint: Endpoint, waiting: Sequence[Hanging], knowledge: Knowledge) -> bool:
-    """Whether a REP that used to reply at once has replied to none of several clients when the capture ends.
+    """Whether a REP that used to reply at once leaves several clients without a reply when the capture ends.
 
     Many captures end with their last packet, and clients that wait send none.
     """
@@ -101,7 +101,7 @@ def _hangs(waiting: Hanging, knowledge: Knowledge) -> bool:
 
 
 def _is_queued(waiting: Hanging) -> bool:
-    """Whether a REP goes on to reply to a DEALER, so that the request waits behind others."""
+    """Whether a REP still replies to a DEALER, so that the request waits behind others."""
     requests = waiting.requests
     if not waiting.asks_rep or requests.is_lock_step or requests.last_reply is None or requests.first is None:
         return False
@@ -125,7 +125,7 @@ def _line_of(waiting: Hanging, knowledge: Knowledge) -> list[Hanging]:
 
 
 def _last_reply(waiting: Hanging, knowledge: Knowledge) -> int:
-    """Last reply at the endpoint of `waiting` (ns), or 0."""
+    """Return the time (ns) of the last reply at the endpoint of `waiting`, or 0."""
     connections = knowledge.by_endpoint[waiting.connection.endpoint]
     replies = (each.requests.last_reply for each in connections if each.requests is not None)
     return max((reply.ns for reply in replies if reply is not None), default=0)
@@ -133,7 +133,6 @@ def _last_reply(waiting: Hanging, knowledge: Knowledge) -> int:
 
 @once
 def _at_reps(knowledge: Knowledge) -> dict[Endpoint, list[Hanging]]:
-    """Requests that wait at each listening REP."""
     return grouped(
         (each.connection.endpoint, each)
         for each in hanging(knowledge)
@@ -186,7 +185,6 @@ def _for_whom(clients: Sequence[Hanging]) -> str:
 
 
 def _waits(waiting: Hanging) -> str:
-    """Describe a request's wait, and its end."""
     if waiting.ending is None:
         return f"waits for {duration(waiting.waited)}"
     who = f"{waiting.asked} left" if waiting.was_left else f"{waiting.asker} closed the connection"
@@ -208,7 +206,6 @@ def _more(line: Sequence[Hanging]) -> str:
 
 
 def _too_short(client: GivenUp) -> Diagnosis:
-    """Diagnose a client that gives up nearly all its requests."""
     same = client.requests
     first = same[0]
     is_certain = first.is_owed
@@ -244,12 +241,12 @@ LOST = "request-lost"
 OFTEN = 3
 """A server that leaves this often after the same request fails on it."""
 SOON_NS = 3 * SECOND
-"""A client that tries to reconnect for less time, and then no more, ended with its server."""
+"""A client that stops to reconnect within this time ended with its server."""
 LOST_HINT = "a request is lost with its connection: " + STUCK
 
 
 def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Up to two for each endpoint: requests lost for good, and requests answered when repeated."""
+    """Make up to two diagnoses for each endpoint: requests lost for good, and requests answered when repeated."""
     behind = behind_brokers(knowledge)
     clients = {client.conn_id for same in behind.values() for client in same}
     lost = [
@@ -309,7 +306,7 @@ def _lost_for_ever(same: Sequence[Hanging], behind: Mapping[str, Sequence[Hangin
 
 
 def _ended_too(waiting: Hanging, knowledge: Knowledge) -> bool:
-    """Whether the client tried to reconnect for a moment, in vain: in an orderly shutdown, the clients end, too."""
+    """Whether the client tried to reconnect only for a moment: in an orderly shutdown, the clients end, too."""
     gave_up, last = gave_up_ns(knowledge).get(waiting.conn_id), knowledge.by_ends[waiting.connection.ends][-1]
     return gave_up is not None and gave_up - waiting.until <= SOON_NS and last.start.ns <= waiting.until
 
@@ -344,7 +341,7 @@ def _lost_for_a_while(same: Sequence[tuple[Hanging, Asked]], behind: Mapping[str
 
 
 def _left(waiting: Hanging, clients: Sequence[Hanging]) -> str:
-    """Diagnose requests whose server left. `clients` wait for the same reply at a broker."""
+    """Describe requests whose server left. `clients` wait for the same reply at a broker."""
     for_whom = f" (for {clients[0].asker}, which asked {clients[0].asked})" if clients else ""
     return (
         f"{waiting.asked} left {duration(waiting.waited)} after {waiting.asker} had asked it in packet "

@@ -14,7 +14,7 @@ UNBALANCED = "unbalanced-push"
 
 MIN_MESSAGES = 100
 SMALL_PART = 4
-"""A PULL that got less than this part of an even share got too little."""
+"""A PULL got too little if its share is less than this fraction of an even one."""
 TOGETHER_NS = 10 * SECOND
 """A PULL that connects later did not start together with the others."""
 LATER_NS = SECOND // 20
@@ -22,14 +22,12 @@ LATER_NS = SECOND // 20
 
 
 class Share(NamedTuple):
-    """The share of one PULL: how many messages it got."""
-
     connection: ObservedConnection
     messages: int
 
     @property
     def since(self) -> int:
-        """Return when this PULL could first receive messages."""
+        """Time from which this PULL could receive messages."""
         ready = [side.ready.ns for side in self.connection.sides if side.ready is not None]
         return max(ready, default=self.connection.start.ns)
 
@@ -45,7 +43,7 @@ def _unbalanced(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _shares(connections: Sequence[ObservedConnection]) -> list[Share]:
-    """PULLs that connected to one PUSH at about the same time, and stayed to the last message."""
+    """Return the PULLs that connected to one PUSH at about the same time, and stayed to the last message."""
     found, sent = [], 0
     for connection in connections:
         push = connection.listener

@@ -1,4 +1,4 @@
-"""The rest: protocol errors and warnings that no other rule explains, and handshakes that all fail."""
+"""Protocol errors and warnings that no other rule explains, and handshakes that all fail."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NO_HANDSHAKE = "handshake-failing"
 MIN_TIMED, TIMER_SPREAD = 3, 20
 """Connections with equal durations, within a twentieth, that show a timer."""
 MIN_WAIT = 10 * SECOND // 1000
-"""A timer closes only after this long (ns) without data."""
+"""A timer closes only after this long without data."""
 
 ACCEPTED = frozenset({"ZMTP3X-META-11"})
-"""Violations that libzmq and all known peers accept: only notes."""
+"""Violations that libzmq and all known peers accept, so they are notes."""
 
 WITHOUT_SECURITY = ("1.0", "2.0")
 TOO_OLD = (
@@ -101,8 +101,7 @@ class Failed(NamedTuple):
 
 
 def _failing_handshakes(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address and endpoint whose handshakes all fail, unless `found` has the
-    reason."""
+    """Make one diagnosis for each client and endpoint whose handshakes all fail, unless `found` has the reason."""
     explained = {conn_id for diagnosis in found if diagnosis.rule not in WEAK for conn_id in diagnosis.conn_ids}
     for ends, connections in knowledge.by_ends.items():
         if any(is_agreed(each) or each.conn_id in explained for each in connections):
@@ -127,7 +126,7 @@ def _failing_handshakes(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Ite
 
 
 def _failed(connection: ObservedConnection) -> Ending | None:
-    """The end of a ZMTP client's connection whose handshake never completed."""
+    """Return the end of a ZMTP client's connection whose handshake never completed."""
     client, values = connection.client, connection.values
     if client.greeting is None or values is None or values["opened_by"] is None or values["only_side"] is not None:
         return None
@@ -153,7 +152,7 @@ def _said_nothing(failed: Failed) -> bool:
 
 
 def _are_timed(failed: list[Failed]) -> bool:
-    """Whether the same side closed each time, a while after the last data it received: not because of it."""
+    """Whether the same side closed each time, a while after the last data it received: not because of that data."""
     side = failed[0].ending.side
     heard = [(each, each.connection.sides[1 - side].last_ns) for each in failed]
     return all(
@@ -167,7 +166,7 @@ def _other(failed: Failed) -> str:
 
 
 def _after(connection: ObservedConnection, ending: Ending) -> str:
-    """E.g. `1.5 ms after the READY of PUSH 10.0.0.2`: the last octets that the closing side received."""
+    """Describe the last octets that the closing side received: `1.5 ms after the READY of PUSH 10.0.0.2`."""
     number = 1 - ending.side
     side, other = connection.sides[number], name_of(connection, number)
     if side.last_command is not None:
