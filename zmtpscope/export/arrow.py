@@ -20,11 +20,11 @@ from zmtpscope.export.values import as_base64, shown_fields
 from zmtpscope.records import COMMON, RECORDS
 
 ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": pa.large_binary(), "json": pa.string()}
-"""By field type. Spark reads no unsigned integers, no times in nanoseconds and no views."""
+"""Arrow types by field type. Spark reads no unsigned integers, no times in nanoseconds and no views."""
 
 
 def arrow_type(type_: str) -> pa.DataType:
-    """Return the Arrow type of a logical type; json is text."""
+    """Return the Arrow type of a field type; json is text."""
     return translate(type_, ARROW, pa.list_, lambda members: pa.struct(list(members.items())))
 
 
@@ -76,7 +76,7 @@ def record_arrays(records: Sequence[Record], type_: str, names: Sequence[str], o
 
 
 COMMON_PLACES = {field.name: place for place, field in enumerate(COMMON)}
-"""In `Record.common`."""
+"""Index of each field in `Record.common`."""
 
 ROWS: dict[str, Callable[[Batch, Options], RowColumns[Any]]] = {
     "message": MessageColumns.of,
@@ -86,7 +86,7 @@ ROWS: dict[str, Callable[[Batch, Options], RowColumns[Any]]] = {
 
 
 def arrow_column(values: list[Any], type_: str) -> pa.Array:
-    """Values of a logical type, as in records."""
+    """Convert values of a field type, as in records."""
     if "json" in type_:
         values = list(map(translate(type_, PLAIN, _each, _members), values))
     return value_array(values, arrow_type(type_))
@@ -106,7 +106,7 @@ PLAIN: dict[str, Convert] = {
     "octets": _same,
     "json": lambda value: None if value is None else orjson.dumps(value, default=as_base64).decode(),
 }
-"""Json becomes text."""
+"""Conversions from the format of records; json becomes text."""
 
 
 def _each(convert: Convert) -> Convert:

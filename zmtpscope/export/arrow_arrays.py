@@ -1,8 +1,7 @@
-"""Build Arrow arrays of numpy columns and Python values from buffers.
+"""Build Arrow arrays of numpy columns and Python values from buffers, which never imports pandas.
 
 `pyarrow.array` and `pyarrow.scalar` import pandas if it is installed, which takes 0.3 s and 60 MB for nothing. pyarrow
-tries it only once, so preventing it would also disable pandas for other users of pyarrow in the process. Arrays from
-buffers never import pandas.
+tries it only once, so preventing it would also disable pandas for other users of pyarrow in the process.
 """
 
 from __future__ import annotations
@@ -55,11 +54,10 @@ def value_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
 NUMBERS: dict[pa.DataType, type[np.generic]] = {pa.int64(): np.int64, pa.bool_(): np.bool_}
 
 NOTHING: dict[pa.DataType, Any] = {pa.int64(): 0, pa.bool_(): False, pa.string(): "", pa.large_binary(): b""}
-"""In the place of null."""
+"""The value that stands for null."""
 
 
 def _texts(values: Sequence[str]) -> tuple[bytes, Iterable[int]]:
-    """Return texts joined in UTF-8, and the octets of each."""
     joined = "".join(values)
     if joined.isascii():
         return joined.encode(), map(len, values)

@@ -37,7 +37,7 @@ WORDS = {
     "message": _OF_ALL_ROWS | {"bodies_kept", "version", "socket_type", "peer_socket_type", "kind", "confidence"},
     "frame": _OF_ALL_ROWS,
 }
-"""By record types that are rows."""
+"""Types of columns, by record types that are rows."""
 
 PAYLOAD = pa.struct([("protocol", pa.string()), ("summary", pa.string()), ("fields", pa.string())])
 
@@ -113,7 +113,7 @@ def lists(column: Lists) -> pa.Array:
 
 
 def payloads(column: Payloads) -> pa.Array:
-    """Short texts of one frame together; other texts, JSON and results of dissectors individually."""
+    """Convert payloads: short texts of one frame together, everything else individually."""
     inside, count = column.inside, len(column.inside)
     if not inside.any():
         return pa.nulls(count, PAYLOAD)
@@ -170,7 +170,7 @@ def _json(column: Payloads) -> _Contents:
 
 
 def _others(column: Payloads) -> _Contents:
-    """Results that are neither JSON nor plain text."""
+    """Return the results that are neither JSON nor plain text."""
     listed = column.made.tolist() if (column.inside == OTHER_INSIDE).any() else ()
     made = {row: each for row, each in enumerate(listed) if each is not None and each.protocol}
     fields = [
@@ -181,7 +181,7 @@ def _others(column: Payloads) -> _Contents:
 
 
 def _mask(known: Bool | None) -> Bool | None:
-    """Mask of nulls, if there are any."""
+    """Return a mask of nulls, if there are any."""
     return None if known is None or known.all() else ~known
 
 
@@ -194,4 +194,4 @@ ARRAYS: dict[type, Callable[[Any], pa.Array]] = {
     Lists: lists,
     Payloads: payloads,
 }
-"""By type of column."""
+"""Conversions by type of column."""

@@ -18,7 +18,6 @@ FORMS = {
     "ud": "date and time of day, UTC",
     "udoy": "year, day of the year and time of day, UTC",
 }
-"""`d` and `dd` are equal, because the lines are records and not all packets."""
 
 _PATTERNS = {"": "%H:%M:%S", "d": "%Y-%m-%d %H:%M:%S", "doy": "%Y/%j %H:%M:%S"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -31,7 +30,7 @@ class Clock:
     def __init__(self, form: str, start: Callable[[], int | None]) -> None:
         self.form = form
         self.moves = form in ("d", "dd")
-        """The format of a time depends on the previous line."""
+        """Whether the text of a time depends on the previous line."""
         self._start = start
         self._first: int | None = None
         self._above: int | None = None
@@ -69,7 +68,7 @@ def _day(seconds: int, pattern: str, zone: tzinfo | None) -> str:
 
 
 def span(first: int, last: int) -> str:
-    """Return, for example, `12.345 s from 2026-11-27 10:00:00 UTC`."""
+    """Describe a period: `12.345 s from 2026-11-27 10:00:00 UTC`."""
     began = datetime.fromtimestamp(first // SECOND, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return f"{(last - first) / SECOND:.3f} s from {began}"
 

@@ -17,31 +17,32 @@ from zmtpscope.zmtp.mechanisms.null import STATUS
 Values = dict[str, Any]
 
 MAX_PROPERTIES = 8
-"""In a line."""
+"""Properties to show in a line."""
 
 LONGEST_SENTENCE = 400
-"""Characters of a finding in a line. Real texts with names of peers have fewer than 300."""
+"""Characters of a finding to show in a line; real texts with names of peers have fewer than 300."""
 
 SUMS = frozenset({*FINDING_BY_OUTCOME.values(), PACKETS_DROPPED, CLOCK_WENT_BACK})
 """Findings with a text that includes the number of events."""
 
 GIVEN_UP = {"end of the connection": "waited for until the end"}
-"""Reasons for a gap that are too short in the record."""
+"""Texts for reasons of a gap that are too short in the record."""
 
 SPELT = {"HELLO": "(spelt WELCOME on the wire)", "ERROR": "(spelt ^RROR on the wire)"}
-"""By libzmq in PLAIN (wire.md 8.2)."""
+"""Remarks on names that libzmq spells differently in PLAIN (wire.md 8.2)."""
 
 MAX_OF_DATA = 68
 """Characters of unparsed octets: the hex digits of all octets in the record."""
 
 SMALL = 6
-"""Octets after a command name that are not mentioned."""
+"""Octets after a command name that are too few to mention."""
 
 SIGNATURE_SIZE, GREETING_3_SIZE = 10, 64
 
 
 def describe_greeting(values: Values) -> str:
-    """`GREETING 3.1 CURVE`, `GREETING 2.0 SUB`. 1.0 and 2.0 have no mechanism, but identify the sender."""
+    """Describe a greeting: `GREETING 3.1 CURVE`, `GREETING 2.0 SUB`. 1.0 and 2.0 have no mechanism, but identify the
+    sender."""
     version, mechanism, length = values["version_announced"], values["mechanism"], values["length"]
     words = ["GREETING"]
     if values["form"] == "zws-identity":
@@ -70,7 +71,7 @@ def describe_greeting(values: Values) -> str:
 
 
 def describe_command(values: Values) -> str:
-    """`READY SUB`, `SUBSCRIBE "topic"`, `PING ttl 3 s`."""
+    """Describe a command: `READY SUB`, `SUBSCRIBE "topic"`, `PING ttl 3 s`."""
     words: list[str] = [*_sender(values)]
     for name in ("topic", "group", "reason"):
         if values[name] is not None:
@@ -111,7 +112,7 @@ def describe_command(values: Values) -> str:
 
 
 def _sender(values: Values) -> Iterator[str]:
-    """Socket type and identity, if present."""
+    """Yield socket type and identity, if present."""
     if values["socket_type"]:
         yield safe_text(values["socket_type"])[:LONGEST_TYPE]
     if values["identity"]:
@@ -132,7 +133,7 @@ def _words_of_curve(values: Values) -> Iterator[str]:
 
 
 def describe_gap(values: Values) -> str:
-    """Write the size of a gap, and where parsing resumes."""
+    """Describe the size of a gap, and the point where parsing resumes."""
     resumed = values["resumed_at"]
     after = "no frame found after it" if resumed is None else f"parsing resumes at offset {resumed}"
     why = GIVEN_UP.get(values["reason"], values["reason"])
@@ -141,7 +142,7 @@ def describe_gap(values: Values) -> str:
 
 
 def describe_stall(values: Values) -> str:
-    """`10.0.0.2:41234 took nothing for 3.200 s: its receive window was closed (12 window probes)`."""
+    """Describe a stall: `10.0.0.2:41234 took nothing for 3.200 s: its receive window was closed (12 window probes)`."""
     until, count = values["until"], values["count"]
     duration = _duration(values["duration_ns"])
     took, was = ("has taken", "is") if until == "running" else ("took", "was")
@@ -159,7 +160,8 @@ def describe_stall(values: Values) -> str:
 
 
 def describe_retransmission(values: Values) -> str:
-    """`10.0.0.2:41234 did not acknowledge offset 144 for 6.5 s: it was sent again 6 times, 26 octets at a time`."""
+    """Describe an outage: `10.0.0.2:41234 did not acknowledge offset 144 for 6.5 s: it was sent again 6 times, 26
+    octets at a time`."""
     duration, count = _duration(values["duration_ns"]), values["count"]
     how_long = {
         "disconnected": f"for the last {duration} of the connection",
@@ -182,7 +184,7 @@ def describe_retransmission(values: Values) -> str:
 
 
 def describe_leftover(values: Values) -> str:
-    """Write size, reason and first octets of data that was not dissected."""
+    """Describe size, reason and first octets of data that was not dissected."""
     octets = counted(values["bytes"], "octet")
     what = "of an incomplete greeting or frame" if values["kind"] == "unfinished" else "not understood"
     begins = f": {preview(values['data'], values['bytes'], MAX_OF_DATA)}" if values["data"] else ""
@@ -190,7 +192,7 @@ def describe_leftover(values: Values) -> str:
 
 
 def describe_finding(values: Values) -> str:
-    """Severity, id and text. The caller adds the hint."""
+    """Write severity, id and text; the caller adds the hint."""
     count = values["count"] or 1
     more = f" ({count} times more, the last in packet {values['last_packet']})"
     if count == 1 or values["id"] in SUMS:
@@ -203,7 +205,7 @@ def _duration(nanoseconds: int) -> str:
 
 
 def describe_connection(values: Values) -> str:
-    """How it ended, its protocol, and the amount that each side sent."""
+    """Describe the end of a connection, its protocol, and the amount that each side sent."""
     words = [_end_of(values)]
     unseen = values["handshake"] == "unseen"
     if values["version"] is not None:
@@ -226,7 +228,7 @@ def describe_connection(values: Values) -> str:
 
 
 def _end_of(values: Values) -> str:
-    """Which side closed first, the effect, and when."""
+    """Describe which side closed first, when, and with what effect."""
     how: str = values["close"]
     start: int = values["start_ns"]
     end: int = values["end_ns"]
@@ -258,7 +260,7 @@ def _end_of(values: Values) -> str:
 
 
 UNSEEN = {"reused": "ended unseen", "evicted": "given up"}
-"""The end was not captured, except for connections open at the end of the capture."""
+"""Ends that were not captured, except for connections open at the end of the capture."""
 
 
 def _by(values: Values, side: int) -> str:
@@ -266,7 +268,7 @@ def _by(values: Values, side: int) -> str:
 
 
 def _opened_and_sealed(values: Values) -> Iterator[str]:
-    """The amount that each side sent. Encrypted units can be messages, parts of messages or commands."""
+    """Yield the amount that each side sent. Encrypted units can be messages, parts of messages or commands."""
     sealed = [values["sealed_0"], values["sealed_1"]]
     opened = [values[f"messages_{side}"] - sealed[side] for side in (0, 1)]
     if any(opened) or not any(sealed):
@@ -276,7 +278,7 @@ def _opened_and_sealed(values: Values) -> Iterator[str]:
 
 
 def _by_sender(values: Values, counts: Sequence[int], noun: str) -> str:
-    """`1 message from REQ, 2 from REP:5555`, or `no messages`."""
+    """Count by sender: `1 message from REQ, 2 from REP:5555`, or `no messages`."""
     if not any(counts):
         return f"no {noun}s"
     (first, count), *others = [(side, count) for side, count in enumerate(counts) if count]
@@ -285,7 +287,7 @@ def _by_sender(values: Values, counts: Sequence[int], noun: str) -> str:
 
 
 def describe_datagram(values: Values) -> str:
-    """`BEACON node 700C6B is here, mailbox at port 33411`, `RADIO "news"  body`."""
+    """Describe a datagram: `BEACON node 700C6B is here, mailbox at port 33411`, `RADIO "news"  body`."""
     payload = values["payload"]
     doubt = "" if values["confidence"] == "proven" else f" ({values['confidence']})"
     doubt += "" if values["complete"] else " incomplete"
@@ -299,7 +301,7 @@ def describe_datagram(values: Values) -> str:
 
 
 def describe_zre_pair(values: Values) -> str:
-    """`ZRE nodes alice and bob have found each other, connections 1 and 2`."""
+    """Describe two nodes: `ZRE nodes alice and bob have found each other, connections 1 and 2`."""
     one, other = (values[f"name_{which}"] or values[f"uuid_{which}"][:6] for which in (0, 1))
     found = values["discovery_ns"]
     after = "" if found is None else f", {_duration(found)} after the first beacon"
@@ -308,7 +310,7 @@ def describe_zre_pair(values: Values) -> str:
 
 
 def describe_request(values: Values) -> str:
-    """`REQUEST answered after 2.1 ms`, `REQUEST open for 12.000 s`."""
+    """Describe a request: `REQUEST answered after 2.1 ms`, `REQUEST open for 12.000 s`."""
     outcome, waited = values["outcome"], values["waited_ns"]
     if outcome == "unasked":
         return "REQUEST none: a reply without a request"
@@ -317,7 +319,7 @@ def describe_request(values: Values) -> str:
 
 
 def describe_subscription(values: Values) -> str:
-    """`SUBSCRIBED to "topic"` or `JOINED "group"`, then ` for 3.000 s (cancel), 12 messages`."""
+    """Describe a subscription: `SUBSCRIBED to "topic" for 3.000 s (cancel), 12 messages`."""
     until = values["until_ns"]
     how = (
         "until the end" if until is None else f"for {_duration(max(0, until - values['ts_ns']))}, {values['ended_by']}"
@@ -328,26 +330,26 @@ def describe_subscription(values: Values) -> str:
 
 
 def describe_heartbeat(values: Values) -> str:
-    """Write a heartbeat: `HEARTBEAT answered after 0.3 ms`."""
+    """Describe a heartbeat: `HEARTBEAT answered after 0.3 ms`."""
     rtt = "" if values["rtt_ns"] is None else f" after {_duration(values['rtt_ns'])}"
     return f"HEARTBEAT {values['outcome']}{rtt}"
 
 
 def describe_peer(values: Values) -> str:
-    """`PEER DEALER "worker-1": 3 connections, gone`."""
+    """Describe a peer: `PEER DEALER "worker-1": 3 connections, gone`."""
     kind = [safe_text(values["socket_type"])[:LONGEST_TYPE]] if values["socket_type"] else []
     name = named(values["identity"]) if values["identity"] else safe_text(values["name"] or "")
     return f"PEER {' '.join([*kind, name])}: {counted(values['connections'], 'connection')}, {values['state']}"
 
 
 def describe_topic(values: Values) -> str:
-    """`TOPIC "news": 12 messages to 2 subscribers`."""
+    """Describe a topic: `TOPIC "news": 12 messages to 2 subscribers`."""
     to = counted(values["subscribers"], "subscriber")
     return f"TOPIC {quoted(values['topic'] or '')}: {counted(values['messages'], 'message')} to {to}"
 
 
 def describe_delivery(values: Values) -> str:
-    """`DELIVERY of "news": 12 messages, missed 3`."""
+    """Describe a delivery: `DELIVERY of "news": 12 messages, missed 3`."""
     missed = (values["missed"] or 0) + (values["missed_early"] or 0)
     return (
         f"DELIVERY of {quoted(values['topic'] or '')}: {counted(values['messages'], 'message')}"
@@ -356,7 +358,6 @@ def describe_delivery(values: Values) -> str:
 
 
 def describe_diagnosis(values: Values) -> str:
-    """Write severity, rule and cause of a diagnosis."""
     return f"{values['severity']} {values['rule']} {safe_text(values['text'][:LONGEST_SENTENCE])}"
 
 
@@ -379,4 +380,4 @@ DESCRIBE: dict[str, Callable[[Values], str]] = {
     "delivery": describe_delivery,
     "diagnosis": describe_diagnosis,
 }
-"""By record type, without rows."""
+"""Functions by record type, without rows."""

@@ -18,11 +18,11 @@ from zmtpscope.zmtp.reader import FieldNode
 INDENT = "    "
 SHOWN_PACKETS = 8
 OPENED = 1
-"""Last source with octets from packets. Later sources are unpacked from messages."""
+"""The last source with octets from packets. Later sources are unpacked from messages."""
 MAX_FIELDS = 20_000
-"""Of a unit. A message with a dissector has at most half as many."""
+"""Fields of a unit to print; a message with a dissector has at most half as many."""
 ROW = 16
-"""Octets per line of a hex dump."""
+"""Octets in a line of a hex dump."""
 
 
 def tree_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
@@ -38,7 +38,7 @@ def tree_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
 
 
 def _packets(slices: list[PacketSlice]) -> str:
-    """`packet 12`, or several packets with the octets of each."""
+    """Name the packets of a unit: `packet 12`, or several packets with the octets of each."""
     if len(slices) == 1:
         return f"packet {slices[0].packet & PACKET_MASK}"
     names = [f"{part.packet & PACKET_MASK} {_place(part.start, part.stop)}" for part in slices]

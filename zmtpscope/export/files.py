@@ -28,7 +28,8 @@ class OutputFile:
         self._path = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
         self._file: BinaryIO | None = None
         self.closed = True
-        """The file accepts no more data. Not a property: Arrow takes an interrupt within a property for true."""
+        """Whether the file accepts no more data. Not a property: Arrow takes an interrupt within a property for
+        true."""
 
     def open(self) -> None:
         """Create the file, empty and readable by its owner only."""
@@ -97,14 +98,14 @@ class OutputFile:
 
 
 def write_file(path: Path, octets: bytes) -> None:
-    """Raises an `OSError` that names the file."""
+    """Write a file. Raises an `OSError` that names it."""
     with OutputFile(path) as file:
         file.write(octets)
 
 
 def check_replaceable(directory: Path, files: Iterable[Path], *, force: bool) -> None:
-    """Raise `FileExistsError` if one of these files of a directory exists, unless `force` is set, and
-    `NotADirectoryError` or `IsADirectoryError` for a path that no directory or file can replace."""
+    """Raise `FileExistsError` if one of these files exists, unless `force` is set; `NotADirectoryError` or
+    `IsADirectoryError` for a path that cannot be replaced."""
     if directory.exists() and not directory.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory))
     for path in files:

@@ -9,7 +9,7 @@ from zmtpscope.export.styles import Paint, plain
 from zmtpscope.export.words import packet_name
 
 NARROWEST = 5
-"""Of the packet column, which grows."""
+"""Initial width of the packet column, which grows."""
 
 Files = Sequence[str | None]
 
@@ -23,7 +23,7 @@ class Front:
         self.width = NARROWEST
         self._row = (0, 0, 0, 0)
         self._text = ""
-        """Of the last row, because a packet may have many rows."""
+        """Text of the last row's packet, because a packet may have many rows."""
 
     def copy(self) -> Front:
         copied = copy(self)

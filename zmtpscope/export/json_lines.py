@@ -26,19 +26,19 @@ from zmtpscope.export.values import as_base64, of_fields, shown_fields
 from zmtpscope.records import SECOND
 
 HANDFUL = 100
-"""Lines to join at once. Much larger outputs leave the CPU cache and are slower."""
+"""Lines to join at once. Larger outputs leave the CPU cache and are slower."""
 
 _NOT_ASCII = re.compile("[^\x00-\x7e]")
 
 
 def lines(batch: Batch, options: Options) -> Iterator[bytes]:
-    """One line for each record, in order."""
+    """Yield a line for each record, in order."""
     for text in text_of(batch, options):
         yield from text.splitlines(keepends=True)
 
 
 def text_of(batch: Batch, options: Options, *, ascii_only: bool = False) -> Iterator[bytes]:
-    """Write several lines at a time. `ascii_only` is for terminals."""
+    """Yield several lines at a time. `ascii_only` is for terminals."""
     gathered: list[bytes] = []
     count = 0
     for lines_in_it, text in _texts(batch, options):
@@ -113,7 +113,7 @@ def _begin(type_: str) -> bytes:
 
 
 def _json_of_fields(record: Record, options: Options) -> bytes:
-    """The rest of the line of a record, with its own fields."""
+    """Return the own fields of a record, as the rest of its line."""
     return orjson.dumps(shown_fields(record, options), default=as_base64, option=orjson.OPT_APPEND_NEWLINE)[1:]
 
 

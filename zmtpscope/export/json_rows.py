@@ -52,12 +52,12 @@ def _truth(value: bool) -> bytes:
 
 
 CLOSING_KEYS = list(product((False, True), ("proven", "likely", "guess"), (False, True)))
-"""All combinations of decrypted, confidence and complete. Columns contain indexes of this list."""
+"""Combinations of decrypted, confidence and complete. Columns contain indexes of this list."""
 CLOSING_NUMBER = {key: number for number, key in enumerate(CLOSING_KEYS)}
 CLOSINGS = [Closing(*key) for key in CLOSING_KEYS]
 
 Careful = Callable[[int], bytes]
-"""Formats the line of any row."""
+"""Function that formats the line of any row."""
 
 
 class JsonRows:
@@ -92,7 +92,7 @@ def topic_of(head: bytes) -> bytes:
 
 
 BEGIN = b'{"schema":%d,"record":' % SCHEMA
-"""Begins every line; the record type follows."""
+"""Beginning of every line; the record type follows."""
 
 NO_STREAM = Stream(*[None] * len(Stream._fields))  # type: ignore[arg-type]
 

@@ -23,7 +23,7 @@ from zmtpscope.export.values import as_base64, record_values
 from zmtpscope.records import RECORDS
 
 FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
-"""Start a formula in spreadsheets; the last four are full-width forms."""
+"""Characters that start a formula in spreadsheets; the last four are full-width forms."""
 
 APOSTROPHE = "'"
 """Precedes text that would be a formula or starts with an apostrophe, so a first apostrophe is never data."""
@@ -32,7 +32,7 @@ LINE_END = "\r\n"
 
 
 class JsonLinesTable:
-    """One record type: the lines of `read --json`, or only their members `columns`, in order."""
+    """The lines of `read --json` for one record type, or only their members `columns`, in order."""
 
     def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
         self.rows = 0
@@ -56,7 +56,7 @@ class JsonLinesTable:
 
 
 class CsvTable:
-    """One record type: a header line, then a line for each record."""
+    """One record type as CSV: a header line, then a line for each record."""
 
     def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
         self.rows = 0
@@ -119,7 +119,7 @@ def text_cell(text: str) -> str:
 
 
 def json_cell(value: Any) -> str:
-    """A list or struct as JSON in ASCII."""
+    """Write a list or struct as JSON in ASCII."""
     return _quoted(escaped(orjson.dumps(value, default=as_base64)).decode())
 
 
@@ -129,7 +129,7 @@ CELLS: dict[str, Callable[[Any], str]] = {
     "text": text_cell,
     "octets": lambda value: text_cell(as_base64(value)),
 }
-"""By logical type; lists, structs and json use `json_cell`."""
+"""Functions by field type; lists, structs and json use `json_cell`."""
 
 
 def _quoted(text: str) -> str:

@@ -14,7 +14,7 @@ from zmtpscope.records import to_text
 TAB = b"\t"
 
 Render = Callable[[Sequence[bytes], int], bytes]
-"""Formats (parts, nanoseconds since the epoch) as the octets of a message, with its end."""
+"""Function that formats (parts, nanoseconds since the epoch) as the octets of a message, with its end."""
 
 
 def typed(octets: bytes) -> str:

@@ -14,10 +14,10 @@ from zmtpscope.export.files import OutputFile
 
 GROUP_ROWS = 1 << 16
 GROUP_OCTETS = 32 << 20
-"""Of memory. A row group ends with the rows that reach a limit."""
+"""Memory of a row group, which ends with the rows that reach a limit."""
 
 MAX_PARTS = 64
-"""Waiting batches. Above, they are joined, because small batches are mostly overhead."""
+"""Waiting batches; more are joined, because small batches are mostly overhead."""
 
 
 class ParquetTable:
@@ -31,7 +31,6 @@ class ParquetTable:
         self.rows = 0
 
     def add(self, batch: Batch) -> None:
-        """Add a batch and write full row groups."""
         self._writer.add(arrow_batch(batch, self._record, self._schema, self._options))
         self.rows = self._writer.rows
 
@@ -65,7 +64,6 @@ class ParquetRows:
         self._writer.add_key_value_metadata({"ARROW:schema": b64encode(schema.serialize()).decode()})
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Add rows and write full row groups."""
         self.rows += rows.num_rows
         self._wait(rows)
         while self._waiting_rows >= GROUP_ROWS:
@@ -74,7 +72,6 @@ class ParquetRows:
             self._write()
 
     def close(self) -> None:
-        """Write the remaining rows and the end of the file."""
         if self._waiting:
             self._write()
         self._writer.close()

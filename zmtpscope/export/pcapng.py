@@ -15,11 +15,11 @@ STATISTICS = 5
 """Interface Statistics Block (section 4.6)."""
 
 COMMENT = 1
-"""An option of every block."""
+"""Option of every block."""
 APPLICATION = 4
-"""The writing application, an option of a section header."""
+"""Option of a section header: the writing application."""
 NAME, FILTER = 2, 11
-"""Of an interface; the filter is 0, then the text as libpcap prints it."""
+"""Options of an interface; the filter is 0, then the text as libpcap prints it."""
 START_TIME, END_TIME, RECEIVED, DROPPED, DELIVERED = 2, 3, 4, 5, 8
 """isb_starttime, isb_endtime, isb_ifrecv, isb_ifdrop, isb_usrdeliv."""
 MAGIC, MAJOR, MINOR = 0x1A2B3C4D, 1, 0
@@ -29,7 +29,7 @@ NO_SNAP_LENGTH = 0
 LONGEST_OPTION = 65_535
 
 PACKET_OVERHEAD = 32
-"""Octets without packet and padding: a header of 28, and the repeated length."""
+"""Octets of a packet block without packet and padding."""
 
 _ends = Struct("<II").pack
 _length = Struct("<I").pack
@@ -42,7 +42,7 @@ _count = Struct("<Q").pack
 
 
 def section_header(comment: str = "") -> bytes:
-    """Encode a section header; `comment` appears in the properties of the capture."""
+    """Encode a section header; tools show `comment` as a property of the capture."""
     about = _options((COMMENT, comment.encode()), (APPLICATION, f"zmtpscope {__version__}".encode()))
     return _block(SECTION, _section(MAGIC, MAJOR, MINOR, UNKNOWN_LENGTH) + about)
 
@@ -69,7 +69,7 @@ def packet_block(interface: int, time: int, packet: bytes, original: int, commen
 
 @dataclass(frozen=True)
 class InterfaceStatistics:
-    """Statistics of an interface between two times (ns). `received` packets passed the filter, of which `dropped`
+    """Statistics of an interface between two times (ns). Of `received` packets that passed the filter, `dropped`
     were not written and `delivered` are in the file."""
 
     start: int
@@ -114,7 +114,7 @@ def _block(kind: int, body: bytes) -> bytes:
 
 
 def _options(*options: tuple[int, bytes]) -> bytes:
-    """Encode options without the empty ones, and with the end of options."""
+    """Encode options, without the empty ones, and the end of options."""
     parts = [
         _option(code, len(value)) + value + bytes(-len(value) % 4)
         for code, value in ((code, _cut(whole)) for code, whole in options)

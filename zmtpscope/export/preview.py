@@ -9,10 +9,10 @@ from zmtpscope.payloads.values import NO_MORE
 from zmtpscope.words import cut
 
 READABLE = 0.65
-"""Share of readable octets of a body shown as text; otherwise it is shown as hex digits."""
+"""Share of readable octets of a body that is shown as text; others are shown as hex digits."""
 
 OCTETS = 4
-"""Examined for each character of a line."""
+"""Octets to examine for each character of a line."""
 
 LEAST = 8
 """Characters that a part of a message needs to be shown."""
@@ -30,12 +30,12 @@ _CUT = re.compile(rb"[\xc0-\xff][\x80-\xbf]{0,2}$")
 
 
 def quoted(text: str, limit: int = 40) -> str:
-    """A name (topic, identity, group, reason) in quotes, of about `limit` characters."""
+    """Write a name (topic, identity, group, reason) in quotes, in about `limit` characters."""
     return f'"{cut(safe_text(text), limit)}"'
 
 
 def preview(octets: bytes | None, size: int, limit: int) -> str:
-    """A body in about `limit` characters. `octets` are the first of `size`, or None if they were not kept."""
+    """Write a body in about `limit` characters. `octets` are the first of `size`, or None if they were not kept."""
     if octets is None:
         return "not kept"
     if not size:
@@ -53,7 +53,7 @@ def preview(octets: bytes | None, size: int, limit: int) -> str:
 
 
 def parts_preview(bodies: list[tuple[bytes | None, int]], limit: int) -> str:
-    """The frames of a message in about `limit` characters.
+    """Write the frames of a message in about `limit` characters.
 
     All but the last get at most a quarter, because ids and empty frames precede the content.
     """

@@ -59,8 +59,6 @@ cdef bint has_backslash(const uint8_t *octets, Py_ssize_t count) noexcept nogil:
 
 @cython.final
 cdef class Numbers:
-    """Packets and times, if both are only numbers."""
-
     cdef bint is_number
     cdef int64_t origin, width
 

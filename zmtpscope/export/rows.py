@@ -29,10 +29,10 @@ MAX_SIZES = 5
 """Frames whose sizes are in a line."""
 
 MAX_ADDRESSES = 5
-"""Of an envelope in a line. Each is one hop, and few networks have more."""
+"""Addresses of an envelope in a line. Each is one hop, and few networks have more."""
 
 LONGEST_TOPIC, LONGEST_ADDRESS = 40, 20
-"""In characters."""
+"""Characters of a topic, and of an address."""
 
 TOPIC = 256
 """Octets of a topic to read."""
@@ -62,7 +62,7 @@ class RowWords:
         self.options = options
         self.width = width
         self.messages = columns if isinstance(columns, MessageColumns) else None
-        """If rows are messages."""
+        """The columns if rows are messages."""
         self.compiled: object = None
         """State of the compiled `lines_of`."""
 
@@ -77,7 +77,7 @@ class RowWords:
 
     @cached_property
     def sender_of(self) -> list[int]:
-        """Return the index of each row's sender."""
+        """Index of each row's sender."""
         senders: list[int] = self.columns.sender_of.tolist()
         return senders
 
@@ -85,11 +85,9 @@ class RowWords:
         return self.columns.senders[self.sender_of[row]]
 
     def packet_and_time(self, row: int) -> tuple[int, int]:
-        """Return packet reference and time of a row."""
         return int(self.columns.packets[row]), int(self.columns.times[row])
 
     def octets(self, index: int) -> int:
-        """Count the body octets of a row."""
         lists = self._lists
         return sum(lists.sizes[lists.first[index] : lists.last[index] + 1])
 
@@ -106,7 +104,7 @@ class RowWords:
         return what if lists.flags[lists.first[index]] & SPECIAL else what + self._carried(index, used + len(what))
 
     def named(self, index: int) -> str:
-        """A message without contents: kind and size, and its topic or addresses."""
+        """Describe a message without contents: kind and size, and its topic or addresses."""
         lists = self._lists
         first, last = lists.first[index], lists.last[index]
         sender = self.sender(index)
@@ -132,13 +130,13 @@ class RowWords:
         return what
 
     def content(self, index: int) -> str:
-        """Contents of a message, without sizes, topic and addresses."""
+        """Describe the contents of a message, without sizes, topic and addresses."""
         if self._lists.flags[self._lists.first[index]] & SPECIAL:
             return self._special(index, "")
         return self._carried(index, 0).lstrip(" ")
 
     def _carried(self, index: int, used: int) -> str:
-        """Payload summary of a message, or the start of its frames, after `used` characters."""
+        """Return the payload summary of a message, or the start of its frames, after `used` characters."""
         made = None if self.messages is None else self.messages.made.of(index)
         if made is not None and made.protocol not in NOT_SHOWN:
             return inside(made, self._room(used))
@@ -160,11 +158,11 @@ class RowWords:
         return f"{kind.upper()} {quoted(topic)}{everything} ({noun(sender)}){worth}"
 
     def _limit(self, used: int) -> int:
-        """Characters of bodies after `used` ones."""
+        """Return the characters for bodies after `used` ones."""
         return limit_of_bodies(self.options, self._room(used))
 
     def _bodies(self, first: int, last: int, used: int) -> str:
-        """Start of the frames, after `used` characters."""
+        """Return the start of the frames, after `used` characters."""
         limit = self._limit(used)
         if not limit or first > last:
             return ""
@@ -175,11 +173,11 @@ class RowWords:
         return f"  {parts_preview([(self._head(frame, octets), sizes[frame]) for frame in frames], limit)}"
 
     def _beginning(self, frame: int, limit: int) -> str:
-        """Start of a frame in about `limit` characters."""
+        """Return the start of a frame in about `limit` characters."""
         return preview(self._head(frame, OCTETS * limit), self._lists.sizes[frame], limit)
 
     def _name(self, frame: int, limit: int) -> str:
-        """A topic, group or address in about `limit` characters."""
+        """Return a topic, group or address in about `limit` characters."""
         octets = self._head(frame, TOPIC)
         return "not kept" if octets is None else name_of(octets, limit)
 
@@ -195,7 +193,7 @@ def noun(sender: Sender) -> str:
 
 
 def doubt(sender: Sender) -> str:
-    """Confidence in parentheses, or "" if proven."""
+    """Write the confidence in parentheses, or "" if proven."""
     return "" if sender.confidence == "proven" else f" ({sender.confidence})"
 
 
@@ -205,7 +203,7 @@ def room(width: int | None, used: int) -> int:
 
 
 def limit_of_bodies(options: Options, room: int) -> int:
-    """Characters of bodies in this space."""
+    """Return the characters for bodies in this space."""
     return room if options.bodies == "full" else options.head if options.bodies == "head" else 0
 
 
@@ -217,5 +215,5 @@ def inside(made: Dissected, room: int) -> str:
 
 @lru_cache(maxsize=1024)
 def name_of(octets: bytes, limit: int) -> str:
-    """A topic, group or address in quotes. Cached, because few names repeat often."""
+    """Write a topic, group or address in quotes. Cached, because few names repeat often."""
     return quoted(to_text(octets), limit)

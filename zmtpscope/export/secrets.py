@@ -10,7 +10,7 @@ from zmtpscope.zmtp.reader import FieldNode, Value
 USER, USER_SIZE, PASSWORD_SIZE = "plain.username", "plain.username_len", "plain.password_len"
 NAMES = ("zmtp.command.name", "zmtp.command.name_padded", "zmtp.command.data")
 UNREAD = ("zmtp.command.data", "zmtp.trailing")
-"""Possible password in a HELLO: of PLAIN after a wrong length, or of an unknown mechanism."""
+"""Fields that may contain the password of a HELLO: of PLAIN after a wrong length, or of an unknown mechanism."""
 
 
 def hidden_fields(values: dict[str, Any]) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def hidden_fields(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def secret_spans(tree: FieldNode) -> list[range]:
-    """Stream offsets of secrets in a unit."""
+    """Return the stream offsets of secrets in a unit."""
     leaves = list(tree.leaves())
     names = {leaf.name for leaf in leaves}
     secret = {name for name in names if name.endswith((".password", ".secret"))}

@@ -13,17 +13,16 @@ from zmtpscope.words import host_port
 
 LONGEST_TYPE, LONGEST_IDENTITY, LONGEST_SHORT_IDENTITY = 12, 16, 12
 ZRE_IDENTITY = 17
-"""Octets: 01 and its UUID."""
+"""Octets of a ZRE node's identity: 01 and its UUID."""
 
 OPENER = 0
-"""The opener's port is different each time and therefore meaningless."""
+"""The side whose port is different each time and therefore meaningless."""
 
 
 class SideNames:
     """Names of a side: `full` with all known details, `short` for few columns, `typed` with address and socket type."""
 
     def __init__(self, address: str, port: int | None, side: int) -> None:
-        """`address` includes the port."""
         self.address = self.full = self.typed = address
         self.socket_type: str | None = None
         self.identity: str | None = None
@@ -45,7 +44,7 @@ class SideNames:
 
 
 def side_names(stream: Stream) -> tuple[SideNames, SideNames]:
-    """Side 0 and side 1, or sender and receiver of datagrams."""
+    """Return the names of side 0 and side 1, or of sender and receiver of datagrams."""
     one, other = stream.ends
     return SideNames(host_port(*one), one[1], 0), SideNames(host_port(*other), other[1], 1)
 
@@ -65,8 +64,8 @@ def name_and_type(socket_type: str | None, identity: str | None) -> list[str]:
 
 
 def short_name(socket_type: str | None, identity: str | None, port: int | None, side: int) -> str:
-    """`"worker-1"`, `SUB`, `PUB:5556`, `:5556`. The listener keeps its port, which also names a side without
-    identity and type."""
+    """Return a short name: `"worker-1"`, `SUB`, `PUB:5556`, `:5556`. The listener keeps its port, which also names a
+    side without identity and type."""
     if identity:
         name = named(identity, LONGEST_SHORT_IDENTITY)
     elif socket_type:
@@ -77,5 +76,5 @@ def short_name(socket_type: str | None, identity: str | None, port: int | None, 
 
 
 def name_of_side(values: Mapping[str, Any], side: int) -> str:
-    """Short name of a side of a connection record."""
+    """Return the short name of a side of a connection record."""
     return short_name(values[f"socket_type_{side}"], values[f"identity_{side}"], values[f"port_{side}"], side)

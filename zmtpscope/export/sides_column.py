@@ -12,39 +12,37 @@ from zmtpscope.dissect.identity import Stream
 from zmtpscope.export.side_names import SideNames, side_names
 
 NARROWEST, WIDEST = 17, 28
-"""Of sender and receiver, such as `:54321 > PUB:5555` and `"worker-12…" > ROUTER:5555`. The column grows with its
-contents; wider ones shift only their own line."""
+"""Columns for sender and receiver, such as `:54321 > PUB:5555` and `"worker-12…" > ROUTER:5555`. The column grows
+with its contents; wider ones shift only their own line."""
 
 NARROWEST_FULL, WIDEST_FULL = 21, 48
-"""Of each address if all lines have both."""
+"""Columns for each address if all lines have both."""
 
 TO = " > "
 
 STYLES = "side 0", "side 1"
-"""Of the sender, by side."""
+"""Styles of the sender, by side."""
 
 MAX_COLUMNS = 10_000
-"""Cached, one per connection and side."""
+"""Cached columns, one per connection and side."""
 
 MAX_CONNECTIONS = 100_000
-"""More than can be open. The oldest is forgotten, and shown with addresses again."""
+"""Connections to remember: more than can be open. The oldest is forgotten, and shown with addresses again."""
 
 Column = tuple[str, int]
 """A text and its width."""
 
 
 class SidesColumn:
-    """Remembers the sides of all open connections."""
-
     def __init__(self, paint: Callable[[str, str], str], *, wide: bool) -> None:
         self._paint = paint
         self._wide = wide
         self._sides: dict[int, tuple[SideNames, SideNames]] = {}
-        """That have been shown."""
+        """Names of connections that have been shown."""
         self._width = NARROWEST_FULL if wide else NARROWEST
         self._number_width = 3
         self._columns: dict[tuple[int, int | None], Column] = {}
-        """By connection and side."""
+        """Cached columns by connection and side."""
         self.changes = 0
         """How often texts of this column changed."""
 
@@ -126,7 +124,7 @@ class SidesColumn:
         return (other, one) if stream.side == 1 else (one, other)
 
     def _sides_of(self, stream: Stream) -> tuple[SideNames, SideNames]:
-        """Side 0 and side 1; for datagrams, sender and receiver."""
+        """Return side 0 and side 1; for datagrams, sender and receiver."""
         sides = None if stream.conn is None else self._sides.get(stream.conn)
         if sides is None:
             sides = side_names(stream)

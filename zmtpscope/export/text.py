@@ -34,13 +34,13 @@ from zmtpscope.findings import FINDINGS
 from zmtpscope.records import COMMON, DERIVED, STREAM
 
 Source = tuple[Record | RowWords, Files]
-"""With the files of their batch."""
+"""Records or rows, with the files of their batch."""
 
 ROWS_AT_ONCE = 1000
 """Rows to format at a time."""
 
 MAX_FRAMES = 1000
-"""Of a message, unpacked ones included, to print field by field or in hex."""
+"""Frames of a message, unpacked ones included, to print field by field or in hex."""
 MORE_FRAMES = f"... and more than {MAX_FRAMES:,} frames: --frames prints one line for each, --json their bodies"
 
 MAX_BEACONS = 4096
@@ -49,10 +49,10 @@ MAX_BEACONS = 4096
 HOW_TO_UNFOLD = "--all prints one line for each"
 
 LOSS = "ZMTP-CONN-05"
-"""Accompanies every gap."""
+"""Finding that accompanies every gap."""
 
 HABITS = frozenset({"CURVE-10", "CURVE-11", "ZMTP31-PING-05"})
-"""Notes about habits of libzmq."""
+"""Findings about habits of libzmq."""
 
 
 def is_habitual(severity: str, id_: str) -> bool:
@@ -88,7 +88,7 @@ class TextLines:
         self.folding = Folding(folds=look.folds, waits=look.waits)
         self.front = Front(look.clock, look.paint)
         self.hints: set[str] = set()
-        """Each is printed once."""
+        """Hints that were printed, each once."""
         self.beacons: set[tuple[str, str]] = set()
         """Contents and sources of printed beacons."""
         self.gap: tuple[Stream | None, int | None] | None = None
@@ -103,11 +103,11 @@ class TextLines:
         return self._lines(self.folding.rest(self.order.finish()))
 
     def lines_in_order(self, batch: Batch) -> Iterator[tuple[int, str]]:
-        """Yield (number of the record in the batch, line) in the order of records, regardless of time. Records
-        without news have no line."""
+        """Yield the lines in the order of records, regardless of time, each with the record's number in the batch.
+        Records without news have no line."""
         number = 0
         words: dict[int, RowWords] = {}
-        """By table, because a table can have many stretches."""
+        """Rows by table, because a table can have many stretches."""
         for item, low, high in batch.stretches():
             if isinstance(item, Record):
                 made: Sequence[str | None] = [self._record(item, batch.files)]
@@ -227,7 +227,7 @@ class TextLines:
         """Sender and receiver of each row; the first line of a connection differs."""
         names: list[Column] = []
         known: dict[int, Column] = {}
-        """By sender, valid while `changes` is unchanged."""
+        """Columns by sender, valid while `changes` is unchanged."""
         changes = self.sides.changes
         for row in rows:
             number = words.sender_of[row]

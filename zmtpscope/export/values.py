@@ -33,7 +33,7 @@ def record_values(record: Record, options: Options) -> dict[str, Any]:
 
 
 def shown_fields(record: Record, options: Options) -> dict[str, Any]:
-    """Own fields of a record.
+    """Return the own fields of a record.
 
     Numbers above signed 64 bits are null, and secrets are masked unless the options show them.
     """

@@ -25,7 +25,7 @@ def severities_in_words(counts: Mapping[str, int]) -> str:
 
 
 def packet_name(file: str | None, packet: int | None, files: Sequence[str | None]) -> str:
-    """Return a packet number, `12`, or with the file if there are several: `b.pcap:12`; "" for None."""
+    """Name a packet: `12`, or `b.pcap:12` if there are several files; "" for None."""
     if packet is None:
         return ""
     return f"{safe_text(os.path.basename(file or '-'))}:{packet}" if len(files) > 1 else f"{packet}"
@@ -40,7 +40,7 @@ def size(octets: float) -> str:
 
 
 def scaled(number: float, unit: str) -> str:
-    """Three significant digits and the unit, but all digits before the point: `1.23 s`, `1234 s`."""
+    """Write three significant digits and the unit, but all digits before the point: `1.23 s`, `1234 s`."""
     return f"{number:.0f} {unit}" if number >= 100 else f"{number:.3g} {unit}"
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 LEAST = 60
-"""Width of the column to the right of the prefix, for words that do not fit in one line."""
+"""Columns to the right of the prefix, for words that do not fit in one line."""
 
 INDENT = 8
-"""Of words that start on a line of their own."""
+"""Indentation of words that start on a line of their own."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -1,5 +1,5 @@
-"""Why messages did or did not reach a peer, as text and as JSON: one line for consecutive messages with the same
-reason."""
+"""Write why messages did or did not reach a peer, as text and as JSON: one line for consecutive messages with the
+same reason."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from zmtpscope.export.styles import Paint, plain
 from zmtpscope.words import listed
 
 MAX_LINES = 200
-"""Maximum number of lines of an answer."""
+"""Lines of an answer."""
 
 MAX_NAMES = 10
-"""Maximum number of subscribers to list if the requested one is unknown."""
+"""Subscribers to list if the requested one is unknown."""
 
 
 def why_lines(topic: str, found: Iterable[Answer], clock: Clock, paint: Paint = plain) -> Iterator[str]:

@@ -16,7 +16,7 @@ def flat(found: Sequence[Explained]) -> list[Diagnosis]:
 
 
 def packet(moment: Moment) -> str:
-    """`packet 7`, or "" if unknown."""
+    """Name a packet, such as `packet 7`; "" if unknown."""
     return "" if moment.packet is None else f"packet {moment.packet}"
 
 
@@ -26,7 +26,7 @@ def when(moment: Moment, clock: Clock) -> str:
 
 
 def folded(diagnosis: Diagnosis) -> Iterator[tuple[list[Moment], str]]:
-    """Yield the moments of each text of the evidence; the text is empty if the diagnosis contains it."""
+    """Yield the texts of the evidence, each with its moments; the text is empty if the diagnosis contains it."""
     found: dict[str, list[Moment]] = {}
     for each in diagnosis.evidence:
         found.setdefault("" if each.text in diagnosis.text else each.text, []).append(each.moment)
@@ -35,7 +35,7 @@ def folded(diagnosis: Diagnosis) -> Iterator[tuple[list[Moment], str]]:
 
 
 def sentence(diagnosis: Diagnosis) -> str:
-    """Cause, remedy and evidence, one per line."""
+    """Write cause, remedy and evidence, one per line."""
     evidence = (
         ": ".join(filter(None, (", ".join(filter(None, map(packet, moments))), text)))
         for moments, text in folded(diagnosis)

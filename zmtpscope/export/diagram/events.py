@@ -27,23 +27,22 @@ from zmtpscope.words import counted, cut, duration
 
 Values = dict[str, Any]
 End = tuple[str, int]
-"""Address and port."""
 
 SAID = frozenset({"greeting", "command", "message", "datagram"})
 """Records that one side sent."""
 
 OPENING, CLOSING, ATTEMPT, NOTE = "open", "close", "attempt", "note"
-"""A connection opens, a side sends FIN or RST, a connection attempt fails, a note about a connection. A gap or
-leftover has the name of its record."""
+"""Kinds of events without a record type: a connection opens, a side sends FIN or RST, a connection attempt fails,
+and a note about a connection."""
 
 ARROWS = SAID | {OPENING, CLOSING, ATTEMPT}
-"""All other kinds are notes."""
+"""Kinds that are drawn as arrows; all others are notes."""
 
 HANDSHAKE = frozenset({"READY", "HELLO", "WELCOME", "INITIATE", "TOKEN"})
 """Commands that precede messages unless there is a problem."""
 
 HEARTBEATS = {"PING": False, "PONG": True, "WS-PING": False, "WS-PONG": True}
-"""True for answers."""
+"""Heartbeat commands; True for answers."""
 
 DRAWN = frozenset(
     {"greeting", "command", "datagram", "gap", "leftover", "finding", "stall", "retransmission", "zre_pair"}
@@ -51,7 +50,7 @@ DRAWN = frozenset(
 """Drawn record types, besides messages and connections."""
 
 OUTCOMES = {id_: outcome for outcome, id_ in FINDING_BY_OUTCOME.items()}
-"""By the findings that summarise attempts."""
+"""Outcomes of attempts, by the findings that summarise them."""
 
 MAX_WORDS = 400
 """Characters of a text."""
@@ -61,7 +60,7 @@ MAX_CONTENT = 60
 
 
 class Ends(NamedTuple):
-    """Side 0 first. For datagrams (`conn` is None), sender and receiver."""
+    """Both ends of a connection, side 0 first. For datagrams (`conn` is None), sender and receiver."""
 
     conn: int | None
     one: End
@@ -69,9 +68,11 @@ class Ends(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An arrow or note of a diagram. `packet` is the packet number, with the file if there are several. `ends` None:
-    the whole capture. `side` is the sender, or None for both sides. `name` is used in counts, `what` describes the
-    event, `content` its contents."""
+    """An arrow or note of a diagram.
+
+    `packet` is the packet number, with the file if there are several. `ends` is None for the whole capture, `side` the
+    sender, or None for both sides. `name` is used in counts, `what` describes the event, `content` its contents.
+    """
 
     time: int
     packet: str
@@ -85,12 +86,11 @@ class Event(NamedTuple):
 
     @property
     def key(self) -> tuple[Hashable, ...]:
-        """Equal for repetitions of the event. Starts with the two ends."""
+        """A key that is equal for repetitions of the event; it starts with the two ends."""
         return self.ends, self.side, self.kind, self.name
 
     @property
     def is_handshake(self) -> bool:
-        """Whether the event belongs to a successful handshake."""
         return self.kind == "greeting" or (self.kind == "command" and self.name in HANDSHAKE)
 
 
@@ -152,7 +152,6 @@ class MessageEvents:
         return {"data": decrypted, "encrypted": "encrypted message"}.get(kind, kind.upper())
 
     def key(self, name: str) -> tuple[Hashable, ...]:
-        """Return a key of events with this name."""
         return self.ends, self.sender.stream.side, "message", name
 
     def event(self, row: int, name: str) -> Event:
@@ -206,7 +205,7 @@ def opening(values: Values, *, short: bool) -> Event:
 
 
 def closings(values: Values) -> list[Event]:
-    """The end of a connection: the first FIN or RST and the effect."""
+    """Return the end of a connection: the first FIN or RST and the effect."""
     ends, end, how = _of_connection(values), values["end_ns"], values["close"]
     story = DESCRIBE["connection"](values)
     closed, by = values["closed_ns"], values["closed_by"]

@@ -18,15 +18,15 @@ CYCLES = 3
 """Repetitions in a row that make a cycle."""
 
 SHORT_CYCLE = 2
-"""Of a cycle of at most this many events, two are drawn before the fold, otherwise one."""
+"""Events in a cycle that is drawn twice before the fold; longer ones are drawn once."""
 
 FEW = 2
-"""Repeated events that are drawn, because the line of a fold takes the same space."""
+"""Repeated events to draw, because the line of a fold takes the same space."""
 
 
 class Fold(NamedTuple):
-    """Repeated events that are not drawn: their number by name, and their times. `cycle` has the events of one cycle
-    or, unless `in_order`, one event of each kind."""
+    """Repeated events that are not drawn: their number by name, and their times. `cycle` contains the events of one
+    cycle or, unless `in_order`, one event of each kind."""
 
     time: int
     until: int
@@ -36,7 +36,7 @@ class Fold(NamedTuple):
 
     @property
     def events(self) -> int:
-        """Count the events that the fold replaces."""
+        """Number of events that the fold replaces."""
         return self.names.total()
 
 
@@ -44,27 +44,27 @@ Step = Event | Fold
 
 
 class Folding:
-    """Folds events in order, with a key that is equal for repetitions. After `finish`, `steps` has the drawn events
+    """Folds events in order, with a key that is equal for repetitions. After `finish`, `steps` are the drawn events
     with folds between them; earlier, `drain` returns the steps that no cycle can contain any more."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self._keys: list[object] = []
-        """Of `steps`; None for a fold."""
+        """Keys of `steps`; None for a fold."""
         self._cycle: list[object] = []
-        """Of the repeating cycle, or empty."""
+        """Keys of the repeating cycle, or empty."""
         self._place = 0
-        """Of the next expected key in the cycle."""
+        """Index of the next expected key in the cycle."""
         self._first: tuple[Event, ...] = ()
-        """Of the first cycle."""
+        """Events of the first cycle."""
         self._last: deque[Event] = deque()
-        """Latest events of the cycle."""
+        """Last events of the cycle."""
         self._few: list[Event] = []
         """Counted events, up to `FEW`."""
         self._names: Counter[str] = Counter()
-        """Counted events by name."""
+        """Number of counted events by name."""
         self._time = self._until = 0
-        """First and last counted event."""
+        """Times of the first and the last counted event."""
 
     def feed(self, step: Event, key: object) -> None:
         if self._cycle:
@@ -109,7 +109,6 @@ class Folding:
         return not self._cycle
 
     def finish(self) -> None:
-        """End the current cycle."""
         self._end_cycle()
 
     def _look_for_cycle(self) -> None:
@@ -159,6 +158,6 @@ class Folding:
         self._until = 0
 
     def _keys_of_rest(self, count: int) -> list[object]:
-        """Keys of the last `count` events of the cycle."""
+        """Return the keys of the last `count` events of the cycle."""
         length = len(self._cycle)
         return [self._cycle[(self._place - back) % length] for back in range(count, 0, -1)]

@@ -15,26 +15,26 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted, duration
 
 FOLD, PAUSE, REST = "fold", "pause", "rest"
-"""A fold, a pause, and a summary of omitted events at the end."""
+"""Kinds of rows that are no events: a fold, a pause, and a summary of omitted events at the end."""
 
 FEW_CONNECTIONS = 3
-"""Up to this number of connections, handshakes are drawn in full."""
+"""Connections up to which handshakes are drawn in full."""
 
 SHORTEST_PAUSE = SECOND // 10
 PAUSE_SHARE = 20
 """A pause takes at least one part in this many of the diagram's time."""
 
 ALIKE = (8, 4, 2)
-"""If there are too many steps, so many of a kind are drawn between two peers before further ones are counted. The
-first number that is small enough counts, otherwise the last."""
+"""Events of a kind to draw between two peers if there are too many steps: the first number that makes the diagram
+small enough, or the last."""
 
 MAX_NAMES = 4
-"""In a fold."""
+"""Names to list in a fold."""
 
 
 class Row(NamedTuple):
-    """`source` and `target` are lifelines: sender and receiver of an arrow, otherwise the first and last one
-    concerned. `until` differs from `time` if the row covers a period."""
+    """A row of the diagram. `source` and `target` are lifelines: sender and receiver of an arrow, otherwise the
+    first and last one concerned. `until` differs from `time` if the row covers a period."""
 
     kind: str
     time: int
@@ -54,7 +54,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Diagram:
-    """`left_out` describes omitted events, or is ""."""
+    """Lifelines and rows. `left_out` describes omitted events, or is ""."""
 
     lifelines: list[Lifeline]
     rows: list[Row]
@@ -62,7 +62,7 @@ class Diagram:
 
     @property
     def connections(self) -> set[int]:
-        """Return the connections in the rows."""
+        """Connections in the rows."""
         return {row.conn for row in self.rows if row.conn is not None}
 
 
@@ -184,7 +184,7 @@ def _row(step: Step, lines: Lifelines, places: Mapping[Lifeline, int]) -> Row:
 
 
 def _words_of_fold(fold: Fold) -> str:
-    """`118 more messages in 2.3 s`, or for longer cycles `49 more times the 2 above in 2.3 s`."""
+    """Describe a fold: `118 more messages in 2.3 s`, or for longer cycles `49 more times the 2 above in 2.3 s`."""
     took = f" in {duration(fold.until - fold.time)}" if fold.until > fold.time else ""
     length = len(fold.cycle)
     if length > 1 and fold.in_order and fold.events % length == 0:
@@ -196,7 +196,7 @@ def _words_of_fold(fold: Fold) -> str:
 
 
 def _more(count: int, name: str) -> str:
-    """`118 more messages`, `7 more PING`. Protocol names have no plural."""
+    """Count further events: `118 more messages`, `7 more PING`; protocol names have no plural."""
     return f"{count} more {name}" + ("s" if name.islower() and count > 1 else "")
 
 

@@ -18,16 +18,16 @@ from zmtpscope.export.side_names import LONGEST_SHORT_IDENTITY, LONGEST_TYPE, na
 from zmtpscope.words import host_port
 
 MAX_SINGLE = 12
-"""More clients of one type with the same peers share one lifeline."""
+"""Clients of one type with the same peers that have separate lifelines; more share one."""
 
 MAX_LIFELINES = 24
-"""Drawn."""
+"""Lifelines to draw."""
 
 MAX_COMPARED = 100
 """Lifelines of one kind to search for a reconnecting client."""
 
 MAX_ADDRESSES = 4
-"""Listed for a lifeline."""
+"""Addresses to list for a lifeline."""
 
 FOR_EVER = 1 << 63
 
@@ -37,16 +37,16 @@ class Lifeline:
     """One peer. `name` is short and unique in the diagram; `about` identifies the peer."""
 
     ends: list[End]
-    """Its addresses and ports."""
+    """Addresses and ports of the peer."""
     socket_type: str | None = None
     identity: str | None = None
     is_bound: bool = False
-    """It accepted connections."""
+    """Whether it accepted connections."""
     peers: int = 1
-    """That the lifeline represents."""
+    """Number of peers that the lifeline represents."""
     name: str = ""
     connected_until: dict[End, int] = field(default_factory=dict)
-    """By listener, the end of the last connection of this peer to it."""
+    """End of this peer's last connection to each listener."""
 
     @property
     def kind(self) -> str:
@@ -79,7 +79,7 @@ class Lifelines:
         self._of_end: dict[End, Lifeline] = {}
         """Peers known by address and port."""
         self._of_side: dict[tuple[int, int], Lifeline] = {}
-        """By connection and side."""
+        """Lifelines by connection and side."""
         self._connecting: dict[tuple[str, str | None, str | None], list[Lifeline]] = {}
         for values in sorted(connections, key=lambda values: values["start_ns"]):
             self._add_connection(values)
@@ -133,7 +133,7 @@ class Lifelines:
         return line
 
     def _add_ends(self, ends: Ends) -> None:
-        """Ends without a connection: failed attempts and datagrams."""
+        """Add the ends of a failed attempt or datagram."""
         other = self._bound(ends.other)
         if ends.conn is None:
             self._bound(ends.one)

@@ -18,10 +18,10 @@ MAX_TEXT = 50_000
 """Characters that Mermaid draws (`maxTextSize`)."""
 
 WIDEST = 60
-"""Characters per line of a label."""
+"""Characters in a line of a label."""
 
 MAX_LINES = 8
-"""Of a label."""
+"""Lines of a label."""
 
 ARROWS = {OPENING: "-->>", CLOSING: "-->>", ATTEMPT: "--x"}
 """TCP events are dotted, with a cross for a failed attempt. All other arrows are solid."""
@@ -50,7 +50,7 @@ def mermaid_lines(diagram: Diagram, clock: Clock) -> Iterator[str]:
 
 
 def _statement(row: Row, clock: Clock, many: bool, last: int) -> str:
-    """An arrow or a note. `many`: there are several connections. `last` is the last lifeline."""
+    """Write an arrow or a note. `many`: there are several connections; `last` is the last lifeline."""
     if row.kind in (PAUSE, REST):
         return f"Note over p1,p{last}: {_label([row.what])}" if last > 1 else f"Note over p1: {_label([row.what])}"
     conn = f" c{row.conn}" if many and row.conn is not None else ""

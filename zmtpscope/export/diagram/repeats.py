@@ -24,7 +24,6 @@ class Repeats:
         self._thinning = Thinning(key_of, MAX_ALIKE)
 
     def __len__(self) -> int:
-        """Count the steps kept."""
         return len(self.steps) + len(self._folding.steps)
 
     def feed(self, step: Step) -> None:

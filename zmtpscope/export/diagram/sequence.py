@@ -18,7 +18,7 @@ from zmtpscope.export.time_order import Item, TimeOrder
 from zmtpscope.export.values import record_values
 
 MAX_STEPS = 10_000
-"""Kept; fewer are drawn, because repeats are folded further when all peers are known."""
+"""Steps to keep; fewer are drawn, because repeats are folded further when all peers are known."""
 
 Source = tuple[Record | BatchEvents, Files]
 """A record, or the messages of a batch, with the files of the batch."""
@@ -35,7 +35,7 @@ class EventSequence:
         self.left_out: Counter[str] = Counter()
         """Events beyond the limit, by name."""
         self.until: int | None = None
-        """Last event beyond the limit."""
+        """Time of the last event beyond the limit."""
         self._options = options
         self._chat = chat
         self._order = TimeOrder(self._source_of)
@@ -44,20 +44,19 @@ class EventSequence:
         self._aside: list[Step] = []
         """Heartbeats, which are folded separately."""
         self._counted: dict[Hashable, tuple[MessageEvents, int, str]] = {}
-        """By key, the last message that was only counted, with its name."""
+        """The last message that was only counted, with its row and name, by key."""
         self._drawn: set[int] = set()
         """Open connections with drawn events."""
 
     @property
     def steps(self) -> list[Step]:
-        """Return the steps in order of time."""
+        """Steps in order of time."""
         return sorted([*self._repeats.steps, *self._aside], key=lambda step: step.time)
 
     def feed(self, batch: Batch) -> None:
         self._take(self._order.feed(batch))
 
     def finish(self) -> None:
-        """Complete the steps."""
         self._take(self._order.finish())
         self._repeats.finish()
         for heartbeats in self._heartbeats.values():
@@ -146,8 +145,7 @@ class EventSequence:
 
 
 class Heartbeats:
-    """The heartbeats of one connection. The first answered one and all unanswered ones are drawn; the rest is
-    counted."""
+    """Heartbeats of one connection. The first answered one and all unanswered ones are drawn; the rest is counted."""
 
     def __init__(self) -> None:
         self._open: list[Event | None] = [None, None]

@@ -22,17 +22,17 @@ from zmtpscope.export.diagram.lifelines import Lifeline
 
 MARGIN = 20
 LETTER, SMALL_LETTER = 6.9, 6.7
-"""Maximum average width of a character of a label, and of a monospaced one."""
+"""Average width of a character of a label, and of a monospaced one, at most."""
 CLOSEST, WIDEST = 130, 440
-"""Distance between lifelines."""
+"""Smallest and largest distance between lifelines."""
 MIN_WANTED = 190
 """Distance that long labels may use, regardless of the number of lifelines."""
 USUAL_WIDTH = 1500
-"""In a wider picture, lifelines are closer than `WIDEST`."""
+"""Width above which lifelines are closer than `WIDEST`."""
 NARROWEST_NOTE = 240
 HEADING_LINE, NOTE_LINE = 15, 15
 ARROW, CONTENT = 30, 13
-"""Height of an arrow with its label, and more if it has contents."""
+"""Height of an arrow with its label, and of its contents."""
 PAUSE_HEIGHT, FOLD_HEIGHT = 34, 30
 HEAD, HALF_HEAD = 8, 4
 LOOP = 26
@@ -98,7 +98,7 @@ class _Picture:
         self.width = round(max(right, self.gutter + NARROWEST_NOTE) + MARGIN)
 
     def _columns(self) -> list[float]:
-        """Positions of lifelines. Labels between them determine the distances, within limits."""
+        """Return the positions of lifelines. Labels between them determine the distances, within limits."""
         count = len(self.box_widths)
         if not count:
             return []
@@ -219,18 +219,18 @@ class _Picture:
         return height + 10, drawn
 
     def _left(self, middle: float, width: float) -> float:
-        """Left edge of an element around `middle`, inside the picture."""
+        """Return the left edge of an element around `middle`, inside the picture."""
         return max(self.gutter - 8.0, min(middle - width / 2, self.width - MARGIN / 2 - width))
 
     def _on_ground(self, x: float, y: float, words: str, kind: str) -> str:
-        """Text on a background that hides lines."""
+        """Draw text on a background that hides lines."""
         width = cell_len(words) * LETTER + 12
         area = f'<rect class="ground" x="{x - width / 2:g}" y="{y - 13:g}" width="{width:g}" height="18"/>'
         return area + _text(x, y, words, kind)
 
 
 def _front(row: Row, clock: Clock, packets: int, *, many: bool) -> str:
-    """Packet number (`packets` columns), time and, if there are `many`, connection of a row."""
+    """Write packet number (in `packets` columns), time and, if there are `many`, connection of a row."""
     if row.kind in (PAUSE, REST):
         return ""
     conn = f" c{row.conn}" if many and row.conn is not None else ""
@@ -238,7 +238,6 @@ def _front(row: Row, clock: Clock, packets: int, *, many: bool) -> str:
 
 
 def _baseline(row: Row) -> float:
-    """Return the distance from the top of a row to the baseline of its time."""
     return 24 if row.is_arrow else 20
 
 

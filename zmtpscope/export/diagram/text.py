@@ -14,14 +14,14 @@ from zmtpscope.export.diagram.layout import FOLD, PAUSE, REST, Diagram, Row
 from zmtpscope.export.wrap import wrap
 
 CLOSEST, WIDEST = 6, 22
-"""Columns between lifelines."""
+"""Smallest and largest distance between lifelines, in columns."""
 
 MIN_WORDS = 30
 """Columns left for the texts of arrows."""
 
 
 class Marks(NamedTuple):
-    """Lines, ends of arrows, crossings, and marks of notes on lifelines."""
+    """Characters for lines, ends of arrows, crossings, and notes on lifelines."""
 
     life: str
     line: str
@@ -113,7 +113,7 @@ class _Drawing:
         return wrap(said, used, painted, look.width)
 
     def _drawn(self, row: Row) -> str:
-        """Lifelines of a row with its arrow or note."""
+        """Draw the lifelines of a row with its arrow or note."""
         marks, places = self.marks, self.places
         cells = [" "] * self.columns
         for place in places:
@@ -144,7 +144,7 @@ class _Drawing:
 
 
 def _places(widths: list[int], room: int | None) -> list[int]:
-    """Columns of lifelines. Names determine the distances, limited by `room`."""
+    """Return the columns of lifelines. Names determine the distances, limited by `room`."""
     places = [0]
     for one, other in pairwise(widths):
         places.append(places[-1] + min(WIDEST, max(CLOSEST, (one + other) // 2 + 2)))

@@ -13,7 +13,7 @@ from zmtpscope.export.diagram.events import ARROWS, Event
 from zmtpscope.export.diagram.folding import Fold, Step
 
 Key = tuple[Hashable, ...]
-"""Equal for repetitions of an event. Starts with the ends."""
+"""A key that is equal for repetitions of an event; it starts with the ends."""
 
 
 class _Stretch:
@@ -22,12 +22,12 @@ class _Stretch:
     def __init__(self, alike: int) -> None:
         self.alike = alike
         self.drawn: Counter[Key] = Counter()
-        """By key."""
+        """Number of drawn steps by key."""
         self.names: Counter[str] = Counter()
-        """Events that are not drawn, by name."""
+        """Number of events that are not drawn, by name."""
         self.time = self.until = 0
         self.last: dict[Key, Event] = {}
-        """By key."""
+        """Last event by key."""
         self.kinds: dict[Key, Event] = {}
         """Any event of each key."""
 
@@ -42,8 +42,7 @@ class _Stretch:
 
 
 class Thinning:
-    """Thins out steps in order; returned steps are not always in the order of time. `alike` steps of a key are drawn
-    before the rest is counted."""
+    """Thins out steps in order; returned steps are not always in the order of time."""
 
     def __init__(self, key_of: Callable[[Event], Key], alike: int) -> None:
         self.alike = alike
@@ -69,7 +68,7 @@ class Thinning:
         return stretch is not None and stretch.drawn[key] >= self.alike
 
     def count(self, key: Key, name: str, count: int, time: int, until: int) -> None:
-        """Count events of a key that is not drawn any more. Pass the last of them to `keep`."""
+        """Count events of a key for which `is_full`. Pass the last of them to `keep`."""
         stretch = self._stretches[key[0]]
         stretch.time = min(stretch.time, time) if stretch.names else time
         stretch.until = max(stretch.until, until)

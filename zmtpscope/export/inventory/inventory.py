@@ -13,7 +13,7 @@ from zmtpscope.dissect.records.sink import count_word
 from zmtpscope.findings.capturing import ATTEMPTS
 
 MAX_ENDPOINTS = 16_384
-"""Connections to further ones are only counted."""
+"""Endpoints to list; connections to further ones are only counted."""
 
 MAX_CLIENTS, MAX_IDENTITIES = 1024, 64
 """Client addresses, and identities, of each endpoint."""
@@ -45,29 +45,28 @@ class Endpoint:
     versions: Counter[str] = field(default_factory=Counter)
     mechanisms: Counter[str] = field(default_factory=Counter)
     socket_types: Counter[str] = field(default_factory=Counter)
-    """Of the listener."""
+    """Number of connections by socket type of the listener."""
     client_types: Counter[str] = field(default_factory=Counter)
     handshakes: Counter[str] = field(default_factory=Counter)
     confidences: Counter[str] = field(default_factory=Counter)
     identities: set[str] = field(default_factory=set)
     client_identities: set[str] = field(default_factory=set)
     more_identities: int = 0
-    """Connections whose identities were not added because of the limit."""
+    """Number of connections whose identities exceed the limit."""
     clients: set[str] = field(default_factory=set)
-    """Addresses, refused clients included."""
+    """Addresses of clients, including refused ones."""
     messages: int = 0
     start_ns: int | None = None
     end_ns: int = 0
 
     def seen(self, start: int, end: int) -> None:
-        """Extend the period in which the endpoint was seen."""
         self.start_ns = start if self.start_ns is None else min(self.start_ns, start)
         self.end_ns = max(self.end_ns, end)
 
 
 class Refusal(NamedTuple):
-    """A client that was refused. `outcome` is "handshake failed", "handshake incomplete" or one of `ATTEMPTS`;
-    `finding` is the id of the reason, or None."""
+    """A refused client. `outcome` is "handshake failed", "handshake incomplete" or one of `ATTEMPTS`; `finding` is
+    the id of the reason, or None."""
 
     ip: str
     port: int
@@ -86,13 +85,13 @@ class Refused:
 
 
 class Inventory:
-    """The inventory of all records passed to `feed`, in order."""
+    """Endpoints and refused clients in all records passed to `feed`, in order."""
 
     def __init__(self) -> None:
         self.endpoints: dict[Address, Endpoint] = {}
         self.refusals: dict[Refusal, Refused] = {}
         self.left_out = 0
-        """Connections to further endpoints, and refusals, beyond the limits."""
+        """Number of connections to further endpoints, and of refusals, beyond the limits."""
         self._reasons: dict[int, tuple[int, str, str]] = {}
         """Worst finding of each open connection: index in `WORSE`, id and sentence."""
 

@@ -16,13 +16,13 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted, host_port, how_many_times, listed
 
 WIDTH = 80
-"""Also in files, pipes and wider terminals."""
+"""Columns of the table, also in files, pipes and wider terminals."""
 
 HEADINGS = ("ENDPOINT", "ZMTP", "MECH", "SOCKETS", "CONNS", "CLIENTS", "SEEN (UTC)")
 WIDTHS = (20, 7, 5, 13, 5, 7, 17)
 RIGHT = ("CONNS", "CLIENTS")
 MAX_WORDS = 3
-"""Versions, mechanisms and so on in a cell or line."""
+"""Versions, mechanisms and so on to list in a cell or line."""
 MAX_NAMES = 8
 MAX_OTHERS = 5
 INDENT = 4
@@ -97,13 +97,13 @@ def _endpoint(values: dict[str, Any]) -> Iterator[str]:
 
 
 def _versions(versions: list[str]) -> str:
-    """`3.1`, or from the oldest to the newest."""
+    """Write `3.1`, or the range from the oldest version to the newest."""
     known = sorted(map(safe_text, versions)) or ["-"]
     return known[0] if len(known) == 1 else f"{known[0]}-{known[-1]}"
 
 
 def _first(counts: Iterable[str]) -> str:
-    """The most frequent word, with + if the next line lists further ones."""
+    """Return the most frequent word, with + if the next line lists further ones."""
     words = list(counts)
     return safe_text(words[0]) + "+" * (len(words) > 1) if words else ""
 
@@ -114,7 +114,7 @@ def _words(counts: Iterable[str]) -> str:
 
 
 def _row(cells: Iterable[str]) -> str:
-    """Write a row. A long cell takes space from the cells after it, if they have any."""
+    """Write a row. A long cell takes space from empty cells after it."""
     line, end = "", 0
     for heading, width, cell in zip(HEADINGS, WIDTHS, cells, strict=True):
         end += width

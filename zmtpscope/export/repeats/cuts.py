@@ -15,10 +15,10 @@ from zmtpscope.export.repeats.stretches import ITSELF, Repeats, Stretch, conn_of
 from zmtpscope.words import counted
 
 LOSS = "ZMTP-CONN-05"
-"""Accompanies each gap."""
+"""Finding that accompanies each gap."""
 
 MAX_CONNECTIONS = 4096
-"""Above, the gaps of the oldest connection are printed."""
+"""Connections to remember; above, the gaps of the oldest one are printed."""
 
 
 class Cuts:
@@ -52,7 +52,7 @@ class Cuts:
 class CutFold:
     def __init__(self) -> None:
         self._cuts: dict[int | None, Cuts] = {}
-        """By connection."""
+        """Gaps by connection."""
 
     def feed(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
         for stretch in stretches:

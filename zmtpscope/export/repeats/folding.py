@@ -9,8 +9,8 @@ from zmtpscope.export.repeats.stretches import Fold, Stretch
 
 
 class Folding:
-    """All folds, one after the other; none unless `folds`. `waits`: lines are delayed until it is known whether they
-    repeat earlier ones; otherwise for about a second."""
+    """All folds, one after the other; none unless `folds`. If it `waits`, lines are delayed until it is known
+    whether they repeat earlier ones; otherwise for about a second."""
 
     def __init__(self, *, folds: bool, waits: bool) -> None:
         self._folds: list[Fold] = []

@@ -2,8 +2,8 @@
 
 The first PING of a side and its PONG are printed. Later equal pairs are counted, even with messages in between. The
 count is printed when the connection ends, has a gap or a finding of severity warn or error, and at the end of the
-capture; if lines do not wait, also every ten seconds. A PING is delayed until its PONG arrives. A PING without a PONG
-is printed unfolded, and so is a PONG without a PING.
+capture; if lines do not wait, also every ten seconds. A PING is delayed until its PONG arrives. An unanswered PING and
+a PONG without a PING are printed.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ ANSWERS = {"PING": "PONG", "WS-PING": "WS-PONG"}
 ASKED = {answer: name for name, answer in ANSWERS.items()}
 
 MAX_OPEN = 8
-"""PINGs of a side that wait for their PONGs. Above, they are printed."""
+"""PINGs of a side that wait for their PONGs; more are printed."""
 
 MAX_CONNECTIONS = 4096
-"""Above, the count of the oldest connection is printed."""
+"""Connections to remember; above, the count of the oldest one is printed."""
 
 LONGEST_WAIT = SECOND
-"""Of capture time to delay a PING if lines do not wait."""
+"""Capture time to delay a PING if lines do not wait."""
 
 ENDING = frozenset({"connection", "gap", "leftover"})
 WARNING = frozenset({"error", "warn"})
-"""The count is printed before these."""
+"""Severities of findings before which the count is printed."""
 
 
 class Asker:
-    """The PINGs of one side. `first` is printed."""
+    """PINGs of one side. `first` is printed."""
 
     def __init__(self, first: dict[str, Any]) -> None:
         self.first = first
         self.is_answered = False
-        """The PONG to `first` has arrived: later pairs are counted."""
+        """Whether the PONG to `first` has arrived, so that later pairs are counted."""
         self.open: list[tuple[Record, Files]] = []
         """PINGs without PONGs so far."""
         self.count = 0
@@ -49,11 +49,11 @@ class Asker:
         self.slowest = 0
         """Longest wait for a PONG (ns)."""
         self.since: int = first["ts_ns"]
-        """The PING before the counted ones."""
+        """Time of the PING before the counted ones."""
 
     @property
     def last_sent(self) -> int:
-        """Return the time of the last counted PING."""
+        """Time of the last counted PING."""
         sent: int = self.since if self.last is None else self.last[0].values["ts_ns"]
         return sent
 
@@ -96,7 +96,7 @@ class HeartbeatFold:
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits
         self._askers: dict[int, dict[tuple[int, str], Asker]] = {}
-        """By connection, then by side and command name."""
+        """PINGs by connection, then by side and command name."""
         self._next_look = 0
         """Capture time of the next check for PINGs and counts that have waited too long."""
 
@@ -149,7 +149,7 @@ class HeartbeatFold:
         yield one(pong, files)
 
     def _release(self, conn: int | None) -> Iterator[Stretch]:
-        """Yield all that is held of a connection. Its next heartbeats are first ones again."""
+        """Yield all lines held of a connection. Its next heartbeats are first ones again."""
         askers = self._askers.pop(conn, {}).values() if conn is not None else ()
         for asker in sorted(askers, key=lambda asker: asker.last_sent):
             yield from asker.release()

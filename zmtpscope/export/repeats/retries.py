@@ -28,16 +28,16 @@ COMPARED = {
     "finding": ("id", "severity"),
     "connection": ("handshake", "close", "closed_by", "reset_by", "opened_by"),
 }
-"""Equal in the records of two attempts. A connection with a record of any other type is not a failed attempt."""
+"""Compared fields by record type. A connection with a record of any other type is not a failed attempt."""
 
 ABOUT_RETRIES = frozenset({"ZMTP-CONN-09", "ZMTP-CONN-10"})
-"""Printed once for each client and endpoint, and not compared."""
+"""Findings that are printed once for each client and endpoint, and not compared."""
 
 FAILED = frozenset({"fin", "rst"})
-"""`close` of a failed connection."""
+"""Values of `close` of a failed connection."""
 
 MAX_RECORDS = 32
-"""Of an attempt. Longer ones are not compared."""
+"""Records of an attempt to compare."""
 
 MAX_OPEN, MAX_PAIRS, MAX_FAILURES = 4096, 4096, 4
 """Open attempts, pairs of client and endpoint, and different failures of a pair."""
@@ -50,7 +50,7 @@ Pair = tuple[str, str, int]
 """Client address, address and port of the endpoint."""
 
 Compared = dict[int | None, tuple[object, ...]]
-"""By side (None: neither). The order between the sides varies from attempt to attempt."""
+"""Values by side (None: neither). The order between the sides varies from attempt to attempt."""
 
 
 class Attempt:
@@ -60,10 +60,10 @@ class Attempt:
     def __init__(self, pair: Pair, began: int, kept: list[Stretch] | None) -> None:
         self.pair, self.began, self.kept = pair, began, kept
         self.count = 0
-        """Of records."""
+        """Number of records."""
         self._compared: Compared = {}
         self._records: list[Record] = []
-        """Not in `_compared` yet: most connections are never compared."""
+        """Records that are not in `_compared` yet: most connections are never compared."""
 
     def add(self, record: Record) -> None:
         self._records.append(record)
@@ -71,7 +71,7 @@ class Attempt:
 
     @property
     def compared(self) -> Compared:
-        """Return what is compared with other attempts."""
+        """Return the values to compare with other attempts."""
         for record in self._records:
             side = None if record.stream is None else record.stream.side
             values = tuple(map(record.own.get, COMPARED[record.type]))
@@ -86,13 +86,13 @@ class Failure:
     def __init__(self, conn: int, compared: Compared, began: int) -> None:
         self.conn, self.compared = conn, compared
         self.count = 0
-        """Equal attempts that are not printed yet."""
+        """Number of equal attempts that are not printed yet."""
         self.since = began
         """Start of the attempt before the counted ones."""
         self.first = conn
-        """First counted attempt."""
+        """Number of the first counted attempt."""
         self.last: tuple[Record, Files] | None = None
-        """Of the last counted attempt."""
+        """Record of the last counted attempt."""
 
     def add(self, conn: int, connection: Record, files: Files) -> None:
         self.first = self.first if self.count else conn
@@ -120,12 +120,11 @@ class FailedAttempts:
 
     def __init__(self) -> None:
         self.failures: list[Failure] = []
-        """Distinct, oldest first."""
+        """Distinct failures, oldest first."""
         self.noted: set[str] = set()
         """Findings of `ABOUT_RETRIES` that are already printed."""
 
     def like(self, compared: Compared) -> Failure | None:
-        """Return the failure with equal records."""
         return next((failure for failure in self.failures if failure.compared == compared), None)
 
     def begins_like(self, compared: Compared) -> bool:
@@ -148,11 +147,11 @@ class RetryFold:
         self._waits = waits
         self._longest_wait = LONGEST_WAIT if waits else LONGEST_WAIT_LIVE
         self._open: dict[int, Attempt] = {}
-        """By connection."""
+        """Open attempts by connection."""
         self._kept: dict[int, Attempt] = {}
         """Open attempts with delayed lines, oldest first."""
         self._failed: OrderedDict[Pair, FailedAttempts] = OrderedDict()
-        """By client and endpoint, the oldest failure first."""
+        """Failures by client and endpoint, the oldest first."""
         self._next_look = 0
         """Capture time of the next check for counts that have waited too long."""
 
@@ -300,7 +299,7 @@ class RetryFold:
 
 
 def _pair_of(stream: Stream) -> Pair:
-    """Client and endpoint. Side 0 opened the connection."""
+    """Return client and endpoint; side 0 opened the connection."""
     if stream.side:
         return stream.dst_ip, stream.src_ip, stream.src_port
     return stream.src_ip, stream.dst_ip, stream.dst_port

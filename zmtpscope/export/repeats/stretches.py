@@ -12,11 +12,11 @@ from zmtpscope.export.words import scaled
 from zmtpscope.records import SECOND
 
 WRITTEN_EVERY = 10 * SECOND
-"""Between two lines about the same repetition, if lines do not wait."""
+"""Time between two lines about the same repetition, if lines do not wait."""
 
 
 ITSELF = (-1,)
-"""Instead of rows, for a single line."""
+"""Rows of a single line."""
 
 
 class Repeats(NamedTuple):
@@ -49,7 +49,7 @@ def conn_of(record: Record) -> int | None:
 
 
 def time_of(record: Record) -> int:
-    """Time at which a record is printed: for a connection, its end."""
+    """Return the time at which a record is printed: for a connection, its end."""
     return int(record.own["end_ns"]) if record.type == "connection" else record.ts_ns
 
 

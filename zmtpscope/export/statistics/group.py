@@ -22,7 +22,7 @@ from zmtpscope.export.top.counters import (
 )
 
 MAX_ROWS = 4096
-"""Of a kind."""
+"""Rows of a kind."""
 
 MAX_SIZES_OF_ALL = 65_536
 """Different sizes to count exactly if there is only one row."""
@@ -43,7 +43,7 @@ class Group:
         self._most_sizes = MAX_SIZES_OF_ALL if kind == "all" else MAX_SIZES
 
     def row(self, key: Hashable) -> int:
-        """Return the row of a key; make one if necessary. Raises `TooManyRows`."""
+        """Return the row of a key, which may be new. Raises `TooManyRows`."""
         return self.counters.row(key)
 
     def add(self, tally: Tally, rows: Int64, is_received: Bool, is_new: Bool) -> None:
@@ -65,7 +65,6 @@ class Group:
         self._count_intervals(tally, rows)
 
     def add_gap(self, row: int, octets: int) -> None:
-        """Count a gap of `octets` octets."""
         self._fill()
         self.gaps[row] += 1
         self.gap_octets[row] += octets

@@ -20,11 +20,11 @@ from zmtpscope.words import counted
 
 PLURALS = {"endpoint": "endpoints", "topic": "topics", "peer": "peers", "connection": "connections", "type": "types"}
 SHOWN_ROWS = 5
-"""Of a kind if several kinds are shown."""
+"""Rows of a kind if several kinds are shown."""
 
 BLOCKS, ASCII_BLOCKS = "▁▂▃▄▅▆▇█", ".:-=+*%#"
 NOTHING = "·"
-"""A bar without messages."""
+"""Character for a bar without messages."""
 ASCII_NOTHING = " "
 
 MIN_NAME, WIDEST_NAME = 16, 60
@@ -95,7 +95,7 @@ def overview(
 def _damage(
     statistics: Statistics, capture: CaptureStatistics, summary: Summary, problems: Sequence[CaptureProblem]
 ) -> str:
-    """Damage of the whole capture, and the number of incomplete messages."""
+    """Describe the damage of the whole capture, and count incomplete messages."""
     damage = damage_of(summary, capture, problems)
     if summary.sums.unfinished:
         damage.append(f"{counted(summary.sums.unfinished, 'octet')} in unfinished units")

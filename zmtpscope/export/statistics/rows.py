@@ -33,13 +33,12 @@ class Row(NamedTuple):
     kind: str
     key: Any
     name: str
-    """The name to print."""
     counts: list[int]
-    """As the columns of `zmtpscope/export/top/counters.py`."""
+    """Counts as the columns of `zmtpscope/export/top/counters.py`."""
     busiest: int
     """Messages in the busiest interval."""
     first_ns: int | None
-    """First message."""
+    """Time of the first message."""
     sizes: dict[str, int | None]
     """`min`, `p50`, `p90`, `p99` and `max` of the octets in the frames of a message."""
     sizes_exact: bool
@@ -50,7 +49,6 @@ class Row(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """Count messages in both directions."""
         return self.counts[SENT] + self.counts[RECEIVED]
 
     @property

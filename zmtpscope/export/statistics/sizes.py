@@ -64,7 +64,7 @@ class Sizes:
         return [min(max(counts[place][0], self.least), self.most) for place in places]
 
     def _counts(self) -> list[tuple[int, int]]:
-        """Sizes or the middles of ranges with their counts, ascending."""
+        """Return sizes, or the middles of ranges, with their counts, ascending."""
         if self._by_range is None:
             return sorted(self._by_size.items())
         ranges = np.flatnonzero(self._by_range).tolist()

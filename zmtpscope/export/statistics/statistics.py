@@ -28,8 +28,6 @@ ALL = "all"
 
 
 class Endpoint(NamedTuple):
-    """The endpoint of a listener."""
-
     ip: str
     port: int
 
@@ -70,10 +68,10 @@ class Statistics:
         self.incomplete = 0
         """Incomplete messages, which count, but not among sizes."""
         self.is_empty = True
-        """Nothing has been counted."""
+        """Whether nothing has been counted."""
         self._messages = 0
         self._latest = 0
-        """Last message."""
+        """Time of the last message."""
         self._latest_of_types: dict[str, int] = {}
         self._commands: set[str] = set()
 
@@ -122,7 +120,7 @@ class Statistics:
             self._topic_rows.clear()
 
     def _rows_of(self, columns: Columns) -> tuple[list[Places], Int64 | None]:
-        """Rows of senders, and rows of the topics of messages. Raises `TooManyRows`."""
+        """Return the rows of senders, and of the topics of messages. Raises `TooManyRows`."""
         there = np.flatnonzero(np.bincount(columns.sender_of)).tolist()
         senders = [(number, columns.senders[number]) for number in there]
         ends_of = [(number, self._connections.of_sender(sender), sender.stream.side or 0) for number, sender in senders]
@@ -188,7 +186,7 @@ class Statistics:
         return name if name in self._commands else OTHER_COMMANDS
 
     def _time_of(self, record: Record) -> int:
-        """Time of a record, or the latest time of earlier records if that is later."""
+        """Return the time of a record, or the latest time of earlier records if that is later."""
         key, time = self._type_of(record), int(record.values["ts_ns"])
         time = self._latest_of_types[key] = max(time, self._latest_of_types.get(key, time))
         return time

@@ -16,7 +16,7 @@ from zmtpscope.payloads.dissectors import TEXT
 from zmtpscope.zmtp.events import MARKED
 
 SHOWN_FRAMES, SHOWN_OCTETS = 4, 128
-"""Kept of a message, and octets of each frame."""
+"""Frames of a message to keep, and octets of each frame."""
 
 
 class Columns(NamedTuple):
@@ -29,7 +29,7 @@ class Columns(NamedTuple):
     numbers: Int64
     """Positions among the messages of all batches."""
     times: Int64
-    """Of the last octets, never decreasing."""
+    """Times of the last octets, never decreasing."""
     frames: Int64
     octets: Int64
     """Captured, in message frames, without headers."""
@@ -42,7 +42,6 @@ class Columns(NamedTuple):
         return self.messages.senders
 
     def part(self, which: slice | NDArray[np.bool_]) -> Columns:
-        """Select messages."""
         columns: list[NDArray[Any]] = [column[which] for column in self[1:]]
         return Columns(self.messages, *columns)
 
@@ -71,12 +70,12 @@ class LastMessage(NamedTuple):
 
     time: int
     topic: bytes | None
-    """First octets."""
+    """First octets of the topic."""
     content: tuple[tuple[bytes | None, int], ...] | None
     """First octets of each content frame (None if not kept) and its size. None if the message is encrypted."""
     frames: int
     summary: str | None
-    """Of a payload dissector."""
+    """Summary by a payload dissector."""
 
     def read(self) -> LastMessage:
         return self

@@ -14,14 +14,14 @@ Key = TypeVar("Key", bound=Hashable)
 Int64 = NDArray[np.int64]
 
 MAX_ROWS = 16_384
-"""Of topics, of connections and of peers."""
+"""Rows of topics, of connections and of peers."""
 
 SENT, SENT_OCTETS, RECEIVED, RECEIVED_OCTETS, FRAMES, CONNECTIONS = range(6)
 """Octets of message frames, without headers; new connections."""
 COLUMNS = 6
 
 OTHERS = 0
-"""Counts all folded rows."""
+"""The row that counts all folded rows."""
 
 NEVER = np.iinfo(np.int64).max
 
@@ -41,18 +41,18 @@ class Counters(Generic[Key]):
     def __init__(self, most: int = MAX_ROWS) -> None:
         self.most = most
         self.folded = 0
-        """Rows so far."""
+        """Number of rows folded so far."""
         self.keys: list[Key | None] = [None]
         self.rows: dict[Key, int] = {}
         self.last: list[LastMessage | UnreadMessage | None] = [None]
         self.subscribers: list[int | None] = [None]
-        """By row, in the last interval in which it had messages."""
+        """Number of subscribers by row, in the last interval in which it had messages."""
         self.most_subscribers: list[int | None] = [None]
         self.total, self.interval, self.previous = np.zeros((3, COLUMNS, most + 1), np.int64)
         self.busiest = np.zeros(most + 1, np.int64)
-        """Messages in the busiest interval."""
+        """Messages in the busiest interval, by row."""
         self.first = np.full(most + 1, NEVER)
-        """First message."""
+        """Time of the first message, by row."""
         self.orders = np.full(most + 1, NEVER)
         """Sorts rows by their first messages."""
 
@@ -118,7 +118,7 @@ class Counters(Generic[Key]):
         self.last = [None if last is None else last.read() for last in self.last]
 
     def active_rows(self) -> list[int]:
-        """Rows with messages in the current interval."""
+        """Return the rows with messages in the current interval."""
         count = len(self.keys)
         active: list[int] = np.flatnonzero(self.interval[SENT, :count] + self.interval[RECEIVED, :count]).tolist()
         return active

@@ -21,7 +21,7 @@ class Peer(NamedTuple):
     socket_type: str | None
 
     def __str__(self) -> str:
-        """Printable, such as `127.0.0.1:5556 PUB` or `"worker-1" DEALER`."""
+        """Write the peer as `127.0.0.1:5556 PUB` or `"worker-1" DEALER`."""
         if self.identity:
             name = named(self.identity)
         else:
@@ -70,7 +70,7 @@ class ConnectionEnds:
         return Peer(None, address, port if side == self.listener else None, socket_type)
 
     def __str__(self) -> str:
-        """Printable, such as `3 10.0.0.2:40122 SUB > 10.0.0.1:5556 PUB`."""
+        """Write the ends as `3 10.0.0.2:40122 SUB > 10.0.0.1:5556 PUB`."""
         ends = []
         for (address, port), peer in zip(self.addresses, self.peers, strict=True):
             words = [host_port(address, port)]
@@ -88,8 +88,6 @@ class Topic(NamedTuple):
 
 
 class OpenConnections:
-    """Open connections by number."""
-
     def __init__(self) -> None:
         self._ends: dict[int, ConnectionEnds] = {}
 

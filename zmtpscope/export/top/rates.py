@@ -63,8 +63,8 @@ class SenderRows(NamedTuple):
 
 
 class Rates:
-    """All counters of one capture. Call `feed` with each batch, then `finish`. Both yield the intervals that ended;
-    read the numbers of an interval before the next one."""
+    """Counters of one capture. Call `feed` with each batch, then `finish`. Both yield the intervals that ended; read
+    the numbers of an interval before the next one."""
 
     def __init__(self, interval_ns: int | None, most_rows: int = MAX_ROWS) -> None:
         """`interval_ns` None: one interval from the first message to the last."""
@@ -76,19 +76,18 @@ class Rates:
         self._open = OpenConnections()
         self._topic_rows = TopicRows(self.topics)
         self._messages = 0
-        """In all batches so far."""
+        """Number of messages in all batches so far."""
         self._held = 0
-        """Of runs that last messages keep in memory."""
+        """Octets of runs that last messages keep in memory."""
         self._first: int | None = None
-        """First message of the current interval."""
+        """Time of the first message of the current interval."""
         self._latest = 0
-        """Last message or subscription."""
+        """Time of the last message or subscription."""
         self._number = -1
-        """Of the current interval since 1970."""
+        """Number of the current interval since 1970."""
 
     @property
     def counters(self) -> dict[str, Counters[Any]]:
-        """Return the counters by kind."""
         return dict(zip(KINDS, (self.topics, self.connections, self.peers), strict=True))
 
     @property
@@ -151,12 +150,11 @@ class Rates:
             self._number = number
 
     def finish(self) -> Iterator[Interval]:
-        """End and yield the current interval."""
         if self._first is not None:
             yield self._end_interval()
 
     def subscribers(self, topic: Topic | None) -> int | None:
-        """Number of connections with a matching subscription; None if the sender is no publisher."""
+        """Return the number of connections with a matching subscription; None if the sender is no publisher."""
         if topic is None or topic.name is None or topic.sender.socket_type not in PUBLISHERS:
             return None
         return self.subscriptions.count(topic.sender, topic.name)
@@ -164,8 +162,8 @@ class Rates:
     # -- intervals ---------------------------------------------------------------------------------------------------
 
     def _ends_of_intervals(self, times: Int64) -> list[int]:
-        """Place after the last message of each interval, and of the batch. The first is 0, because records before
-        all messages belong to no interval."""
+        """Return the index after the last message of each interval, and of the batch. The first is 0, because
+        records before all messages belong to no interval."""
         cuts: list[int] = []
         if self.interval_ns is not None:
             cuts = (np.flatnonzero(np.diff(times // self.interval_ns)) + 1).tolist()
@@ -232,7 +230,7 @@ class Rates:
             count_with_room(columns, counters, self._rows_of, self._add, self._topic_rows.clear, Counters.fold)
 
     def _rows_of(self, columns: Columns) -> tuple[Int64, SenderRows]:
-        """Row of the topic of each message, and rows of the senders."""
+        """Return the row of the topic of each message, and rows of the senders."""
         sides = self._rows_of_senders(columns)
         return self._topic_rows.of_messages(columns, self._open), sides
 

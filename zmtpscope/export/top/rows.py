@@ -32,44 +32,42 @@ class Row(NamedTuple):
     """A topic, connection or peer with its numbers in an interval or in total."""
 
     key: Topic | ConnectionEnds | Peer | None
-    """None for all others."""
+    """The counted object; None for all others together."""
     name: str
-    """Printable, as all texts in this module."""
+    """Printable name, as all texts in this module."""
     counts: list[int]
-    """As the columns of `counters.py`, in the interval."""
+    """Counts in the interval, as the columns of `counters.py`."""
     totals: list[int]
-    """Since the start of the capture."""
+    """Counts since the start of the capture."""
     seconds: float
-    """Of the interval, or of the whole capture."""
+    """Length of the interval, or of the whole capture."""
     busiest: float
     """Messages per second in the busiest interval."""
     subscribers: int | None
     first: int | None
-    """First message, in nanoseconds since the epoch."""
+    """Time of the first message (ns since the epoch)."""
     last: LastMessage | UnreadMessage | None
 
     @property
     def messages(self) -> int:
-        """Count messages in both directions."""
         return self.counts[SENT] + self.counts[RECEIVED]
 
     @property
     def octets(self) -> int:
-        """Count octets in both directions."""
         return self.counts[SENT_OCTETS] + self.counts[RECEIVED_OCTETS]
 
     def rate(self, *columns: int) -> float:
-        """Sum of some columns per second."""
+        """Return the sum of some columns per second."""
         amount = sum(self.counts[column] for column in columns)
         return amount / self.seconds if self.seconds else 0.0
 
     @property
     def last_time(self) -> int:
-        """Return the time of the last message, or 0."""
+        """Time of the last message, or 0."""
         return 0 if self.last is None else self.last.time
 
     def last_value(self, limit: int) -> str:
-        """Content of the last message in about `limit` characters, after its topic unless the row is one topic."""
+        """Write the last message in about `limit` characters, after its topic unless the row is one topic."""
         if self.last is None:
             return ""
         last = self.last.read()
@@ -80,7 +78,7 @@ class Row(NamedTuple):
 
 
 def value_text(last: LastMessage, limit: int) -> str:
-    """Printable content in about `limit` characters."""
+    """Write content in about `limit` printable characters."""
     if last.content is None:
         return "sealed"
     if last.summary is not None:
@@ -212,11 +210,11 @@ KEY_FIELDS: dict[str, Any] = {
     "connection": _fields_of_connection,
     "peer": _fields_of_peer,
 }
-"""Identify a row of each kind: fields of connection records, or of the sender."""
+"""Fields that identify a row of each kind, in connection records or of the sender."""
 
 
 def _of_its_kind(row: Row, kind: str) -> dict[str, Any]:
-    """Fields that only rows of one kind have."""
+    """Return the fields that only rows of one kind have."""
     if kind == "topic":
         return {"subscribers": row.subscribers}
     connections = {} if kind == "connection" else {"connections": row.totals[CONNECTIONS]}
@@ -224,7 +222,7 @@ def _of_its_kind(row: Row, kind: str) -> dict[str, Any]:
 
 
 def directions_of(counts: list[int], kind: str) -> dict[str, int]:
-    """Messages and octets in each direction; for connections, as sent by side 0 and side 1."""
+    """Return messages and octets in each direction; for connections, as sent by side 0 and side 1."""
     forth, back = ("0", "1") if kind == "connection" else ("sent", "received")
     return {
         f"messages_{forth}": counts[SENT],

@@ -12,7 +12,7 @@ from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.export.top.peers import ConnectionEnds, Peer
 
 MAX_SUBSCRIPTIONS = 131_072
-"""About 50 MB. Later ones are left out."""
+"""Subscriptions to remember, about 50 MB; later ones are left out."""
 
 
 class Holders:
@@ -21,7 +21,7 @@ class Holders:
     def __init__(self) -> None:
         self.names: dict[bytes, set[ConnectionEnds]] = {}
         self._sizes = Counter[int]()
-        """Names by length in octets."""
+        """Number of names by length in octets."""
 
     def add(self, name: bytes, connection: ConnectionEnds) -> None:
         if name not in self.names:
@@ -38,7 +38,7 @@ class Holders:
                 del self._sizes[len(name)]
 
     def count(self, topic: bytes) -> int:
-        """Connections with a subscription that is a prefix of `topic`."""
+        """Return the number of connections with a subscription that is a prefix of `topic`."""
         sizes = [size for size in self._sizes if size <= len(topic)]
         found = [self.names[name] for size in sizes if (name := topic[:size]) in self.names]
         return len(found[0]) if len(found) == 1 else len(set().union(*found))
@@ -52,11 +52,11 @@ class Subscriptions:
         self.left_out = 0
         """Number of subscriptions beyond the limit."""
         self._held: dict[ConnectionEnds, tuple[Peer, Counter[bytes]]] = {}
-        """By connection of a subscriber: its publisher, and subscriptions to each topic."""
+        """Publisher of each subscriber's connection, and its subscriptions to each topic."""
         self._holders: dict[Peer, Holders] = {}
         self._size = 0
         self._ended: dict[tuple[ConnectionEnds, bytes], None] = {}
-        """In the current interval."""
+        """Subscriptions that ended in the current interval."""
 
     def change(self, connection: ConnectionEnds, side: int, topic: bytes, entering: bool) -> None:
         """Add a subscription of `side`, or cancel an equal one."""
@@ -101,6 +101,6 @@ class Subscriptions:
         self._ended = {}
 
     def count(self, publisher: Peer, topic: bytes) -> int:
-        """Connections of a publisher with a subscription that is a prefix of `topic`."""
+        """Return the number of a publisher's connections with a subscription that is a prefix of `topic`."""
         holders = self._holders.get(publisher)
         return 0 if holders is None else holders.count(topic)

@@ -19,7 +19,7 @@ MAX_WORDS = 4
 PLACE_BITS = 12
 
 MIN_MESSAGES = 64
-"""With fewer messages the dictionary is faster."""
+"""Messages from which on the hash table is faster than the dictionary."""
 
 
 class TopicRows:

@@ -12,7 +12,7 @@ from zmtpscope.export.top.rows import Row
 
 
 class Column(NamedTuple):
-    """Rows are sorted by `value`, which is also shown if it is a number."""
+    """A column. Rows are sorted by `value`, which is also shown if it is a number."""
 
     name: str
     letter: str
@@ -77,7 +77,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         LAST,
     ),
 }
-"""By kind of rows, in order."""
+"""Columns by kind of rows, in order."""
 
 ASCENDING = ("name", "from")
 PLURALS = {"topic": "topics", "connection": "connections", "peer": "peers"}
@@ -93,7 +93,7 @@ class View:
     pinned: list[object] = field(default_factory=list)
     """Keys of the rows that stay on top, in the order of pinning."""
     selected: int = 0
-    """Place of the row that Enter pins."""
+    """Index of the row that Enter pins."""
     followed: object = None
     """Key of the selected row. The selection follows it when rows move."""
     paused: bool = False
@@ -103,16 +103,17 @@ class View:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Return the columns of the current kind."""
+        """Columns of the current kind."""
         return COLUMNS[self.kind]
 
     @property
     def column(self) -> Column:
-        """Return the column to sort by; the rate if the current kind does not have it."""
+        """Column to sort by; the rate if the current kind does not have it."""
         return next((column for column in self.columns if column.name == self.sort), RATE)
 
     def select(self, rows: Sequence[Row]) -> list[Row]:
-        """Rows to show, in order: pinned rows, rows that match the filter, and last the row of all others."""
+        """Return the rows to show, in order: pinned rows, rows that match the filter, and last the row of all
+        others."""
         wanted = (self.filter if self.typed is None else self.typed).casefold()
         found = [row for row in rows if not wanted or wanted in f"{row.name} {_sender(row)}".casefold()]
         value, descending = self.column.value, (self.column.name not in ASCENDING) != self.reverse
