@@ -91,11 +91,10 @@ _MODULES = {
     **dict.fromkeys(("Sniffer", "sniff"), "api.sniffing"),
     **dict.fromkeys(("Departure", "Evidence", "Payload", "Property", "Record"), "api.rows"),
 }
-"""By public name, except record classes. A module is loaded on first use of its name: commands need none."""
+"""Modules by public name, except record classes. A module is loaded on first use of its name: commands need none."""
 
 
 def __dir__() -> list[str]:
-    """List public names, for completion."""
     return [*__all__]
 
 

@@ -23,7 +23,7 @@ class Pair(NamedTuple):
 
 
 PAIRS: dict[str, Pair] = {}
-"""In use, by module and function name."""
+"""Pairs in use, by module and function name."""
 
 
 def state() -> str:

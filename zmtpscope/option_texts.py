@@ -25,7 +25,6 @@ class Body(NamedTuple):
     octets: int | None
 
     def options(self) -> dict[str, Any]:
-        """Return arguments for `dissect.Options`."""
         number = {} if self.octets is None else {{"full": "body_limit", "head": "head"}[self.keep]: self.octets}
         return {"bodies": self.keep, **number}
 
@@ -158,7 +157,7 @@ class ReadOptions(NamedTuple):
 
 
 class ReadTexts(TypedDict, total=False):
-    """By the field names of `ReadOptions`."""
+    """Texts by the field names of `ReadOptions`."""
 
     body: str
     payload: str
@@ -202,7 +201,8 @@ READ_OPTIONS = {
         default="auto",
     ),
 }
-"""By field of `ReadOptions`. Every command that reads captures has all of them, except that only some have `body`."""
+"""Options by field of `ReadOptions`. Every command that reads captures has all of them, except that only some have
+`body`."""
 
 
 def check_columns(owner: str, names: Sequence[str], known: Sequence[str]) -> None:

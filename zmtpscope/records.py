@@ -14,21 +14,20 @@ MASK = "***"
 
 SECOND = 1_000_000_000
 MILLISECOND = SECOND // 1000
-"""In nanoseconds, as all times."""
 
 SCHEMA = 1
-"""`schema` in every record."""
+"""Value of `schema` in every record."""
 
 _ESCAPE = re.compile(rb"\\x([0-9A-Fa-f]{2})|\\\\")
 
 
 def to_text(octets: bytes) -> str:
-    r"""UTF-8 if valid, other octets as `\xNN`, each backslash doubled. `from_text` restores the octets."""
+    r"""Decode UTF-8; other octets become `\xNN`, and each backslash is doubled. `from_text` restores the octets."""
     return octets.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
 
 
 def from_text(text: str) -> bytes:
-    """The octets of a text from `to_text`, or of a command line argument, perhaps invalid UTF-8 (PEP 383)."""
+    """Return the octets of a text from `to_text`, or of a command line argument, perhaps invalid UTF-8 (PEP 383)."""
     octets = text.encode("utf-8", "surrogateescape")
     return _ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()) if match[1] else b"\\", octets)
 
@@ -70,7 +69,7 @@ COMMON = (
     Field("dst_ip", "text", "Address of the receiver"),
     Field("dst_port", "int", "Port of the receiver"),
 )
-"""Of every record."""
+"""Fields of every record."""
 
 STREAM = (
     Field(
@@ -82,7 +81,7 @@ STREAM = (
     Field("offset", "int", "Position of the first octet in the stream of the side, counted from 0", "octets"),
     Field("length", "int", "Size in the stream, headers included, as far as captured", "octets"),
 )
-"""Of every record of octets in a stream, after the common ones."""
+"""Fields of every record of octets in a stream, after the common ones."""
 
 _PAYLOAD = "struct<protocol:text,summary:text,fields:json>"
 _METADATA = "list<struct<name:text,value:text>>"
@@ -541,12 +540,12 @@ RECORDS: dict[str, RecordType] = {
         RecordType("diagnosis", "A problem, its cause and the fix, with --derived", COMMON + _DIAGNOSIS),
     )
 }
-"""By name."""
+"""Record types by name."""
 
 PLURALS = {name: f"{name}s" for name in RECORDS} | {"delivery": "deliveries", "diagnosis": "diagnoses"}
-"""Table names."""
+"""Table names by record type."""
 SINGULARS = {plural: name for name, plural in PLURALS.items()}
-"""By table name."""
+"""Record types by table name."""
 
 DERIVED = frozenset({"request", "subscription", "heartbeat", "peer", "topic", "delivery", "diagnosis"})
 """Computed from other records, and written on request only."""
@@ -561,7 +560,7 @@ _OWN: dict[str, dict[str, Any]] = {
 
 
 def empty_own(type: str) -> dict[str, Any]:
-    """Fields after `COMMON`, every one null."""
+    """Return the fields after `COMMON`, every one null."""
     return _OWN[type].copy()
 
 

@@ -16,7 +16,6 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def how_many_times(count: int) -> str:
-    """Write `once` or `3 times`."""
     return "once" if count == 1 else f"{count} times"
 
 
@@ -36,7 +35,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """Return, for example, `SUB 10.0.0.2, SUB 10.0.0.3 and 7 more`."""
+    """List names: `SUB 10.0.0.2, SUB 10.0.0.3 and 7 more`."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 

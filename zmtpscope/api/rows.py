@@ -16,7 +16,7 @@ from zmtpscope.records import COMMON, STREAM, RecordType
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 LONGEST_SHOWN = 60
-"""In characters, of a value where a whole row is shown."""
+"""Characters of a value where a whole row is shown."""
 
 
 class Payload(NamedTuple):
@@ -38,8 +38,6 @@ class Departure(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """A packet, and its record."""
-
     ts_ns: int
     file: str | None
     packet: int | None
@@ -63,7 +61,7 @@ class Values(dict[str, Any]):
 
 
 def _total(sizes: Column) -> Column:
-    """The total size of each message is no field of its record."""
+    """Return the total size of each message, which no record contains."""
     assert isinstance(sizes, Lists)
     return sizes.sums()
 
@@ -108,7 +106,7 @@ _PASSED_OVER = {field.name for field in (*COMMON, *STREAM)} - {"conn", "side", "
     "ts_end_ns",
     "version",
 }
-"""Not displayed with a whole record."""
+"""Fields that are not displayed with a whole record."""
 
 
 def shown_fields(record: Record) -> Iterator[tuple[str, str]]:

@@ -32,7 +32,7 @@ class Settings(ReadTexts, total=False):
 
 
 OTHERS = {"display_filter": "filter", "bpf_filter": "capture_filter"}
-"""By their names in similar libraries."""
+"""Settings by their names in similar libraries."""
 
 
 def analyser_options(settings: Settings, *, frames: bool = False, details: bool = False) -> Options:

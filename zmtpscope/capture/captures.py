@@ -16,7 +16,7 @@ from zmtpscope.capture.segments import ORDINALS, PacketPlaces, SegmentBlock
 from zmtpscope.capture.statistics import CaptureStatistics, FileReports
 
 LARGE = 8 << 20
-"""In octets: larger than a block and any of its columns."""
+"""Octets that are more than a block and any of its columns."""
 
 
 class Segmenter:
@@ -96,13 +96,14 @@ class Captures:
 
 
 BLOCK_SIZE = 2 << 20
-"""In octets. With half the size, reading takes a tenth longer, because each side is fed more often; twice the size
-gains little."""
+"""Octets of a block. With half the size, reading takes a tenth longer, because each side is fed more often; twice
+the size gains little."""
 LARGE_BLOCK_SIZE = 4 << 20
-"""In octets, for commands whose output comes after the last block: with hundreds of connections, `check` takes three
-quarters of the time, and 25 MB more memory. Twice as much costs a tenth where connections are few or short."""
+"""Octets of a block for commands whose output comes after the last block: with hundreds of connections, `check`
+takes three quarters of the time, and 25 MB more memory. Twice as much costs a tenth where connections are few or
+short."""
 FOLLOWED_BLOCK_SIZE = 1 << 19
-"""In octets, for a growing capture: the records of a block take a quarter of the memory."""
+"""Octets of a block of a growing capture: its records take a quarter of the memory."""
 
 
 def open_captures(paths: Sequence[str], *, packet_limit: int | None = None, block_size: int = BLOCK_SIZE) -> Captures:

@@ -19,7 +19,7 @@ from zmtpscope.capture.packets import LATEST
 Times = NDArray[np.int64]
 
 MIN_STEP = 1_000_000_000
-"""In nanoseconds. Packets of several interfaces or processors differ by less."""
+"""Smallest step of the clock (ns); packets of several interfaces or processors differ by less."""
 
 MAX_CLOCKS = 4096
 
@@ -75,7 +75,7 @@ class Clock:
     def __init__(self) -> None:
         self._added = 0
         self._latest = 0
-        """The latest corrected time."""
+        """Latest corrected time."""
 
     def correct(self, times: Times) -> list[tuple[int, int]]:
         """Correct the times of one file, as `Clocks.correct` does."""

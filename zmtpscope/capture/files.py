@@ -66,7 +66,7 @@ class CaptureFile:
         self._open_files = open_files
         self.name = None if path == "-" else path
         self.index = 0
-        """In `Captures.files`."""
+        """Index in `Captures.files`."""
         self.packets_before = 0
         """Number of packets in earlier files, if packets are numbered through several files."""
         self.clocks: Clocks | None = None

@@ -106,7 +106,7 @@ class Polling:
 
 
 class Pace:
-    """When to read the files of `follow` again."""
+    """Decides when to read the files of `follow` again."""
 
     def __init__(self, follow: Follow, clock: Callable[[], float] = time.monotonic) -> None:
         self._follow = follow
@@ -154,7 +154,7 @@ class FollowedSource(Source):
         self._last: int | None = None
         """Octets of the last read, or None if more may be available."""
         self._end: int | None = None
-        """Where a complete file ends."""
+        """End of a complete file."""
 
     def offsets(self, starts: NDArray[np.int64], origin: int) -> NDArray[np.int64]:
         """Return offsets in the file; `NOWHERE` without a name, because the writer removes the file."""

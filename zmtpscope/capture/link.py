@@ -21,7 +21,7 @@ RAW_TYPES = (RAW_IP, 12, 14, 228, 229)
 INSIDE_PKTAP = (ETHERNET, NULL, LOOP, SLL, SLL2, *RAW_TYPES)
 
 FAMILIES = {2: IPV4, 10: IPV6, 23: IPV6, 24: IPV6, 28: IPV6, 30: IPV6}
-"""Of Linux, Windows, the BSDs and Darwin."""
+"""Address families of Linux, Windows, the BSDs and Darwin."""
 
 PPP_TYPES = (9, 50)
 PPPOE, CISCO_HDLC, PKTAP, NFLOG = 51, 104, 258, 239
@@ -29,7 +29,7 @@ FIXED = {ETHERNET: (12, 14), SLL: (14, 16), SLL2: (0, 20), CISCO_HDLC: (2, 4)}
 """Offset of the EtherType and length of the header."""
 
 PPP_PROTOCOL, PPPOE_PROTOCOL = 0x880B, 0x8864
-"""Sessions, which `tunnels.py` reads."""
+"""Protocols of sessions, which `tunnels.py` reads."""
 
 _short = Struct(">H").unpack_from
 _long = Struct(">I").unpack_from

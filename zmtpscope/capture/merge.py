@@ -63,11 +63,11 @@ class AtHand:
 
     def __init__(self) -> None:
         self.cursors: list[Cursor] = []
-        """In the order of the files."""
+        """Files in order."""
         self.unfinished: list[tuple[tuple[int, int], Cursor]] = []
         """A heap by the time of the last loaded packet."""
         self.octets = 0
-        """Of all loaded packets."""
+        """Octets of all loaded packets."""
         self.sizes = 0
         """Block sizes of all files together."""
         self.pipes = 0

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LARGEST_PACKET = 1 << 20
-"""In captured octets; larger ones are invalid (the largest real packets have 512 KiB)."""
+"""Captured octets of a packet; more are invalid (the largest real packets have 512 KiB)."""
 
 LATEST = (1 << 63) - 1
 """Maximum int64 nanoseconds: a time stamp after the year 2262 is invalid."""
@@ -34,7 +34,7 @@ class PacketBlock:
     references: NDArray[np.int64]
     offsets: NDArray[np.int64]
     interfaces: NDArray[np.int64] | None = None
-    """By packet, if the file has interfaces; only set by the container reader."""
+    """Interface of each packet, if the file has interfaces; only set by the container reader."""
 
     def __len__(self) -> int:
         return len(self.starts)

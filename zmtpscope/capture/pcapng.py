@@ -22,10 +22,10 @@ SMALLEST = {SECTION: 28, INTERFACE: 20, OLD_PACKET: 32, SIMPLE_PACKET: 16, PACKE
 """Minimum octets of a block, without options and packet data. An invalid statistics block is ignored; other block
 types are skipped."""
 LARGEST_STATISTICS = 1 << 16
-"""In octets. Larger blocks, which no tool writes, are skipped."""
+"""Octets of a statistics block; larger ones, which no tool writes, are skipped."""
 
 LARGEST_BLOCK = LARGEST_PACKET + (1 << 20)
-"""In octets, if the block is read; larger lengths are invalid. A skipped block may have any length."""
+"""Octets of a block that is read; larger lengths are invalid. A skipped block may have any length."""
 
 MAX_INTERFACES = 65_536
 LONGEST_NAME = 64
@@ -170,13 +170,13 @@ class Reader:
         self.position = 0
         self.origin = 0
         self.count = 0
-        """Packets so far."""
+        """Number of packets so far."""
         self.blocks = 0
         """Blocks of any type so far."""
         self.sections = 0
-        """Section headers so far."""
+        """Number of section headers so far."""
         self.time = 0
-        """Of the previous packet; packets without a time get it."""
+        """Time of the previous packet; packets without a time get it."""
         self.section = Section("<")
         self.parts: list[NDArray[np.int64]] = []
         self.single_packets: list[tuple[int, ...]] = []

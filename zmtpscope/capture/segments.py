@@ -28,7 +28,8 @@ PROHIBITED, NO_HOST = 1, 2
 """A firewall rejects the segment; the host or a route to it does not exist."""
 
 NO_PORTS = bytes(4)
-"""Of an IGMP or MLD message, which joins or leaves multicast groups. UDP never has destination port 0 (RFC 768)."""
+"""Ports of an IGMP or MLD message, which joins or leaves multicast groups. UDP never has destination port 0 (RFC
+768)."""
 
 DATAGRAM = 0x200
 """Flag in `SegmentRows.flags`: a UDP datagram."""
@@ -107,11 +108,9 @@ NO_DATAGRAMS = DatagramColumns([], *[EMPTY] * 8)
 
 
 class PacketPlaces(NamedTuple):
-    """Where all packets of a block are in their files, to display their octets later (24 octets per packet).
-
-    Columns: packet references, offsets of the first octets (`packets.NOWHERE` if they cannot be read again), lengths,
-    and starts in the block.
-    """
+    """Positions of all packets of a block in their files, to display their octets later (24 octets per packet).
+    Columns: packet references, offsets of the first octets (`packets.NOWHERE` if they cannot be read again),
+    lengths, and starts in the block."""
 
     references: Column
     offsets: Column

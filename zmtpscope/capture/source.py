@@ -43,7 +43,8 @@ class Octets(Protocol):
 
 
 class OpenFiles:
-    """Above `MAX_OPEN_FILES`, the file that was not read for longest is closed until its next read."""
+    """Files that may be open together. Above `MAX_OPEN_FILES`, the file that was not read for longest is closed
+    until its next read."""
 
     def __init__(self) -> None:
         self._sources: OrderedDict[Source, None] = OrderedDict()
@@ -69,7 +70,7 @@ class Source:
     """The user stopped reading, so an incomplete record is no damage."""
 
     def __init__(self, path: str, descriptor: int | None, *, pipe: bool, open_files: OpenFiles | None = None) -> None:
-        """A subclass with descriptor None implements `_read_now`."""
+        """A subclass with descriptor None must implement `_read_now`."""
         self.path = path
         self._open_files = None if pipe else open_files
         self._identity = os.stat(os.devnull) if descriptor is None else os.fstat(descriptor)
@@ -77,7 +78,7 @@ class Source:
         """The position of a file that is temporarily closed."""
         self.damage: str | None = None
         self.octets = 0
-        """Read so far, decompressed."""
+        """Octets read so far, decompressed."""
         self._descriptor = -1 if descriptor is None else descriptor
         self._packed = 0 if pipe else self._identity.st_size
         """Octets of the file on disk; for a pipe, read so far."""
@@ -321,7 +322,7 @@ class Gzip:
 
 
 def zstd(path: str, raw: Raw) -> Octets:
-    """Use Python's own module (3.14) or `zstandard`. Raises `CaptureError`."""
+    """Decompress zstd with Python's own module (3.14) or `zstandard`. Raises `CaptureError`."""
     module: Any
     try:
         module = importlib.import_module("compression.zstd")

@@ -34,7 +34,7 @@ class InterfaceStatistics:
     dropped_between: int = 0
     """Sum of losses that single packets report."""
     packets: int = 0
-    """Read from the file."""
+    """Number of packets read from the file."""
     end: int | None = None
     """Time of the interface's last statistics, in nanoseconds since the epoch."""
 
@@ -89,7 +89,7 @@ class CaptureStatistics:
 
     packets: int = 0
     octets: int = 0
-    """Captured, with link layer headers."""
+    """Captured octets, with link layer headers."""
     shortened: int = 0
     """Packets truncated by the snap length."""
     tcp_segments: int = 0
@@ -102,7 +102,7 @@ class CaptureStatistics:
     last_time: int | None = None
     """The largest time, in nanoseconds since the epoch; `first_time` is that of the first packet in capture order."""
     is_cut: bool = False
-    """Only the first packets were requested."""
+    """Whether only the first packets were requested."""
     files: list[FileStatistics] = field(default_factory=list)
 
     def add(self, packets: PacketBlock) -> None:
@@ -173,7 +173,7 @@ class FileReports:
     problems: list[CaptureProblem] = field(default_factory=list)
     statistics: list[FileStatistics] = field(default_factory=list)
     packets: int = 0
-    """Of a file whose counts the caller merges (`run_statistics`)."""
+    """Number of packets of a file whose counts the caller merges (`run_statistics`)."""
 
 
 def run_statistics(last_time: int, reports: Sequence[FileReports]) -> CaptureStatistics:

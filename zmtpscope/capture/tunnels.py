@@ -111,4 +111,4 @@ BELOW_IP: dict[int, Callable[[bytes, int], tuple[int, int]]] = {
 }
 
 ON_UDP: dict[int, Callable[[bytes, int], tuple[int, int] | None]] = {4789: vxlan, 8472: vxlan, 6081: geneve}
-"""By destination port; Linux used 8472 for VXLAN before RFC 7348."""
+"""Tunnels by destination port; Linux used 8472 for VXLAN before RFC 7348."""

@@ -43,7 +43,7 @@ COMMANDS = (
     "top",
     "tui",
 )
-"""Each is a function in the module of the same name, imported when the command is used."""
+"""Commands. Each is a function in the module of the same name, imported when the command is used."""
 
 RUN_TIME_ERROR, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -137,7 +137,6 @@ def zmtpscope() -> None:
 
 
 def main() -> None:
-    """The entry point of the program."""
     # numpy's linear algebra is never used here, but would start its threads
     if "OPENBLAS_NUM_THREADS" not in os.environ:
         os.putenv("OPENBLAS_NUM_THREADS", "1")  # past os.environ, which child processes inherit

@@ -28,7 +28,8 @@ SESSION = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.shuffle.partitions": "1",
 }
-"""For a report on one machine: short run, small results, no log, and timestamps that all Parquet readers support."""
+"""Spark settings for a report on one machine: short run, small results, no log, and timestamps that all Parquet
+readers support."""
 
 
 @command(short_help="Write an HTML report about captures, with Spark.")

@@ -17,7 +17,7 @@ from zmtpscope.live.capture.interfaces import Interface
 from zmtpscope.option_texts import SCALE
 
 USAGE = 2
-"""A capture cannot start."""
+"""Exit code if a capture cannot start."""
 
 KILOBYTE = 1000
 STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
@@ -60,7 +60,7 @@ def parse_limits(context: click.Context, parameter: click.Parameter, values: tup
 
 
 LIST_INTERFACES = ("-D", "-L", "--list-interfaces")
-"""Of tcpdump and dumpcap, and a letter that users try."""
+"""Options of tcpdump and dumpcap, and a letter that users try."""
 FOLLOWED_FILE = click.argument("files", nargs=-1, metavar="[FILE | FILTER...]")
 CAPTURE_OPTIONS = (
     option(

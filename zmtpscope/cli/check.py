@@ -27,7 +27,7 @@ FAILS = {"error": ("error",), "warn": ("error", "warn")}
 """Severities that cause exit code 4, by value of `--fail-on`."""
 
 FOUND = 4
-"""`--fail-on` matches."""
+"""Exit code if `--fail-on` matches."""
 
 
 def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:

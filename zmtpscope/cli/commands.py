@@ -8,7 +8,7 @@ import click
 OPTIONS, INPUT, FILTERS, OUTPUT = "Options", "Input", "Filters", "Output"
 DECODING, SECURITY, CAPTURE, MESSAGES = "Decoding", "Security", "Capture", "Messages"
 HEADINGS = (OPTIONS, MESSAGES, FILTERS, INPUT, CAPTURE, OUTPUT, DECODING, SECURITY)
-"""In the order in which help prints them. A command's own options are under the first."""
+"""Headings in the order in which help prints them. A command's own options are under the first."""
 
 AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
 

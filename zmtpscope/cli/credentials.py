@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PASSWORD_VARIABLE = "ZMTPSCOPE_PASSWORD"
 LARGEST_FILE = 1 << 20
-"""With credentials."""
+"""Size of a file with credentials."""
 
 OPTIONS = {
     "plain_file": "--plain-file",
@@ -36,10 +36,9 @@ OPTIONS = {
     "plain_users": "--plain-users",
     "curve_server": "--curve-server",
 }
-"""By parameter."""
+"""Descriptions of options, by parameter."""
 
 TOGETHER = ({"plain_file"}, {"user"}, {"server_key"}, {"server_key", "curve_file"}, {"plain_users"}, {"curve_server"})
-"""Valid combinations of options."""
 
 
 CLIENT_OPTIONS = (
@@ -185,7 +184,7 @@ def _curve_server(path: str) -> CurveServer:
 
 
 def _key(path: str, *, secret: bool) -> bytes:
-    """The only key of a file, bare or in a certificate."""
+    """Return the only key of a file, bare or in a certificate."""
     from zmtpscope.curve_keys import key_from_text
 
     octets = _read(path, secret=secret)

@@ -22,7 +22,7 @@ class Demo(NamedTuple):
     """A demo capture and commands for it, in which FILE stands for the name of the capture."""
 
     capture: str
-    """Below `captures/`."""
+    """Path below `captures/`."""
     summary: str
     commands: tuple[str, ...]
 

@@ -16,7 +16,7 @@ INTERVAL, SHARE = 1.0, 20
 """Minimum seconds between updates, also as a multiple of the duration of the last update, which grows with the data."""
 
 MAX_SHOWN = 3
-"""Lines on a screen."""
+"""Diagnoses to show on a screen."""
 
 
 class Diagnoses:

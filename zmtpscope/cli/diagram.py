@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from zmtpscope.export.diagram.sequence import EventSequence
 
 FORM_BY_ENDING = {".txt": "text", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
-"""By file suffix, unless `--format` is given."""
+"""Format by file suffix, unless `--format` is given."""
 
 USUAL_ARROWS = 100
 

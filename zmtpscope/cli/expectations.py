@@ -22,7 +22,7 @@ VALUES: dict[str, Collection[str] | None] = {
     "ping": ("yes", "no"),
     "implementation": None,
 }
-"""By name; None: any text."""
+"""Valid values by name; None: any text."""
 PROPERTY = "property:"
 
 
@@ -31,7 +31,7 @@ class Expectation(NamedTuple):
     expected: str
 
     def found(self, found: Found) -> str | None:
-        """The value that the probe found, or None if unknown."""
+        """Return the value that the probe found, or None if unknown."""
         if self.name.startswith(PROPERTY):
             wanted = self.name.removeprefix(PROPERTY).lower()
             values = [each["value"] for each in found.metadata or () if each["name"].lower() == wanted]

@@ -26,7 +26,7 @@ ON_REQUEST = DERIVED | {"frame"}
 """Written only if requested by name."""
 
 BLOCK_SIZE = 1 << 20
-"""Of a capture. Memory holds a row group in addition to the records of a block."""
+"""Block size of a capture. Memory holds a row group in addition to the records of a block."""
 
 
 def write_tables(

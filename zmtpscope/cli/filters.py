@@ -63,7 +63,7 @@ def given_choice(given: dict[str, Any], conns: Iterable[int]) -> Chosen:
 
 
 NOUNS = {"zre_pair": "pair of ZRE nodes"}
-"""For record types whose name is not a noun."""
+"""Nouns for record types whose name is none."""
 
 
 class Filtered:

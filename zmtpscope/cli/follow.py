@@ -103,7 +103,7 @@ def _followed(given: dict[str, Any], paths: Sequence[str]) -> Chosen | None:
 
 
 def _only_connection(given: dict[str, Any], paths: Sequence[str], options: Options) -> frozenset[int]:
-    """The only connection in the captures; empty if they have none. Raises `click.UsageError` if they have several."""
+    """Return the only connection in the captures, or nothing. Raises `click.UsageError` if there are several."""
     from zmtpscope.capture import open_captures
     from zmtpscope.dissect import Analyser
 
@@ -123,7 +123,7 @@ def _only_connection(given: dict[str, Any], paths: Sequence[str], options: Optio
 
 
 def _existing_names(given: dict[str, Any], names: Names, summary: Summary) -> str:
-    """The end of an error about a missing connection, peer or topic: the existing names, or where to look."""
+    """Return the end of an error about a missing connection, peer or topic: the existing names, or where to look."""
     from zmtpscope.export.safe_text import safe_text
     from zmtpscope.records import from_text, to_text
 
@@ -150,7 +150,7 @@ def _nearest(name: str, known: set[str]) -> str:
 
 @contextmanager
 def _body_files(given: dict[str, Any]) -> Iterator[BodyFiles | None]:
-    """The destination of `--bodies`, if given. It appears only if the command succeeds."""
+    """Yield the destination of `--bodies`, if given. It appears only if the command succeeds."""
     if given["bodies"] is None:
         yield None
         return

@@ -25,7 +25,7 @@ SEQUENCES = {
     "OF": "end",
     "[4~": "end",
 }
-"""By the sequences that terminals send after ESC (xterm, Linux, screen and tmux)."""
+"""Keys by the sequences that terminals send after ESC (xterm, Linux, screen and tmux)."""
 
 NAMES = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace"}
 _KEY = re.compile(r"\x1b(\[[0-9;]*[A-Za-z~]|O[A-Z])|\x1b|(.)", re.DOTALL)

@@ -102,7 +102,7 @@ RECORD_LINES = (
     VERBOSE,
     ALL,
 )
-"""Of `read` and `live`."""
+"""Output options of `read` and `live`."""
 
 
 def check_output(given: dict[str, Any]) -> None:

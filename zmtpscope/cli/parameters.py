@@ -155,4 +155,4 @@ DECODING_OPTIONS = (
     KEYS,
 )
 READ_FILES = (FILES, MORE_FILES, PACKETS, *DECODING_OPTIONS)
-"""Of every command that reads captures to their end."""
+"""Parameters of every command that reads captures to their end."""

@@ -20,7 +20,7 @@ LONGEST_WAIT = 600.0
 STYLES = {"dim": "dim", "endpoint": "bold", "note": "bright_blue"}
 
 Results = list[tuple[Expectation, str | None]]
-"""With the values found."""
+"""Expectations with the values found."""
 
 
 def parse_wait(context: click.Context, parameter: click.Parameter, value: float) -> float:

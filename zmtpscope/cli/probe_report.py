@@ -21,11 +21,11 @@ CREDENTIALS = {
     "PLAIN": "add --user NAME or --plain-file FILE",
     "CURVE": "add --server-key KEY, and --curve-file FILE if the server accepts only known clients",
 }
-"""Options to give, by mechanism."""
+"""Options to suggest, by mechanism."""
 
 
 def facts(endpoint: str, found: Found) -> Iterator[tuple[str, str]]:
-    """(name, value) of each known fact, safe to print."""
+    """Yield (name, value) of each known fact, safe to print."""
     if found.remote is not None and found.remote not in endpoint:
         yield "address", found.remote
     if found.version is not None:
@@ -94,7 +94,7 @@ def _milliseconds(seconds: float) -> str:
 
 
 def notes(found: Found, *, joins: bool) -> Iterator[str]:
-    """Hints, and how to learn more."""
+    """Yield hints, and ways to learn more."""
     theirs = found.socket_type
     if found.handshake == NEEDS_CREDENTIALS:
         wanted = safe_text(found.mechanism or "")

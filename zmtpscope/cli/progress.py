@@ -13,12 +13,12 @@ from zmtpscope.capture import CaptureStatistics
 from zmtpscope.words import counted
 
 FIRST_SHOWN = 1.0
-"""Until the bar is first shown."""
+"""Seconds until the bar is first shown."""
 
 INTERVAL = 0.2
 BAR = 24
 PCAP_HEADER = 16
-"""Before each packet of a pcap file, accurate enough for a bar."""
+"""Octets before each packet of a pcap file, accurate enough for a bar."""
 
 
 class Progress:

@@ -12,7 +12,7 @@ from zmtpscope.cli.commands import Command
 from zmtpscope.cli.messages import missing_extra, notify
 
 ARGUMENTS = "zmtpscope.tui.arguments"
-"""In the context's `meta`: the arguments of a page."""
+"""Key in the context's `meta` of the arguments of a page."""
 SERVE = "--serve"
 ANY_PORT = 0
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 INTERVAL = 0.5
-"""Between updates of the line."""
+"""Seconds between updates of the line."""
 
 LAG_THAT_MATTERS = 1.0
 """Seconds. Reading the file lags by at most a quarter of it."""

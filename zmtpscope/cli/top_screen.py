@@ -19,7 +19,7 @@ from zmtpscope.export.top.view import PLURALS, View
 from zmtpscope.words import counted
 
 REDRAWN = 0.25
-"""Between redraws while there are new numbers."""
+"""Seconds between redraws while there are new numbers."""
 
 FRAME = 3
 """Around the rows: title, headings, keys."""
@@ -49,10 +49,9 @@ class TopScreen:
         """Frozen rows, if the screen is paused."""
         self._shown: list[Row] = []
         self._drawn = 0.0
-        """Time of the last redraw."""
         self._size = self._console.size
         self._is_old = True
-        """There are new numbers since."""
+        """Whether there are new numbers since the last redraw."""
 
     def __enter__(self) -> Self:
         self._keyboard.__enter__()

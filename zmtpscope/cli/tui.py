@@ -89,7 +89,7 @@ def _check_files(given: dict[str, Any]) -> None:
 
 
 def _open(given: dict[str, Any]) -> tuple[Opened, Options]:
-    """The input of the worker and its options. Raises `SystemExit` after reporting why it cannot be read."""
+    """Return the input of the worker and its options. Raises `SystemExit` after an error message."""
     from zmtpscope.capture import CaptureError, open_captures
     from zmtpscope.tui.worker.loading import Opened
 

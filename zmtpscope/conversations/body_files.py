@@ -32,7 +32,7 @@ ABOUT = (
     "complete",
     "bodies_kept",
 )
-"""Of a message in the index."""
+"""Fields of a message in the index."""
 MAX_FILES = 1_000_000
 """Use a joined file for more messages."""
 

@@ -19,7 +19,7 @@ PLACES = frozenset({"gap", "leftover", "stall", "finding", "connection"})
 
 
 MAX_CONNECTIONS = 100_000
-"""More than can be open. The oldest is forgotten."""
+"""Connections to remember: more than can be open. The oldest is forgotten."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Choosing:
     options: Options
     first_time: Callable[[], int | None]
     _of_peer: dict[int, int] = field(default_factory=dict)
-    """With the ordinal of the record that contains the identity."""
+    """Connections of the peer, with the ordinal of the record that contains the identity."""
     _shown: dict[int, int] = field(default_factory=dict)
     """Open connections with a selected record, with its ordinal."""
 
@@ -81,7 +81,7 @@ class Choosing:
         return Batch(batch.files, runs, [], [each for each in batch.records if self._is_behind(self._of_peer, each)])
 
     def _behind(self, run: MessageTable) -> MessageTable | None:
-        """Messages of a run after the record with the identity."""
+        """Return the messages of a run after the record with the identity."""
         since = None if run.stream.conn is None else self._of_peer.get(run.stream.conn)
         if since is None:
             return None

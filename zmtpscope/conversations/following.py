@@ -57,7 +57,7 @@ class Following:
             yield from self._record(item, chosen)
 
     def _selected(self, batch: Batch) -> Batch:
-        """Messages and commands that the connection and the filters select."""
+        """Return the messages and commands that the connection and the filters select."""
         selects = self.followed.selects
         runs = [run for run in batch.by_sender() if selects(run.stream.conn)]
         records = [each for each in batch.records if _has_content(each) and selects(each.values["conn"])]
@@ -86,7 +86,7 @@ class Following:
 
 
 def _identifies_sender(record: Record) -> bool:
-    """A record with the socket type or identity of its sender."""
+    """Whether a record contains the socket type or identity of its sender."""
     return record.type in ("greeting", "command") and bool(record.values["socket_type"] or record.values["identity"])
 
 

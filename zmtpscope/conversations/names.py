@@ -9,9 +9,9 @@ from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import MARKED
 
 MAX_NAMES = 10_000
-"""Of topics, and of identities."""
+"""Topics, and identities, to remember."""
 LONGEST_NAME = 256
-"""In octets."""
+"""Octets of a name."""
 
 
 class Names:

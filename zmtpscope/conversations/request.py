@@ -63,9 +63,9 @@ class RequestHops:
     options: Options
     _request: _Message | None = None
     _is_over: bool = False
-    """The reply was found."""
+    """Whether the reply was found."""
     _hops: dict[int | None, _Hop] = field(default_factory=dict)
-    """By connection number."""
+    """Hops by connection number."""
     _back: list[_Message] = field(default_factory=list)
     """Possible replies: messages towards the client on hops that have no reply yet."""
     _hop_packets: set[tuple[int | None, int]] = field(default_factory=set)

@@ -18,10 +18,10 @@ from zmtpscope.export.side_names import SideNames, side_names
 from zmtpscope.words import counted, host_port
 
 MARKERS = (">", "<")
-"""Of side 0 and side 1."""
+"""Characters before lines of side 0 and side 1."""
 NO_SIDE = "="
 ROW = 16
-"""Octets per line of hex."""
+"""Octets in a line of hex."""
 
 Values = dict[str, Any]
 

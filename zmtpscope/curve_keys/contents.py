@@ -25,13 +25,13 @@ from zmtpscope.curve_keys.lines import (
 )
 
 LONGEST_LINE = 1000
-"""In octets: four times the longest valid one."""
+"""Octets of a line: four times the longest valid one."""
 
 MAX_SERVER_KEYS = 1000
-"""Of one file. Each key is tried on each connection."""
+"""Server keys of a file. Each one is tried on each connection."""
 
 MAX_LINES_OF_A_CONNECTION = 16
-"""For the same connection (C') in one file."""
+"""Lines of a file for the same connection (C')."""
 
 MAX_PROBLEM_LINES = 10
 """Listed for one file; further ones are counted."""
@@ -60,7 +60,7 @@ class Contents:
 
     def __init__(self, name: str) -> None:
         self.connections: dict[bytes, tuple[KeyLine, ...]] = {}
-        """By C'."""
+        """Lines by C'."""
         self.problems: list[str] = []
         self.untold_problems = 0
         self.lines = 0
@@ -68,7 +68,6 @@ class Contents:
         """The file starts with the byte order mark of UTF-16 ("Unicode" on Windows)."""
         self.octets = 0
         self.tail = b""
-        """Last octets read."""
         self._name = name
         self._rest = b""
         self._pairs: dict[tuple[bytes, bytes | None], None] = {}

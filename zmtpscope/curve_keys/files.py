@@ -13,10 +13,10 @@ from zmtpscope.curve_keys.contents import Contents
 from zmtpscope.curve_keys.lines import CLIENT_TRANSIENT, SHARED, KeyLine, build_key_line
 
 LARGEST_FILE = 64 << 20
-"""Of octets: 470,000 lines in hex, 1.3 s, 170 MB of memory."""
+"""Octets of a file: 470,000 lines in hex, 1.3 s, 170 MB of memory."""
 
 MAX_LINES = 500_000
-"""With `LARGEST_FILE` it limits the cost of any file to 5 s (lines in Z85) and 230 MB."""
+"""Lines of a file. With `LARGEST_FILE` it limits the cost of any file to 5 s (lines in Z85) and 230 MB."""
 
 PIECE = 1 << 20
 
@@ -189,7 +189,7 @@ class HandedLines(KeyFile):
         return news
 
     def problems(self) -> list[str]:
-        """An object without lines is no mistake of the user."""
+        """Problems of all files. A file without lines is no mistake of the user."""
         return []
 
 
@@ -198,7 +198,7 @@ def _too_many_lines() -> str:
 
 
 def _state(status: os.stat_result) -> tuple[int, int, int, int]:
-    """Values that change when a file is written or replaced."""
+    """Return values that change when a file is written or replaced."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 

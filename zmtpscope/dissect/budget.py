@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ALL_HELD = 256 << 20
-"""When exceeded, bodies of incomplete messages are dropped, and multipart messages are recorded as far as received."""
+"""Octets above which bodies of incomplete messages are dropped, and multipart messages are recorded as far as
+received."""
 
 ALL_MEMBERSHIPS = 64 << 20
 """Part of it for open topics and groups of all sides."""
@@ -19,7 +20,7 @@ class OctetBudget:
     """The number of octets held now."""
 
     held: int = 0
-    """By the streams of all sides, topics and subscriptions included."""
+    """Octets held by the streams of all sides, topics and subscriptions included."""
     memberships: int = 0
     """Part of `held`: topics and groups that readers remember."""
     subscriptions: int = 0

@@ -38,7 +38,7 @@ from zmtpscope.payloads.zre.beacon import HEADER, Beacon
 from zmtpscope.zmtp.reader import FieldNode, Finding
 
 MAX_FLOWS = 4096
-"""When full, the flow unused for longest is forgotten, and starts again if it continues."""
+"""Flows to remember; the one unused for longest is forgotten, and starts again if it continues."""
 MAX_DESTINATIONS = 1024
 """Destinations for which RADIO is decided, or still undecided."""
 
@@ -47,7 +47,7 @@ SURE = 3
 FIRST_PORT = 1024
 """Lowest port, of sender or receiver, for guessing."""
 OTHERS_PORTS = frozenset({1194, 1645, 1646, 1812, 1813, 1900, 3702, 4500, 4789, 5353, 5355, 5670, 6081, 51820})
-"""Of other protocols, not guessed."""
+"""Ports of other protocols, which are not guessed."""
 FIRST_CHARACTER = 0x20
 """First octets of RADIO messages, the length of the group, are lower. Other datagrams are ignored unless the user
 selects them."""
@@ -90,7 +90,7 @@ class Content(NamedTuple):
     fields: dict[str, Any]
     findings: Sequence[Finding]
     tree: FieldNode | None
-    """If field trees are wanted."""
+    """Field tree, if requested."""
 
 
 class WaitingDatagram(NamedTuple):
@@ -110,7 +110,7 @@ class Datagrams:
         self.flows: OrderedDict[bytes, Flow] = OrderedDict()
         self.incarnations = Incarnations()
         self.guesses: OrderedDict[bytes, list[WaitingDatagram] | bool] = OrderedDict()
-        """By destination: waiting datagrams, or the decision."""
+        """Waiting datagrams, or the decision, by destination."""
         self.multicasts = Multicasts()
 
     def feed(self, block: SegmentBlock) -> None:

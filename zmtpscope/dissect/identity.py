@@ -13,7 +13,7 @@ class Stream(NamedTuple):
     """Fields of all records of one side; source is the sender, destination its peer."""
 
     conn: int | None
-    """None for a UDP flow."""
+    """Connection number; None for a UDP flow."""
     conn_id: str
     side: int | None
     src_ip: str

@@ -16,9 +16,9 @@ from zmtpscope.zmtp.reader import Finding
 NO_MEMBER = "RADIO-UDP-02"
 
 MAX_GROUPS = 1024
-"""Of each kind. If there are more, the absence of a group proves nothing."""
+"""Groups of each kind. If there are more, the absence of a group proves nothing."""
 FIRST_OCTETS = {4: range(0xE0, 0xF0), 16: range(0xFF, 0x100)}
-"""Of group addresses, by address length. Broadcasts to 255.255.255.255 have no group."""
+"""First octets of group addresses, by address length. Broadcasts to 255.255.255.255 have no group."""
 OTHERS = (b"\xe0\0\0", b"\xef\xff\xff", b"\xff\x02")
 """Joined by systems for themselves: 224.0.0.0/24, 239.255.255.0/24 (SSDP), link-local of IPv6."""
 MAX_OCTETS_APART = 2
@@ -32,7 +32,7 @@ RECORDS = (0x22, 0x8F)
 HEADER, COUNT_AT = 8, 6
 WITHOUT_SOURCES = {2: JOIN, 3: LEAVE, 4: JOIN}
 WITH_SOURCES = {1: JOIN, 2: JOIN, 3: JOIN, 4: JOIN, 5: JOIN}
-"""By type of record; a filter that includes no source is no membership."""
+"""Changes by type of record; a filter that includes no source is no membership."""
 
 
 @dataclass(slots=True)

@@ -35,7 +35,7 @@ class Options:
     decode_as: tuple[DecodeAs, ...] = ()
     show_secrets: bool = False
     keys: Keys | None = None
-    """To decrypt CURVE boxes."""
+    """Keys that decrypt CURVE boxes."""
     payloads: Registry | None = None
     """Payload dissectors; None to disable."""
 

@@ -11,9 +11,9 @@ from zmtpscope.export.values import record_values
 from zmtpscope.words import counted
 
 MAX_LINES = 50
-"""In the comment of one packet."""
+"""Lines in the comment of one packet."""
 MAX_OCTETS = 64 << 20
-"""Of all comments. Later packets have none."""
+"""Octets of all comments. Later packets have none."""
 LINE_WEIGHT = 100
 """Memory of a line in addition to its text (an estimate)."""
 

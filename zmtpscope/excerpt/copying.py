@@ -55,7 +55,7 @@ def _among(references: Int64, known: Int64) -> Bool:
 
 
 def _of_connections(block: SegmentBlock, wanted: WantedPackets) -> Int64:
-    """Packets of a block that belong to wanted connections or stretches."""
+    """Return the packets of a block that belong to wanted connections or stretches."""
     found = [np.empty(0, np.int64)]
     for number, key in enumerate(block.keys):
         size = (len(key) - 4) // 2

@@ -42,9 +42,9 @@ class WantedPackets:
         self.comments = Comments(options)
         self.options = options
         self.stretches: dict[bytes, list[Stretch]] = defaultdict(list)
-        """By the flow key of their direction, for records whose single packets are not known."""
+        """Wanted stretches by the flow key of their direction, for records whose single packets are not known."""
         self.lifetimes: dict[bytes, list[Lifetime]] = defaultdict(list)
-        """By the flow key of the side that opened the connection or sent first."""
+        """Lifetimes of connections by the flow key of the side that opened the connection or sent first."""
         self.references: set[str] = set()
         """Ids of records that findings name, until `find` has their packets."""
         self._greeted: set[int] = set()
@@ -53,7 +53,7 @@ class WantedPackets:
         """Connections with other wanted records."""
         self._packets = array("q")
         self._most = MIN_PACKETS
-        """At this number of references duplicates are removed: one packet can carry many messages."""
+        """Number of references at which duplicates are removed: one packet can carry many messages."""
         self._files: dict[str | None, int] = {}
 
     def feed(self, batch: Batch) -> None:

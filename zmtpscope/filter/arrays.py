@@ -23,7 +23,7 @@ GATHERED_SHARE = 4
 """Octets are copied together for a search if they are less than one in this many."""
 
 Fits = tuple[Bool, Bool, Bool]
-"""By row: any value fits, all values fit, there is a value."""
+"""Masks of rows: any value fits, all values fit, there is a value."""
 
 
 def fits_of(column: Column, predicate: Predicate, rows: Int64) -> Fits | None:

@@ -224,7 +224,7 @@ def _compare(operand: Operand, name: str) -> Compare:
 
 
 def _field(name: str, steps: tuple[Slice | str, ...]) -> FieldOperand | None:
-    """A field by name, or a member of a payload by its path."""
+    """Return the field with a name, or the member of a payload with this path."""
     field = FIELDS.get(name)
     if field is None and name.startswith(f"{PAYLOAD}."):
         field, steps = FIELDS[PAYLOAD], (*name.removeprefix(f"{PAYLOAD}.").split("."), *steps)
@@ -232,7 +232,7 @@ def _field(name: str, steps: tuple[Slice | str, ...]) -> FieldOperand | None:
 
 
 def described(operand: Operand) -> FilterField:
-    """The field that determines the syntax of values to compare with an operand."""
+    """Return the field that determines the syntax of values to compare with an operand."""
     if isinstance(operand, Applied):
         inner = described(operand.operand)
         return replace(inner, name=f"{operand.function}({inner.name})", type=operand.type, scale=1, shift=0)
@@ -241,7 +241,7 @@ def described(operand: Operand) -> FilterField:
 
 
 def _as_text(operand: Operand) -> FilterField:
-    """The field for comparisons within values; parts of payloads are text of any content."""
+    """Return the field for comparisons within values; parts of payloads are text of any content."""
     field = described(operand)
     return replace(field, type=Type.TEXT) if field.type is Type.MEMBERS else field
 

@@ -17,8 +17,6 @@ from zmtpscope.records import from_text, to_text
 
 
 class Condition(Protocol):
-    """A condition on a record."""
-
     @property
     def reads(self) -> frozenset[str]:
         """Return the record fields that the condition reads."""

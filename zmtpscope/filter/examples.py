@@ -255,7 +255,7 @@ EXAMPLES = {
     "zmtp.data": "zmtp.data contains 01:ff",
     "zmtp.data.text": "zmtp.data.text contains error",
 }
-"""By field name, or by `RECORD.NAME` if fields of several record types share a name but not the meaning."""
+"""Examples by field name, or by `RECORD.NAME` if fields of several record types share a name but not the meaning."""
 
 
 def example_of(name: str, record: str | None) -> str:

@@ -63,7 +63,7 @@ def expected(text: str, place: int) -> Expected:
 
 
 def _open_quote(text: str) -> int | None:
-    """Start of an unclosed quoted text."""
+    """Return the start of an unclosed quoted text, or None."""
     try:
         tokens(text)
     except FilterError as error:
@@ -97,7 +97,7 @@ class _Reader:
         self.is_quantified = False
         """A comparison must follow `any` or `all`."""
         self.is_bracketed = False
-        """That comparison is in its own brackets."""
+        """Whether that comparison is in its own brackets."""
         self.is_call = False
 
     def read(self) -> What:

@@ -99,9 +99,8 @@ class FilterField:
     scale: int = 1
     shift: int = 0
     words: tuple[str, ...] = ()
-    """If known. They take precedence over equal field names."""
+    """Valid words, if known. They take precedence over equal field names."""
     alias_of: str | None = None
-    """The aliased field."""
 
     def values(self, record: Values) -> Iterable[Any]:
         """Yield the values of a record, without nulls."""
@@ -134,7 +133,7 @@ _HOLDERS = {
     "udp": _DATAGRAM,
     "zmtp": ("greeting", "command", "message", "frame"),
 }
-"""By Wireshark protocol, for protocols that not all records have."""
+"""Fields by Wireshark protocol, for protocols that not all records have."""
 
 
 def _of_records() -> Iterable[FilterField]:
@@ -213,7 +212,7 @@ MADE = (
         derive=_since_start,
     ),
 )
-"""Computed from record fields."""
+"""Fields that are computed from record fields."""
 
 _OTHER_NAMES = {"time": "ts_ns", "type": "record", "finding": "id"}
 

@@ -29,7 +29,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def literal(field: FilterField, token: Token, text: str) -> Any:
-    """Raises `FilterError`."""
+    """Parse the value of a field. Raises `FilterError`."""
     try:
         return _READERS[field.type](field, token)
     except ValueError as error:

@@ -20,7 +20,7 @@ COMPARE: dict[str, Compare] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-"""These work on arrays, too."""
+"""Operators, which work on arrays, too."""
 
 
 @dataclass(frozen=True, slots=True)

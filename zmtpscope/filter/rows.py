@@ -89,7 +89,7 @@ class Rows:
     # -- comparisons as arrays ---------------------------------------------------------------------------------------
 
     def _as_arrays(self, condition: Compared, rows: Int64) -> Bool | None:
-        """A mask, or None if arrays cannot evaluate the condition."""
+        """Return a mask, or None if arrays cannot evaluate the condition."""
         operand = condition.operand
         if not isinstance(operand, FieldOperand) or operand.steps or operand.field.accept is not None:
             return None
@@ -174,7 +174,7 @@ COSTS = {"topic": 1, "envelope": 2, "bodies": 2, "payload": 3}
 
 
 def _codes(column: Column, rows: Int64) -> tuple[int, NDArray[Any]]:
-    """Number of distinct words, and index of each row's word."""
+    """Return the number of distinct words, and the index of each row's word."""
     if isinstance(column, Words):
         return len(column.words), column.codes[rows]
     assert isinstance(column, Booleans)
@@ -182,7 +182,7 @@ def _codes(column: Column, rows: Int64) -> tuple[int, NDArray[Any]]:
 
 
 def _first_of_each(codes: Int64) -> tuple[Int64, NDArray[Any]]:
-    """First row of each distinct code, and by row the index of its code."""
+    """Return the first row of each distinct code, and by row the index of its code."""
     if not len(codes) or int(codes.max()) > 4 * len(codes):
         _, first, which = np.unique(codes, return_index=True, return_inverse=True)
         return first, which

@@ -59,7 +59,7 @@ def with_messages(filter: Filter, batch: Batch, options: Options, start: int | N
 
 
 def _messages_that_fulfil(filter: Filter, batch: Batch, options: Options, start: int | None) -> dict[int, Bool]:
-    """A mask by the id of each table."""
+    """Return a mask by the id of each table."""
     return _rows_that_fulfil(filter, MessageColumns.of(batch, options), start) if batch.messages else {}
 
 

@@ -39,7 +39,7 @@ OPERATORS = {
 
 FUNCTIONS = ("len", "lower", "upper")
 DEEPEST = 50
-"""Of brackets and `not`."""
+"""Depth of brackets and `not`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +130,12 @@ Expression = Test | Not | Both
 
 
 def parse(text: str) -> Expression:
-    """Raises `FilterError`."""
+    """Parse a filter. Raises `FilterError`."""
     return _Parser(text).filter()
 
 
 def parse_operand(text: str) -> Operand:
-    """Raises `FilterError`."""
+    """Parse an operand. Raises `FilterError`."""
     return _Parser(text).operand_alone()
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from zmtpscope.filter.errors import FilterError
 
 LONGEST = 10_000
-"""In characters."""
+"""Characters of a filter."""
 
 
 class Kind(Enum):

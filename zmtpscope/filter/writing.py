@@ -14,7 +14,7 @@ from zmtpscope.filter.literals import LARGEST
 from zmtpscope.records import from_text
 
 LONGEST = 400
-"""In characters, of a value that is useful in a filter."""
+"""Characters of a value that is useful in a filter."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _DECIMAL = re.compile(r"-?\d{1,30}\.\d{1,30}")
@@ -30,7 +30,6 @@ def comparison(name: str, value: Any, steps: Sequence[str] = ()) -> str | None:
 
 
 def way_to(steps: Sequence[str]) -> str:
-    """Name a payload member."""
     return f"{PAYLOAD}{_way(steps)}"
 
 
@@ -48,7 +47,7 @@ def _way(steps: Sequence[str]) -> str:
 
 
 def literal(field: FilterField, value: Any) -> str | None:
-    """A value as written after an operator; None if it cannot be written."""
+    """Return a value as written after an operator; None if it cannot be written."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -79,7 +78,7 @@ def quoted(octets: bytes) -> str:
 
 
 MAX_COMPARED = 1024
-"""In octets. Longer values are compared by their start."""
+"""Octets of a value to compare; longer ones are compared by their start."""
 
 
 def quoted_text(text: str) -> str:

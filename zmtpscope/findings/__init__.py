@@ -11,4 +11,4 @@ __all__ = ["FINDINGS", "SEVERITIES", "FindingKind"]
 PARTS = capturing, framing, commands, patterns, mechanisms, zre, zws, payloads
 
 FINDINGS: dict[str, FindingKind] = {kind.id: kind for part in PARTS for kind in part.KINDS}
-"""By id, in the order of conformance.md."""
+"""Findings by id, in the order of conformance.md."""

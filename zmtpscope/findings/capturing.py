@@ -209,4 +209,4 @@ ATTEMPTS = {
     REJECTED: "rejected by ICMP",
     NO_ROUTE: "unreachable",
 }
-"""By finding, which covers all attempts of a client at an endpoint."""
+"""Outcomes by finding, which covers all attempts of a client at an endpoint."""

@@ -110,7 +110,7 @@ class OwnCapture:
         return [notices.popleft() for _ in range(len(notices))]
 
     def closing_lines(self) -> list[str]:
-        """Number of packets, losses, the end of the reader of a pipe, and the `failure`."""
+        """Return the number of packets, losses, the end of the reader of a pipe, and the `failure`."""
         packets, freezes = self.captures.statistics.packets, self._status.freezes
         full = f"; the kernel's buffer was full {counted(freezes, 'time')}" if freezes else ""
         lines = [*self.news(), f"{counted(packets, 'packet')} captured on {self.title}, {self.dropped} dropped{full}"]
@@ -149,17 +149,17 @@ class ForeignCapture:
         return sum(self.captures.statistics.dropped().values())
 
     def opening_lines(self) -> list[str]:
-        """That the file does not exist yet."""
+        """Report a file that does not exist yet."""
         if self.title == "-" or os.path.exists(self.title):
             return []
         return [f"{self.title} does not exist yet; waiting for it, Ctrl-C stops"]
 
     def news(self) -> list[str]:
-        """The other tool reports its own messages."""
+        """Return nothing: the other tool reports its own messages."""
         return []
 
     def closing_lines(self) -> list[str]:
         return []
 
     def close(self) -> None:
-        """The file is closed when it has been read."""
+        """Do nothing: the file is closed when it has been read."""

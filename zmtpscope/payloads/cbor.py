@@ -9,7 +9,7 @@ from zmtpscope.payloads.headed import ARRAY, BREAK, MAP, OCTETS, PIECES, SIMPLE,
 from zmtpscope.payloads.text import is_text
 
 _KINDS = (VALUE, VALUE, OCTETS, TEXT, ARRAY, MAP, TAG)
-"""By major type; 7 has several kinds."""
+"""Kinds by major type; 7 has several."""
 
 _INDEFINITE: dict[int, tuple[int, int | None]] = {
     2: (PIECES, OCTETS),
@@ -18,7 +18,7 @@ _INDEFINITE: dict[int, tuple[int, int | None]] = {
     5: (MAP, None),
     7: (BREAK, None),
 }
-"""Indefinite lengths, by major type."""
+"""Kinds with indefinite lengths, by major type."""
 
 _SIMPLE = {20: False, 21: True, 22: None}
 _FLOATS = {25: Struct(">e"), 26: Struct(">f"), 27: Struct(">d")}

@@ -110,7 +110,7 @@ class Zlib(Compressed):
 
     name = prefix = "zlib"
     HEADERS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
-    """Without a dictionary, one per compression level. As 16-bit numbers they are multiples of 31."""
+    """Headers without a dictionary, one per compression level. As 16-bit numbers they are multiples of 31."""
     begins = HEADERS
     LOOKED_AT = 1024
     """Packed octets that `claim` unpacks at most."""

@@ -24,13 +24,13 @@ class Dissector(NamedTuple):
     socket_types: frozenset[str | None] | None = None
     automatic: bool = True
     dissects_at_once: bool = False
-    """The class overrides `at_once`."""
+    """Whether the class overrides `at_once`."""
     claims_at_once: bool = False
-    """The class overrides `claims_at_once`."""
+    """Whether the class overrides `claims_at_once`."""
     judges: bool = False
     wants_all: bool = False
     framewise: bool = False
-    """Each frame is complete (`Framewise`), so any frame may claim a message."""
+    """Whether each frame is complete (`Framewise`), so that any frame may claim a message."""
 
     def load(self) -> type[Payload]:
         """Import the dissector's class. Exceptions of the module propagate."""
@@ -101,7 +101,7 @@ JSON = Dissector(
     claims_at_once=True,
     framewise=True,
 )
-"""Most claimed messages are JSON, so they are recognised many at once, as text is."""
+"""Dissectors that recognise messages many at once: most claimed messages are JSON or text."""
 ZAP, ZRE = "zap", "zre"
 """Findings compare their messages across both sides or several connections."""
 

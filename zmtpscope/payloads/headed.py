@@ -35,14 +35,12 @@ MAX_STEPS = 2_000
 """Heads that `claim` parses. A frame without an error so far is accepted."""
 
 MIN_WEIGHT = 3
-"""Of a claimed map or array.
-
-Small numbers take one octet in both formats, so a few random octets can be an array of them: they have no weight. A
-valid text weighs its octets and its head; {"id": 7} is the smallest map claimed. One random frame in 40,000 is claimed.
-"""
+"""Weight of a claimed map or array. Small numbers take one octet in both formats, so a few random octets can be an
+array of them: they have no weight. A valid text weighs its octets and its head; {"id": 7} is the smallest map
+claimed. One random frame in 40,000 is claimed."""
 
 WIDE_WEIGHT = 2
-"""Of an extension, and a number with octets after its head: few first octets announce one."""
+"""Weight of an extension, and of a number with octets after its head: few first octets announce one."""
 
 UNTIL_BREAK = -2
 """Count of remaining values if unknown. It counts down, and is even when pairs are complete."""
@@ -184,7 +182,7 @@ def _level(kind: int, argument: Json) -> tuple[int, int]:
 
 
 def as_text(octets: bytes) -> str:
-    """Invalid UTF-8 is escaped, as in all fields."""
+    """Decode UTF-8; invalid octets are escaped, as in all fields."""
     try:
         return octets.decode()
     except UnicodeDecodeError:

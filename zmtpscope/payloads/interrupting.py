@@ -10,7 +10,7 @@ from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.side import claim_of, is_claimed_at_once, read_whole, result_at_once
 
 SECONDS = 1.5
-"""Between checks. A call still running at the second check is ended, so after 1.5 to 3 s."""
+"""Seconds between checks. A call still running at the second check is ended, so after 1.5 to 3 s."""
 
 CALLS = {
     claim_of.__code__: "payload",

@@ -16,7 +16,7 @@ from zmtpscope.records import MASK
 from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 DELIMITER = b"<IDS|MSG>"
-"""Between identities or topic, and signature."""
+"""Frame between identities or topic, and signature."""
 BEHIND = 5
 """Frames that must follow the delimiter: signature, header, parent header, metadata, content."""
 SIGNED = 4

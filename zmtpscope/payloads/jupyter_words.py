@@ -32,7 +32,7 @@ CHANNELS = {
     **{f"{name}_{way}": channel for channel, all in _REQUESTS.items() for name in all for way in ("request", "reply")},
     **dict.fromkeys(_PUBLISHED, "iopub"),
 }
-"""By message type. kernel_info uses several channels."""
+"""Channels by message type. kernel_info uses several channels."""
 
 
 def channel_of(kind: str, socket_type: str | None) -> str | None:
@@ -147,4 +147,4 @@ _WORDS: dict[str, Callable[[dict[str, Json]], str]] = {
     "stream": _printed,
     "update_display_data": _shown,
 }
-"""By message type. None for `input_reply`, which may contain a password."""
+"""Shown fields by message type. None for `input_reply`, which may contain a password."""

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from zmtpscope.payloads.values import Json, plain, to_key
 
 MAX_FIELDS = 10_000
-"""Of one message, nested ones included."""
+"""Fields of one message, nested ones included."""
 MAX_OCTETS = 16 << 20
 """Read of one message, unpacked ones included."""
 MAX_FINDINGS = 1000
-"""About one message."""
+"""Findings about one message."""
 DEEPEST = 64
-"""Nested objects and arrays."""
+"""Depth of nested objects and arrays."""
 MAX_SOURCES = 3
 """Packed parts of one message that are unpacked, nested or not."""
 

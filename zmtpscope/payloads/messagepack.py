@@ -36,7 +36,7 @@ _FIXED = {
     0xD7: (EXTENSION, 9),
     0xD8: (EXTENSION, 17),
 }
-"""Heads of one octet."""
+"""Values by heads of one octet."""
 
 _LONG = {
     first + index: (kind, Struct(f">{layout}"))
@@ -64,7 +64,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 _decode = msgspec.msgpack.Decoder().decode
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-"""As `in_brief`, but without a length limit."""
+"""Encode as `in_brief` does, but without a length limit."""
 
 MIN_PLAIN, MAX_PLAIN = 1e-4, 1e16
 """Python and orjson write floats between these bounds without an exponent."""

@@ -16,9 +16,9 @@ _LONGEST_SHOWN = 80
 _LONGEST_NAME = 500
 """Characters of a module or name. Longer strings name nothing."""
 _MAX_SHOWN = 8
-"""Tuple items shown."""
+"""Tuple items to show."""
 UNKNOWN = "?"
-"""Computed while loading."""
+"""A value that is computed while loading."""
 
 _STOP = ord(".")
 _IN_PLACE = {"APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "READONLY_BUFFER"}
@@ -57,9 +57,9 @@ class Walk:
         self.protocol = 0
         self.steps: list[Step] = []
         self.imports: dict[str, None] = {}
-        """`module.name`, in order."""
+        """Imports as `module.name`, in order."""
         self.calls: dict[str, None] = {}
-        """In order."""
+        """Called functions, in order."""
         self.strings: dict[str, None] = {}
         self.result = ""
         self.finished = False

@@ -222,7 +222,7 @@ class _Fields:
             raise Malformed(found.problem)
 
     def _default(self, declared: FieldType | None) -> Json:
-        """The value of a key or value that the sender left out."""
+        """Return the value of a key or value that the sender left out."""
         if declared is None or declared.type == MESSAGE:
             return {}
         if declared.type in NUMBERS:

@@ -95,17 +95,17 @@ class _Part:
         return cls(data, 0, len(data))
 
     def parts(self, number: int) -> Iterator[_Part]:
-        """The messages in all fields of this number."""
+        """Yield the messages in all fields of this number."""
         for each in self._all(number, LENGTH):
             yield _Part(self.data, each.begin, each.end)
 
     def text(self, number: int) -> str:
-        """The last text of this number, or ""."""
+        """Return the last text of this number, or ""."""
         found = self._all(number, LENGTH)
         return to_text(self.data[found[-1].begin : found[-1].end]) if found else ""
 
     def number(self, number: int) -> int:
-        """The last unsigned value of this number, or 0."""
+        """Return the last unsigned value of this number, or 0."""
         found = self._all(number, VARINT)
         return found[-1].value if found else 0
 
@@ -153,5 +153,5 @@ NUMBERS: dict[int, tuple[int, Callable[[int], Json]]] = {
     17: (VARINT, _zigzag(32)),
     18: (VARINT, _zigzag(64)),
 }
-"""In order: double, float, int64, uint64, int32, fixed64, fixed32, bool, uint32, enum, sfixed32, sfixed64, sint32,
-sint64."""
+"""Types in order: double, float, int64, uint64, int32, fixed64, fixed32, bool, uint32, enum, sfixed32, sfixed64,
+sint32, sint64."""

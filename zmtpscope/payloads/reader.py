@@ -16,10 +16,10 @@ from zmtpscope.records import MASK, to_text
 from zmtpscope.zmtp.reader import FieldNode, Finding
 
 LEVELS_OPENED = 2
-"""That a nested payload adds: an object with protocol, summary and fields."""
+"""Levels that a nested payload adds: an object with protocol, summary and fields."""
 
 _LARGEST_PLACE = 2**62
-"""Stream offset of a finding."""
+"""Stream offset of a finding, at most."""
 
 Inner = Callable[["Reader"], Opened]
 """Dissects an unpacked payload or another frame, given a reader with that frame only."""

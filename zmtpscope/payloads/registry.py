@@ -30,7 +30,7 @@ class Asked(NamedTuple):
     """The dissectors for messages for which the user named none."""
 
     dissectors: tuple[Dissector, ...]
-    """Without the text dissector."""
+    """Dissectors without the text dissector."""
     text: Dissector | None
     shapes: Shapes
     wants_all: bool
@@ -121,7 +121,7 @@ def _installed(point: EntryPoint) -> Dissector:
 
 
 def words_of(error: BaseException) -> str:
-    """The message of a third-party exception."""
+    """Return the message of a third-party exception."""
     try:
         return str(error)
     except Exception:

@@ -19,7 +19,7 @@ PROOF = 3
 MAX_TOPICS = 4096
 """Topics per side; the least recently used one is forgotten."""
 LONGEST_TOPIC = 255
-"""In octets; longer topics have no remembered numbers."""
+"""Octets of a topic; longer ones have no remembered numbers."""
 
 HASH = 32
 """Octets, sent by bitcoind in the order in which hashes are displayed."""
@@ -32,7 +32,7 @@ EVENTS = {
 """Events of bitcoind's topic `sequence`, by body size and the octet after the hash. Transaction events end with the
 sequence number of the memory pool."""
 SMALLEST_TRANSACTION, SMALLEST_BLOCK = 60, 81
-"""In octets."""
+"""Sizes in octets."""
 
 
 class Place(NamedTuple):
@@ -70,7 +70,7 @@ class Series:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        """In octets."""
+        """Octets of the number."""
         self.last: int | None = None
         self.run = 0
         self.proven = False
@@ -161,7 +161,8 @@ class Numbered(Payload):
         super().__init__(settings)
         self.numberings = [Numbering(place) for place in PLACES]
         self.reading: Reading | None = None
-        """From `claim` for `dissect` of the same message. None without a `claim`: the user selected the dissector."""
+        """The reading from `claim`, for `dissect` of the same message. None without a `claim`: the user selected the
+        dissector."""
 
     def claim(self, message: Message, about: About) -> Claim:
         self.reading = reading = self._look_at(message)

@@ -19,7 +19,7 @@ Int64 = NDArray[np.int64]
 
 NO_JSON = bytes({*range(32)} - set(b"\t\r\n"))
 NO_OCTET = 256
-"""Of an empty frame."""
+"""Value for an empty frame."""
 
 UNKNOWN, NOBODY, SOMEBODY, ONLY_CLAIMS = -1, 0, 1, 2
 
@@ -37,11 +37,11 @@ class Candidates:
         self.is_one = len(others) == 1
         is_possible = by_octets or self.is_one
         self.quick = tuple(each for each in others if each.dissects_at_once) if is_possible else ()
-        """Need octets alone, no reader."""
+        """Candidates that need octets alone, no reader."""
         self.only_claim = by_octets and not (self.prefixes or any(each.judges for each in others))
-        """If only findings are wanted, a claim is enough: no candidate reports findings."""
+        """Whether a claim is enough if only findings are wanted: no candidate reports findings."""
         self.only_json = others == (JSON,) and not any(map(_may_be_json, self.prefixes))
-        """Only the JSON dissector may claim JSON messages of this shape."""
+        """Whether only the JSON dissector may claim JSON messages of this shape."""
 
     def of(self, first: bytes) -> Dissectors:
         """Return the candidates that may claim messages with this first content frame, by its prefix."""
@@ -73,17 +73,17 @@ class Shapes:
         of_types = {each: tuple(one for one in dissectors if one.may_be_from(each)) for each in types}
         others = tuple(each for each in dissectors if each.socket_types is None)
         self._senders = list(dict.fromkeys((others, *of_types.values())))
-        """By kind of sender; the first is for socket types that no dissector declares."""
+        """Candidates by kind of sender; the first is for socket types that no dissector declares."""
         self._first_of = {each: self._senders.index(found) * self._of_sender for each, found in of_types.items()}
         self._candidates: dict[int, Candidates] = {}
         self._at_once: dict[int, Candidates | None] = {}
         self._of_frames: dict[int, Candidates] = {}
         self.begins_frame = _frame_beginnings(dissectors)
         self.known = np.full(len(self._senders) * self._of_sender, UNKNOWN, np.int8)
-        """By shape: NOBODY (no candidates), ONLY_CLAIMS (candidates can only claim), SOMEBODY (any other
+        """State of each shape: NOBODY (no candidates), ONLY_CLAIMS (candidates can only claim), SOMEBODY (any other
         candidates), UNKNOWN (not computed yet)."""
         self.only_json = np.zeros(len(self.known), np.bool_)
-        """By computed shape: only the JSON dissector may claim JSON messages."""
+        """Whether only the JSON dissector may claim JSON messages, by computed shape."""
 
     def __reduce__(self) -> tuple[object, tuple[Dissectors]]:
         """Pickle as a reference to the shared table."""

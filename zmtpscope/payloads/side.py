@@ -52,15 +52,15 @@ class SidePayloads:
         self.dissectors, self.text, self.shapes, self.wants_all = registry.asked()
         """`wants_all`: any dissector gets every message."""
         self.made: dict[str, Payload | None] = {}
-        """By name; most sides need few. None: could not be created."""
+        """Dissectors by name; most sides need few. None: could not be created."""
         self.last: Payload | None = None
         """Claimed the most recent claimed message."""
         self.unclaimed = 0
-        """Messages since the last claim."""
+        """Number of messages since the last claim."""
         self.unreadable = 0
         """Messages without text since the last one with text, for the text dissector."""
         self.unheard: list[Payload] = []
-        """No `claim` call since the last loss: their next message has `after_loss` set."""
+        """Dissectors without a `claim` call since the last loss: their next message has `after_loss` set."""
         self.unread: list[Payload] = []
         """Have not read a message since the last loss."""
         self.has_lost = False

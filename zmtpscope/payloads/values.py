@@ -11,11 +11,11 @@ Json = Any
 
 LONGEST_SUMMARY = 200
 LONGEST_DETAIL = 400
-"""In characters."""
+"""Characters of a detail."""
 NO_MORE = "…"
 """Ends a text that was cut."""
 BETWEEN_FRAMES = " | "
-"""In a summary."""
+"""Separator of frames in a summary."""
 
 _MIN_INT, _LARGEST_INT = -(2**63), 2**64 - 1
 

@@ -13,7 +13,7 @@ from zmtpscope.zmtp import z85
 
 VERSION = b"1.0"
 FRAMES = 6
-"""Of a reply, and of a request without credentials."""
+"""Frames of a reply, and of a request without credentials."""
 
 MAX_CREDENTIALS = 2
 
@@ -26,11 +26,11 @@ CREDENTIALS = {
 """Names of the credential frames."""
 
 CURVE_KEY = 32
-"""In octets."""
+"""Octets of a CURVE key."""
 
 STATUSES = (b"200", b"300", b"400", b"500")
 LARGEST_METADATA = 1 << 16
-"""Octets that `claim` checks."""
+"""Octets of metadata that `claim` checks."""
 
 ASKING = frozenset({"REQ", "DEALER", "ROUTER", None})
 ANSWERING = frozenset({"REP", "ROUTER", "DEALER", None})

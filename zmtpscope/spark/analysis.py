@@ -45,7 +45,7 @@ class PartitionAnalysis:
         self._analyser = Analyser(options, comparing=False)
         self._derivation = derivation
         self._ends: list[Chunk] = []
-        """Of the files."""
+        """Ends of the files."""
 
     def batches(self) -> Iterator[Batch]:
         for batch, _ in self._analyse():

@@ -37,17 +37,17 @@ ORDER = ("partition", "taken", "packet")
 
 class Kind(IntEnum):
     SEGMENTS = 0
-    """Also datagrams, of one file."""
+    """Segments and datagrams of one file."""
     PACKETS = 1
-    """As captured: fragments that are not reassembled yet."""
+    """Packets as captured: fragments that are not reassembled yet."""
     END = 2
     """`taken` is the largest time of all packets of the file, `octets` its reports."""
     FACT = 3
-    """For the comparison of all connections."""
+    """A fact for the comparison of all connections."""
     ROWS = 4
-    """Of the result, in Arrow."""
+    """Rows of the result, in Arrow."""
     OBSERVED = 5
-    """Of the connections of one partition, for diagnoses across all connections."""
+    """Observations of one partition's connections, for diagnoses across all connections."""
     WRITTEN = 6
     """The name of a file that was written."""
 

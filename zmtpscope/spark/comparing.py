@@ -27,13 +27,13 @@ from zmtpscope.spark.chunks import Chunk, Kind
 from zmtpscope.spark.merging import TakenBlock
 
 FACTS_AT_ONCE = 1 << 12
-"""Evaluated at a time, approximately."""
+"""Facts to evaluate at a time, approximately."""
 
 CONNECTIONS_IN_A_CHUNK = 1000
 
 
 class Place(NamedTuple):
-    """Where a fact was decided: after a packet, or before a packet if time alone decided it."""
+    """The place where a fact was decided: after a packet, or before a packet if time alone decided it."""
 
     taken: int
     packet: int

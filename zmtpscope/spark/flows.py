@@ -32,7 +32,7 @@ class Endpoints(NamedTuple):
     are_ports: bool
 
     def select(self, keys: Sequence[bytes]) -> Mask:
-        """A mask of the flow keys that contain one."""
+        """Return a mask of the flow keys that contain one."""
         both = _ports if self.are_ports else _addresses
         return np.array([not self.values.isdisjoint(both(key)) for key in keys], np.bool_)
 
@@ -65,7 +65,7 @@ class FlowFilter(NamedTuple):
     partition: int
     partitions: int
     endpoints: tuple[Endpoints, ...]
-    """A flow must meet all."""
+    """Endpoints that a flow must all meet."""
     large: Mapping[bytes, int] = MappingProxyType({})
     """Partition of each flow with much data (`balance.py`). Other flows are hashed."""
 

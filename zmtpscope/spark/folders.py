@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType, DateType, DoubleType, IntegerType, LongT
 Value = int | float | date | str | None
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
-"""In Spark and Hive."""
+"""Name of null in Spark and Hive."""
 
 
 def _integer(bits: int) -> Callable[[str], Value]:
@@ -48,7 +48,7 @@ TYPES: tuple[tuple[DataType, Callable[[str], Value]], ...] = (
     (DateType(), _date),
     (StringType(), str),
 )
-"""With the parser of a folder name, which raises `ValueError`."""
+"""Types of folder columns, with the parser of a folder name, which raises `ValueError`."""
 
 
 class FolderColumn(NamedTuple):

@@ -27,7 +27,7 @@ exec {java} "$@"
 
 
 class JavaError(RuntimeError):
-    """No suitable Java was found. The message is one sentence."""
+    """No suitable Java was found; the message is one sentence."""
 
 
 def provide_java() -> None:
@@ -48,7 +48,7 @@ def provide_java() -> None:
 
 
 def version(java: str) -> int:
-    """17 for 17.0.2, or 0 if unknown."""
+    """Return the major version, such as 17 for 17.0.2, or 0 if unknown."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", timeout=60).stderr
     except (OSError, subprocess.TimeoutExpired):

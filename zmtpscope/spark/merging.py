@@ -41,9 +41,8 @@ class Merger:
         self._segments: list[Segments] = []
         self._packets: list[Packets] = []
         self._octets = 0
-        """Of chunks since the last block."""
+        """Octets of chunks since the last block."""
         self._segmenter = Segmenter()
-        """Reassembles fragments."""
         self.ordinal = 0
 
     def take(self, chunk: Chunk) -> Iterator[TakenBlock]:
@@ -118,7 +117,7 @@ def _count_before(taken: Column, references: Column, limit: Limit | None) -> int
 
 
 def _merged(parts: list[Segments]) -> tuple[SegmentRows, Column, bytes]:
-    """The rows of all parts in order, their sort times, and their octets."""
+    """Return the rows of all parts in order, their sort times, and their octets."""
     numbers: dict[bytes, int] = {}
     tables, octets, position = [], [], 0
     for rows, _, data in parts:

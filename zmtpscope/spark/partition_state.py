@@ -48,9 +48,9 @@ class PartitionState:
         self.files: list[str | None] = []
         """All so far; packet references index them."""
         self.unread: list[Unread] = []
-        """With unread packets."""
+        """Files with unread packets."""
         self.problems: list[CaptureProblem] = []
-        """In the files of the last micro-batch."""
+        """Problems in the files of the last micro-batch."""
 
     def take(
         self, batch: MicroBatch, span: TimeSpan, select: Callable[[SegmentBlock], SegmentBlock]

@@ -26,7 +26,7 @@ MAX_NAMED = 5
 """Skipped files that the warning names."""
 
 PATH_OPTIONS = ("path", "paths")
-"""In which Spark passes the paths of `load`: one path, or a JSON list."""
+"""Options in which Spark passes the paths of `load`: one path, or a JSON list."""
 
 STORES = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
 """Accepted by `read` and `ingest`, besides `file`."""
@@ -35,11 +35,11 @@ NO_TABLES = (
     "Spark stores no table options for a source in Python; use CREATE TEMPORARY VIEW name USING zmtp OPTIONS "
     "(path '...'), or write Parquet with zmtpscope.spark.ingest"
 )
-"""For catalog tables: Spark 4.3 creates their source without options, and so without a path."""
+"""Options of catalog tables: Spark 4.3 creates their source without options, and so without a path."""
 
 
 def given_paths(options: Mapping[str, str]) -> list[str]:
-    """Paths, globs and directories. Raises `CaptureError` if there are none."""
+    """Return paths, globs and directories. Raises `CaptureError` if there are none."""
     one, many = options.get("path"), options.get("paths")
     paths = ([] if one is None else [one]) + ([] if many is None else [str(each) for each in json.loads(many)])
     if not paths:
@@ -61,7 +61,6 @@ class Lookup(NamedTuple):
     recursive: bool = False
     """Search all subdirectories, or only the ones that are columns."""
     names: str = "*"
-    """Pattern of file names."""
     base: str | None = None
     """Below this directory folders are columns. None: the given directory, unless `recursive`."""
 
@@ -80,7 +79,7 @@ ANY_NAME = Lookup()
 @dataclass(frozen=True, slots=True)
 class FoundCaptures:
     files: dict[str, int] = field(default_factory=dict)
-    """Size of each file."""
+    """Sizes of files."""
     skipped: dict[str, str] = field(default_factory=dict)
     """Files of directories and globs that are not captures, with the reason."""
     roots: dict[str, str] = field(default_factory=dict)
@@ -106,7 +105,7 @@ class FoundCaptures:
         self.skipped.update(others.skipped)
 
     def skip(self, path: str, why: str) -> None:
-        """A file that is not a capture, unless its name hides it from readers, such as `_SUCCESS`."""
+        """Note a file that is not a capture, unless its name hides it from readers, such as `_SUCCESS`."""
         if not os.path.basename(path).startswith((".", "_")):
             self.skipped[path] = why
 

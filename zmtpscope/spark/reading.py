@@ -23,7 +23,8 @@ from zmtpscope.spark.storage import find_stored, is_uri
 Paths = str | Path | Iterable[str | Path]
 
 SCANS_OF_ONE_READER = 4
-"""On one machine. With more, a shuffle is faster than one partition that compares all connections."""
+"""Scans of one reader on one machine. With more, a shuffle is faster than one partition that compares all
+connections."""
 
 
 def read(spark: SparkSession, paths: Paths, record: str = "messages", **options: Any) -> DataFrame:

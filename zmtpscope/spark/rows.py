@@ -88,13 +88,13 @@ class RowBatches:
 
 
 def _of_files(files: pa.Array, values: Mapping[str, Value], type_: pa.DataType) -> pa.Array:
-    """The value of each file in a column."""
+    """Return the value of each file in a column."""
     words = files if pa.types.is_dictionary(files.type) else files.dictionary_encode()
     return pa.array([values.get(file) for file in words.dictionary.to_pylist()], type_).take(words.indices)
 
 
 def selected(batch: Batch, filter: Filter | None, options: Options) -> Batch:
-    """The part of a batch that matches a filter."""
+    """Return the part of a batch that matches a filter."""
     if filter is None:
         return batch
     from zmtpscope.filter.selection import Selection
@@ -113,7 +113,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": pa.binary(), "json": pa.string()}
-"""By field type. Spark accepts neither dictionaries nor types with 64-bit offsets."""
+"""Arrow types by field type. Spark accepts neither dictionaries nor types with 64-bit offsets."""
 
 ARROW_FOLDERS = {
     "int": pa.int32(),
@@ -122,20 +122,20 @@ ARROW_FOLDERS = {
     "date": pa.date32(),
     "string": pa.string(),
 }
-"""Of folder columns, by their names in Spark."""
+"""Types of folder columns, by their names in Spark."""
 
 ARROW_TIME = pa.timestamp("us", tz="UTC")
 
 
 def arrow_schema(record: str, columns: Sequence[str], others: Mapping[str, DataType]) -> pa.Schema:
-    """Columns are fields of the record type, or named in `others` with their types."""
+    """Return the schema of columns: fields of the record type, or named in `others` with their types."""
     own = {name: arrow_type(type_) for name, type_ in column_types(record).items()} | {TIME: ARROW_TIME}
     types = own | {name: ARROW_FOLDERS[type_.simpleString()] for name, type_ in others.items()}
     return pa.schema([(name, types[name]) for name in columns])
 
 
 def arrow_type(type_: str) -> pa.DataType:
-    """Return Spark's Arrow type for a logical type of `zmtpscope.records`."""
+    """Return Spark's Arrow type for a field type."""
     return translate(
         type_,
         ARROW,

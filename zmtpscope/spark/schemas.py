@@ -32,11 +32,11 @@ SPARK: dict[str, DataType] = {
     "json": StringType(),
 }
 TIME = "time"
-"""Only in Spark's tables: `ts_ns` as a timestamp, in whole microseconds."""
+"""A column of Spark's tables only: `ts_ns` as a timestamp, in whole microseconds."""
 
 
 def record_name(name: str) -> str:
-    """ "message" for "messages" and "message". Raises `ValueError` with a sentence."""
+    """Return "message" for "messages" and "message". Raises `ValueError` with a sentence."""
     record = SINGULARS.get(name.lower(), name.lower())
     if record not in RECORDS:
         raise ValueError(f"no table named {name!r}{nearest(name, SINGULARS)}")
@@ -53,8 +53,8 @@ def column_names(record: str, names: Sequence[str] | None = None) -> list[str]:
 
 
 def table_columns(record: str, names: Sequence[str] | None = None) -> list[str]:
-    """The fields of the record type, with `time` after `ts_ns`; or `names` after checking them. Raises `ValueError`
-    with a sentence for an unknown column."""
+    """Return the fields of the record type, with `time` after `ts_ns`; or `names` after checking them. Raises
+    `ValueError` with a sentence for an unknown column."""
     if names is None:
         known = column_names(record)
         known.insert(known.index("ts_ns") + 1, TIME)

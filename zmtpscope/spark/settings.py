@@ -47,9 +47,9 @@ class ReadSettings:
     """Key files are given by name: workers read them, and no plan contains a secret."""
 
     record: str = "message"
-    """Of `zmtpscope.records`."""
+    """Record type."""
     columns: tuple[str, ...] | None = None
-    """None: all."""
+    """Selected columns; None: all."""
     options: ReadOptions = DEFAULT
     keys: tuple[str, ...] = ()
     ports: frozenset[int] = frozenset()
@@ -59,19 +59,18 @@ class ReadSettings:
     since: int | None = None
     """Packets captured at this time or later (ns since the epoch)."""
     until: int | None = None
-    """Packets captured before this time."""
+    """Time before which packets are read (ns)."""
     partitions: int | None = None
-    """None: by the size of the captures."""
+    """Number of partitions; None: by the size of the captures."""
     filter: str | None = None
-    """Records that match."""
+    """Filter for records."""
     recursive: bool = False
-    """Search subdirectories for captures."""
+    """Whether to search subdirectories for captures."""
     names: str = "*"
-    """Pattern of file names."""
     base: str | None = None
     """Below this directory folders are columns."""
     per_file: bool = False
-    """Each file is a capture of its own; otherwise all files are one capture."""
+    """Whether each file is a capture of its own; otherwise all files are one capture."""
     fails: bool = False
     """A damaged file fails the job; otherwise its readable packets are read and a finding names it."""
     folders: Mapping[str, FolderColumn] = field(default_factory=dict)
@@ -213,7 +212,7 @@ class ReadSettings:
 
 
 def _texts(value: Any, separator: str) -> list[str]:
-    """The parts of a text, or the texts of a list."""
+    """Return the parts of a text, or the texts of a list."""
     parts: Iterable[Any] = [value] if not isinstance(value, list | tuple | set | frozenset) else value
     return [text for part in parts for each in str(part).split(separator) if (text := each.strip())]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OCTETS_OF_A_PARTITION = 32 << 20
 """One partition reads smaller captures faster than two."""
 MAX_SCANS = 8
-"""Unless the user requests more: each of them reads all files."""
+"""Scans unless the user requests more: each of them reads all files."""
 
 
 @dataclass(frozen=True)

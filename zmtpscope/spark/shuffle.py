@@ -35,9 +35,9 @@ from zmtpscope.spark.storage import check_on_worker, open_again
 SMALL_PARTITION, LARGE_PARTITION = 16 << 20, 256 << 20
 """Octets of captures per partition; the maximum if that needs more partitions than Spark's default."""
 MAX_PARTITIONS = 2000
-"""Unless the user requests more. Each file has a chunk for each partition."""
+"""Partitions unless the user requests more. Each file has a chunk for each partition."""
 OCTETS_IN_A_BATCH, CHUNKS_IN_A_BATCH = 1 << 20, 64
-"""At which a batch is passed to Spark."""
+"""Octets and chunks at which a batch is passed to Spark."""
 BESIDE_THE_COMPARISON = 8
 """Partitions of the last stage that pass rows on. Findings are few."""
 

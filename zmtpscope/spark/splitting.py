@@ -26,7 +26,7 @@ CHUNKS_OF_ALL_FILES = 64 << 20
 MIN_AT_HAND, MAX_AT_HAND = 2 << 20, 32 << 20
 """Octets buffered before splitting: enough for a chunk for each partition."""
 ROW_OCTETS = 48
-"""In the table of a chunk."""
+"""Octets of a row in the table of a chunk."""
 REMEMBERED_DATAGRAMS = 4096
 
 
@@ -86,7 +86,6 @@ class Splitter:
                 yield packets_chunk(partition, some, taken[rows])
 
     def flush(self) -> Iterator[Chunk]:
-        """Yield all buffered segments."""
         if not self._waiting:
             return
         rows, taken, pieces = _joined(self._waiting)
@@ -122,9 +121,9 @@ class FragmentPartitions:
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
         self._incomplete = Fragments()
-        """Without their octets."""
+        """Fragments without their octets."""
         self._known: OrderedDict[bytes, int | None] = OrderedDict()
-        """Of each incomplete datagram; None: all partitions have a part of it."""
+        """Partition of each incomplete datagram; None: all partitions have a part of it."""
 
     def partition(self, fragment: Fragment) -> int | None:
         """Return the partition of an IP fragment; None: all."""
@@ -156,7 +155,7 @@ def split_fragment_key(key: bytes) -> tuple[bytes, int]:
 
 
 def _joined(parts: Sequence[Segments]) -> tuple[SegmentRows, Column, list[bytes]]:
-    """Rows of several blocks as one table, with their times as taken and payloads."""
+    """Join rows of several blocks to one table, with their times as taken and payloads."""
     pieces: list[bytes] = []
     keys: list[bytes] = []
     flows = []

@@ -76,7 +76,7 @@ def find_stored(uri: str, lookup: Lookup = ANY_NAME) -> FoundCaptures:
 
 
 def _named(filesystem: FileSystem, path: str, pattern: str | None, lookup: Lookup) -> list[FileInfo]:
-    """A file, the files in a folder, or the files below it that match a pattern, by name."""
+    """Return a file, the files in a folder, or the files below it that match a pattern, by name."""
     if pattern is None:
         info = filesystem.get_file_info(path)
         if info.type == FileType.Directory:
@@ -101,7 +101,7 @@ def _path_of(info: FileInfo) -> str:
 
 
 def _matches(path: str, pattern: str) -> bool:
-    """A path has as many parts as the pattern, and each matches."""
+    """Whether a path has as many parts as the pattern, and each matches."""
     parts, patterns = path.split("/"), pattern.split("/")
     return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
 

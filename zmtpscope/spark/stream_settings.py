@@ -22,9 +22,9 @@ class StreamSettings:
     path: str
     """A folder, or a pattern of files."""
     state_location: str
-    """Shared by driver and workers."""
+    """Folder that driver and workers share."""
     most_files: int = FILES_A_BATCH
-    """Of a batch."""
+    """Files of a micro-batch."""
     growing: int = 1
     """Files written at a time; as many of the newest are left alone."""
     finish: bool = False

@@ -65,7 +65,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         self._options = options
         self._schema = schema
         self._available: list[Capture] | None = None
-        """At the start of a query with Trigger.AvailableNow."""
+        """Captures at the start of a query with Trigger.AvailableNow."""
         self._query = secrets.token_hex(8)
         """Name of the query if it starts now."""
 

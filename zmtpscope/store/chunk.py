@@ -20,7 +20,7 @@ from zmtpscope.store.rows import PackedRows, Source, frame_runs, join_rows, mess
 from zmtpscope.store.streams import Streams, joined_streams
 
 KINDS = ("message", "frame", *(name for name in RECORDS if name not in ("message", "frame")))
-"""By their numbers in chunks."""
+"""Record types by their numbers in chunks."""
 MESSAGE, FRAME = range(2)
 NUMBER_OF = {name: number for number, name in enumerate(KINDS)}
 
@@ -60,7 +60,7 @@ class Chunk:
         return np.arange(len(self)) if kinds.more is None else np.flatnonzero(kinds.more == kind - kinds.base)
 
     def places(self, rows: Int64) -> list[tuple[int, Int64]]:
-        """(kind, places in its table) of sorted rows."""
+        """Return (kind, indexes in its table) of sorted rows."""
         if self.kinds.more is None:
             return [(self.kinds.base, rows)]
         if len(rows) == len(self):

@@ -146,13 +146,11 @@ class StoredRows(StoredColumns):
 
     @cached_property
     def are_open(self) -> bool:
-        """Whether all messages are unencrypted."""
         flags = self.table.frames["flags"]
         return not flags.base & ENCRYPTED if flags.more is None else ENCRYPTED not in self.special
 
     @cached_property
     def is_open(self) -> Bool:
-        """Return which messages are unencrypted."""
         return np.ones(len(self), np.bool_) if self.are_open else self.special != ENCRYPTED
 
     @property
@@ -177,7 +175,7 @@ class StoredRows(StoredColumns):
         return Words([each[place] for each in shared.words], shared.codes.take(self.run_of))
 
     def of_regimes(self, name: str) -> NDArray[Any]:
-        """A number or truth value of each row's regime."""
+        """Return a number or truth value of each row's regime."""
         shared = self.table.shared
         values = np.array([getattr(each[0], name) for each in shared.words])
         return values[shared.codes.take(self.run_of)]
@@ -303,11 +301,11 @@ OF_RECORDS: Mapping[str, Mapping[str, Derive]] = {
     }
     for name in TYPES[FRAME + 1 :]
 }
-"""Of other records."""
+"""Columns of other records."""
 
 
 def stored_columns(
     chunk: Chunk, kind: int, files: list[str | None], options: Options, read: Callable[[int, int], bytes]
 ) -> StoredRows | StoredRecords:
-    """Of the records of one type."""
+    """Return the columns of the records of one type."""
     return StoredRows(chunk, kind, files) if kind <= FRAME else StoredRecords(chunk, kind, options, read)

@@ -129,7 +129,7 @@ class CountedMessages:
 
 
 def messages_of(chunk: Chunk, rows: Int64, begin: int, read: ReadBatch) -> CountedMessages | None:
-    """Messages among sorted rows of a chunk, if any. `begin` is the number of the chunk's first record."""
+    """Return the messages among sorted rows of a chunk, if any. `begin` is the number of the chunk's first record."""
     for kind, places in chunk.places(rows):
         if kind == MESSAGE:
             numbers = rows if chunk.kinds.more is None else chunk.rows_of(kind)[places]

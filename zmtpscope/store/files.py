@@ -31,7 +31,7 @@ class CaptureFiles:
         self.names: Sequence[str | None] = []
         self._known: dict[int, Identity] = {}
         self._open: OrderedDict[int, int] = OrderedDict()
-        """Least recently used first."""
+        """Descriptors by file, least recently used first."""
         self._lock = Lock()
         weakref.finalize(self, _close, self._open)
 

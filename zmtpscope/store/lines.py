@@ -16,7 +16,7 @@ STEP = 8192
 """Records passed at once; minimum between two copies."""
 
 MAX_COPIES = 64
-"""Above this number every second copy is removed."""
+"""Copies to keep; above, every second one is removed."""
 
 MakeBatch = Callable[[int, int, bool], Batch]
 """Records `low..high` (high excluded), with or without their octets."""
@@ -28,7 +28,7 @@ class Lines:
     def __init__(self, look: Look, options: Options, batch: MakeBatch) -> None:
         self._batch = batch
         self._copies: dict[int, TextLines] = {0: TextLines(look, options)}
-        """By the number of records passed to it. Each is copied before use."""
+        """Copies by the number of records passed to them. Each is copied before use."""
         self._step = STEP
         self._at = 0, self._copies[0].copy()
         """The record after the last line, and the `TextLines` that formatted it."""

@@ -33,7 +33,7 @@ NUMBERS = {"ts_ns": "times", "packet": "packets", "parts": "counts"}
 STREAM_FIELDS = frozenset(OF_STREAM)
 
 TEXTS = {name: frozenset(("record", *names)) for name, names in REST.items()}
-"""Kept together, by record type."""
+"""Fields that are kept together, by record type."""
 
 Memory = dict[tuple[int, str, object], bool]
 """Results of conditions (by id) for topics and for texts of records (by place). Valid while the conditions exist,
@@ -49,8 +49,8 @@ class OfStreams:
         self._known: dict[tuple[int, bool], Bool] = {}
 
     def that_fulfil(self, condition: Condition, type: str) -> Bool:
-        """A mask of the streams, for records of a type. All types have the fields of streams, except the fields of
-        TCP or UDP only."""
+        """Return a mask of the streams, for records of a type. All types have the fields of streams, except the
+        fields of TCP or UDP only."""
         key = id(condition), type == "datagram"
         if key not in self._known:
             streams = StoredStreams(self._chunk, NUMBER_OF[type])
@@ -167,7 +167,7 @@ class Narrow:
 
 
 def spread(fits: Bool, codes: Packed) -> Decision:
-    """The result of each row: `fits` at its code."""
+    """Return the result of each row: `fits` at its code."""
     count = np.count_nonzero(fits)
     if count in (0, len(fits)):
         return bool(count)
@@ -199,7 +199,7 @@ def fitting(packed: Packed, predicate: Predicate, shift: int) -> Decision | None
 
 
 def _bounds(predicate: Predicate) -> tuple[int | None, int | None, bool] | None:
-    """(lowest, highest, inverted) of matching numbers, both included; None if no such interval exists."""
+    """Return (lowest, highest, inverted) of matching numbers, both included; None if no such interval exists."""
     if isinstance(predicate, Within) and isinstance(predicate.low, int | Fraction):
         return math.ceil(predicate.low), math.floor(predicate.high), False
     if not isinstance(predicate, Comparison) or not isinstance(predicate.other, int | Fraction):

@@ -33,7 +33,7 @@ NUMBERS = {
     )
     for name, type_ in RECORDS.items()
 }
-"""Stored as columns."""
+"""Fields that are stored as columns."""
 TRUTHS = {
     name: frozenset(field.name for field in type_.fields if field.type == "bool") for name, type_ in RECORDS.items()
 }
@@ -41,7 +41,7 @@ REST = {
     name: tuple(field.name for field in type_.fields if field.name not in (*OF_STREAM, *SET, "file", *NUMBERS[name]))
     for name, type_ in RECORDS.items()
 }
-"""No columns, but kept together."""
+"""Fields that are no columns, but kept together."""
 
 LARGE = 2**63
 """Larger numbers exceed signed 64 bits, and are kept with the fields that are no columns."""

@@ -104,7 +104,7 @@ class PackedRows:
     # -- derived from several columns ----------------------------------------------------------------------------------
 
     def first_frames(self) -> Int64 | None:
-        """First frame of each row, and end of the last; None if each row is one frame."""
+        """Return the first frame of each row, and the end of the last; None if each row is one frame."""
         counts = self.rows.get("counts")
         if counts is None or (counts.more is None and counts.base == 1):
             return None
@@ -243,7 +243,7 @@ class Unpacked:
         self.sizes = packed.frames["sizes"].take(frames)
         self.flags = packed.frames["flags"].take(frames)
         self.ends = np.cumsum(self.counts)
-        """Of the last frame of each row."""
+        """Ends of the last frame of each row."""
 
     def row(self, name: str) -> Int64:
         return self.packed.rows[name].take(self.places)

@@ -27,7 +27,7 @@ IN_SPOOL = -2
 
 
 OF_SEGMENTS = ("lengths", "packets", "places", "heads", "tails")
-"""With an entry per segment."""
+"""Columns with an entry per segment."""
 
 
 class WholePacket(NamedTuple):
@@ -119,8 +119,8 @@ class SegmentIndex:
         self._tables = tuple(tables), tuple(counts)
 
     def octets(self, stream: Stream, start: int, stop: int, count: int) -> bytes:
-        """Octets that had arrived when there were `count` records. Raises `OctetsError` if they are gone or were
-        never captured."""
+        """Return the octets that had arrived when there were `count` records. Raises `OctetsError` if they are gone
+        or were never captured."""
         parts = []
         at = start
         for begin, end, packet, place in self._segments(stream, start, stop, count):
@@ -149,7 +149,7 @@ class SegmentIndex:
         return found
 
     def pieces(self, stream: Stream, start: int, stop: int, count: int) -> Pieces:
-        """The pieces in which octets arrived."""
+        """Return the pieces in which octets arrived."""
         found = list(self._segments(stream, start, stop, count))
         begin = found[0][0] if found else start
         return Pieces(begin, [end for _, end, _, _ in found], [packet for _, _, packet, _ in found])

@@ -114,7 +114,7 @@ class SortKeys:
         return None
 
     def _values(self, batch: Batch) -> list[Any]:
-        """First value of each record of one type."""
+        """Return the first value of each record of one type."""
         columns = columns_of_rows(batch, self.options)
         if columns is None:
             return [self._value(record_values(record, self.options)) for record in batch.records]
@@ -160,7 +160,7 @@ def _address_key(text: str) -> tuple[int, int]:
 
 
 def _order(keys: Int64, *, descending: bool) -> Int64:
-    """The stable `argsort`; faster if a key and its index fit into 64 bits."""
+    """Sort as a stable `argsort` does; faster if a key and its index fit into 64 bits."""
     if not len(keys):
         return np.empty(0, np.int64)
     low, high = int(keys.min()), int(keys.max())

@@ -7,7 +7,7 @@ import tempfile
 import weakref
 
 LIMIT = 16 << 30
-"""Of the file, in octets."""
+"""Octets of the file."""
 
 
 class OctetsError(Exception):
@@ -26,7 +26,7 @@ class Spool:
         self.end = 0
         self._file = tempfile.TemporaryFile(prefix="zmtpscope-")  # noqa: SIM115 (stays open)
         self.close = weakref.finalize(self, self._file.close)
-        """Also deletes the octets."""
+        """Close the file, which also deletes the octets."""
 
     def write(self, octets: bytes) -> int:
         """Return the place of the first octet. Raises `OctetsError`."""

@@ -52,13 +52,13 @@ REACH, MAX_UNITS = 8192, 4096
 """Records before and after a record that are searched for units in its packets, and maximum number of these units."""
 
 IN_STREAM = ("greeting", "command", "message", "leftover")
-"""With octets of a stream."""
+"""Records with octets of a stream."""
 
 OTHER_MECHANISMS, WITHOUT_MECHANISMS = ("NULL", "CURVE", "GSSAPI"), ("1.0", "2.0")
 """Mechanisms that send no password, and versions without mechanisms."""
 
 UNITS = ("greeting", "command", "message")
-"""Parsed octets."""
+"""Records of parsed octets."""
 
 IDENTITY = ("conn_id", "side", "source", "offset", "record")
 """Parts of the identity of a record."""
@@ -174,7 +174,7 @@ class Store:
                 yield found
 
     def others(self, rows: Int64 | range, types: Collection[str]) -> Iterator[tuple[int, Record]]:
-        """(number, record) of sorted records of these types, which are not rows."""
+        """Yield (number, record) of sorted records of these types, which are not rows."""
         wanted = [NUMBER_OF[name] for name in types]
         for chunk, begin, some in self._by_chunk(np.asarray(rows, np.int64)):
             found: list[tuple[int, Record]] = []
@@ -208,8 +208,8 @@ class Store:
         return self.batch(range(low, high), octets=octets)
 
     def details(self, number: int) -> list[Detail]:
-        """The greeting, command or frames of a record: octets, field trees and packets, with asterisks for secrets.
-        Empty for records without octets. Raises `OctetsError` if octets are missing."""
+        """Return the greeting, command or frames of a record: octets, field trees and packets, with asterisks for
+        secrets. Empty for records without octets. Raises `OctetsError` if octets are missing."""
         item, index = self._item(number)
         found = details(item, index)
         if self.options.show_secrets:
@@ -217,7 +217,7 @@ class Store:
         return list(map(without_secrets, found))
 
     def detail(self, number: int, *, tree: bool = True, hex: bool = True) -> list[str]:
-        """The lines that `read -V -x` prints below a record."""
+        """Return the lines that `read -V -x` prints below a record."""
         look = Look(Clock("e", lambda: None), tree=tree, hex=hex)
         try:
             return list(detail_lines(*self._item(number), look, self.options))
@@ -230,7 +230,7 @@ class Store:
         return b"".join([each.octets for each in self.details(number) if each.source <= OPENED])
 
     def _item(self, number: int) -> tuple[Record | MessageTable | FrameTable, int]:
-        """A record or run with its octets, packets and payload trees, and the row in the run."""
+        """Return a record or run with its octets, packets and payload trees, and the row in the run."""
         self.problem = None
         batch = self.batch([number if number >= 0 else self._count + number], details=True)
         if self.problem is not None:
@@ -247,8 +247,8 @@ class Store:
         return self._selected(filter.condition, rows)
 
     def find(self, reference: str, near: int = 0) -> int | None:
-        """Number of the record with this identity, as in `refs` of findings. The identity of a frame finds its
-        message if there are no frame records. The search starts `near` a record."""
+        """Return the number of the record with this identity, as in `refs` of findings. The identity of a frame
+        finds its message if there are no frame records. The search starts `near` a record."""
         parts = reference.split("/")
         if len(parts) != len(IDENTITY) or not all(each.isdecimal() for each in parts[1:4]):
             return None
@@ -263,7 +263,7 @@ class Store:
         return found
 
     def connection(self, conn: int | None, near: int = 0) -> int | None:
-        """Number of the connection record; None for example if the connection is open."""
+        """Return the number of the connection record; None for example if the connection is open."""
         if conn is None:
             return None
         return self._nearest(Every((equals("record", "connection"), equals("conn", conn))), near)
@@ -275,7 +275,7 @@ class Store:
         return self._around(number, equals("record", "finding"), about, *of_side(values))
 
     def unit_of(self, values: Mapping[str, Any], number: int) -> int | None:
-        """Number of the greeting, command or message that contains the octets of a finding."""
+        """Return the number of the greeting, command or message that contains the octets of a finding."""
         if values["offset"] is None:
             return None
         begins = Compared(FieldOperand(FIELDS["offset"]), Comparison(operator.le, values["offset"]), is_all=False)
@@ -318,7 +318,7 @@ class Store:
         return self._selected(Every(conditions), np.arange(max(0, number - reach), min(self._count, number + reach)))
 
     def _nearest(self, condition: Condition, near: int) -> int | None:
-        """First record that fulfils a condition, in the chunk with one that is nearest to a record."""
+        """Return the first record that fulfils a condition, in the chunk with one that is nearest to a record."""
         chunks, begins = self._chunks
         middle = bisect_right(begins, near) - 1
         kinds = {NUMBER_OF[name] for name in types_of(condition)}
@@ -331,8 +331,8 @@ class Store:
         return None
 
     def follow(self, *, conn: int | None = None, peer: str | None = None, topic: str | None = None) -> Int64:
-        """Records of a connection, of connections on which a side has the identity `peer`, or messages and
-        subscriptions of a topic. All given conditions must hold."""
+        """Return the records of a connection, of connections on which a side has the identity `peer`, or messages
+        and subscriptions of a topic. All given conditions must hold."""
         parts: list[Condition] = []
         if conn is not None:
             parts.append(equals("conn", conn))
@@ -400,7 +400,7 @@ class Store:
             yield chunk, begin, None
 
     def _by_chunk(self, numbers: Int64) -> Iterator[tuple[Chunk, int, Int64]]:
-        """(chunk, number of records before it, its selected records)."""
+        """Yield (chunk, number of records before it, its selected records)."""
         chunks, begins = self._chunks
         if not len(numbers):
             return

@@ -15,7 +15,7 @@ TEXT_COST = 64
 """Memory overhead of a text."""
 
 PER_ROW = 8
-"""Of distinct texts. Above it only the size of each topic is kept."""
+"""Distinct texts in a row. Above, only the size of each topic is kept."""
 
 FEW = 1024
 """Octets of texts that are kept for any number of rows."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from zmtpscope.export.line_tables import no_formula
 
 SPELLED = {"/t": "\t", "/s": " "}
-"""By their spelling in `-E`."""
+"""Separators by their spelling in `-E`."""
 
 NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 FOR_SPREADSHEETS = '"'
@@ -50,7 +50,6 @@ class Separators(NamedTuple):
         return not self.quote and self.separator not in "-0123456789"
 
     def quoted(self, text: str) -> str:
-        """Quote and escape a text."""
         if self.quote == FOR_SPREADSHEETS and not NUMBER.fullmatch(text):
             text = no_formula(text)
         if self.quote:

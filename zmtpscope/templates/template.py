@@ -13,7 +13,7 @@ from zmtpscope.templates.separators import Separators
 
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
 _EVERYWHERE = {field.name for field in COMMON}
-"""Of every record."""
+"""Fields of every record."""
 
 
 @dataclass(frozen=True, slots=True)

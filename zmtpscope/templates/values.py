@@ -61,7 +61,7 @@ def date(time: int) -> str:
 
 
 def member(value: Any) -> str:
-    """A value inside a payload: text unchanged, other types as JSON."""
+    """Return a value inside a payload: text unchanged, other types as JSON."""
     if isinstance(value, str):
         return safe_text(value.replace("\\", "\\\\"))
     if isinstance(value, bytes):
@@ -94,4 +94,4 @@ WIRESHARK: dict[str, Shown] = {
     "zmtp.ping.context": bytes.hex,
     "zmtp.flags": "0x{:02x}".format,
 }
-"""Formats different from ours."""
+"""Formats that differ from ours."""

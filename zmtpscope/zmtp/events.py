@@ -79,7 +79,7 @@ class FrameColumns:
 
 
 NO_FRAMES = FrameColumns()
-"""Shared and never modified."""
+"""Columns without frames, which are shared and never modified."""
 
 
 class Greeting(NamedTuple):

@@ -122,7 +122,7 @@ READERS: dict[Form, Callable[[Reader, Fields], None]] = {
     Form.ZWS_RESPONSE: read_response,
     Form.ZWS_IDENTITY: read_identity,
 }
-"""Each fills `Fields`, and raises `Cut` if the greeting is incomplete."""
+"""Functions that fill `Fields`, and raise `Cut` if the greeting is incomplete."""
 
 
 def _read_signature(reader: Reader) -> int:

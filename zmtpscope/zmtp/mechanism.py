@@ -55,7 +55,7 @@ class Mechanism:
     """The finding for an ERROR from the client where only the server may send one."""
 
     commands: Mapping[str, Layout] = field(init=False, repr=False)
-    """Includes the traffic commands."""
+    """Layouts by command name, including the traffic commands."""
 
     def __post_init__(self) -> None:
         self.commands = {layout.name: layout for layout in (*self.layouts, *traffic.LAYOUTS)}

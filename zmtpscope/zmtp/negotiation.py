@@ -35,7 +35,7 @@ from zmtpscope.zmtp.upgrade import VERSION, Upgrade, asks_for_websocket, find_up
 __all__ = ["PREFIX_LIMIT", "Decision", "Form", "negotiate"]
 
 PREFIX_LIMIT = 1 << 16
-"""After this many octets of one side the evidence so far decides."""
+"""Octets of one side after which the evidence so far decides."""
 
 
 class Decision(NamedTuple):

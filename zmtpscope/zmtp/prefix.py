@@ -31,7 +31,7 @@ class Class(IntEnum):
     WAIT = 1
     """Too few octets to decide."""
     ALIEN = 2
-    """Not ZMTP."""
+    """Octets that are not ZMTP."""
     CUT = 3
     """The start of a first 1.0 frame."""
     OLD = 4
@@ -45,7 +45,7 @@ class Class(IntEnum):
     REVISION_1 = 9
     REVISION_2 = 10
     REVISION_3 = 11
-    """Version 3 or above."""
+    """A greeting of version 3 or above."""
 
 
 OLD = frozenset({Class.OLD, Class.DOUBTFUL, Class.FIRM})
@@ -220,7 +220,7 @@ OTHER_PROTOCOLS = {
     b"SS": "SSH",
     b"*1": "RESP (Redis)",
 }
-"""By the first two octets, before the flags of a 1.0 frame."""
+"""Classes by the first two octets, before the flags of a 1.0 frame."""
 
 
 def other_protocol(octets: bytes) -> str | None:

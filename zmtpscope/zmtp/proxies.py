@@ -55,7 +55,7 @@ class Proxied(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Such as `SOCKS5 to 10.0.0.1:5555` or `PROXY v1 for 10.0.0.2:40000`."""
+        """Description, such as `SOCKS5 to 10.0.0.1:5555` or `PROXY v1 for 10.0.0.2:40000`."""
         return f"{self.protocol} {'for' if self.is_header else 'to'} {self.target}"
 
 

@@ -15,9 +15,9 @@ class Framing(_Kind):
     V1 = "1.0"
     """Length that includes the flags octet, flags, body."""
     V2 = "2.0"
-    """Also 3.x: flags, size, body."""
+    """Frames of flags, size and body, also in 3.x."""
     ZWS = "zws-2.0"
-    """WebSocket frames, flags, body."""
+    """WebSocket frames of flags and body."""
 
 
 class Phase(_Kind):
@@ -78,7 +78,7 @@ class Regime:
     opened: bool = False
 
     is_old: bool = field(init=False, repr=False)
-    """1.0 frames."""
+    """Whether frames are of 1.0."""
     has_commands: bool = field(init=False, repr=False)
     """The flags have a COMMAND bit: 3.x and ZWS, not 2.0."""
     greets: bool = field(init=False, repr=False)

@@ -42,7 +42,7 @@ It is the only valid type, or SUB or PUB, whose wire format XSUB and XPUB share.
 """
 
 DRAFT = frozenset({"CLIENT", "SERVER", "RADIO", "DISH", "SCATTER", "GATHER", "PEER", "CHANNEL"})
-"""Not in ZMTP 3.0."""
+"""Socket types that are not in ZMTP 3.0."""
 
 PUBLISHERS = frozenset({"PUB", "XPUB"})
 SUBSCRIBERS = frozenset({"SUB", "XSUB"})
@@ -66,7 +66,7 @@ IDENTIFIED = frozenset({"REQ", "DEALER", "ROUTER"})
 
 
 LARGEST_IDENTITY = 255
-"""In octets, in every version."""
+"""Octets of an identity in every version."""
 
 
 def may_meet(one: str, other: str) -> bool:

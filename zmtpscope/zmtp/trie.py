@@ -21,7 +21,7 @@ class _Node:
         self.count = count
         """How often the name that ends here was added."""
         self.children: dict[int, _Node] | None = None
-        """By the first octet of their labels."""
+        """Children by the first octet of their labels."""
 
 
 class Trie:

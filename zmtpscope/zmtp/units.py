@@ -59,7 +59,7 @@ class UnitReader:
     def _enter(self, first: Regime, offset: int) -> None:
         self.regime = first
         self.regimes = [(offset, first)]
-        """Each applies from its stream offset."""
+        """Regimes, each with the stream offset from which it applies."""
         self.frames = FrameColumns()
         self.events: list[Event] = []
         self._tally = Tally()

@@ -23,7 +23,7 @@ PROTOCOLS = b"sec-websocket-protocol"
 SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie", b"set-cookie"})
 
 SUB_PROTOCOL = re.compile(rb"ZWS2\.0(?:/([A-Z0-9._+-]{1,20}))?")
-"""With the security mechanism, if there is one."""
+"""Sub-protocol, with the security mechanism if there is one."""
 
 
 class Token(NamedTuple):

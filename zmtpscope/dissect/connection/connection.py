@@ -46,7 +46,7 @@ class ZmtpConnection:
     """
 
     stays_out = 0
-    """For this many blocks the fast path does not take the connection, because it left the fast path soon."""
+    """Number of blocks for which the fast path does not take the connection, because it left the fast path soon."""
 
     def __init__(
         self, tcp: Connection, sink: Sink, forced: DecodeAs | None, writer: RecordWriter | None = None

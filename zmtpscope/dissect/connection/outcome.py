@@ -23,7 +23,7 @@ class SideOutcome(NamedTuple):
     end: int
     """Octets of the stream, holes included."""
     units: int
-    """Of greetings, commands and messages."""
+    """Number of greetings, commands and messages."""
     messages: int = 0
     frames: int = 0
     body_octets: int = 0

@@ -82,7 +82,7 @@ class TypeInference:
         self._watches_messages = True
         self._looked_at = 0
         self._others_said = [False, False]
-        """Each side has sent messages that cannot be subscriptions."""
+        """Whether each side has sent messages that cannot be subscriptions."""
         self._last_packets = [0, 0]
         """The last packet that began a message."""
         self._heads: tuple[set[bytes], set[bytes]] = (set(), set())

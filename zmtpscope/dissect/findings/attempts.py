@@ -46,7 +46,7 @@ FINDING_BY_OUTCOME = {
     REJECTED: capturing.REJECTED,
     NO_ROUTE: capturing.NO_ROUTE,
 }
-"""Each covers many attempts and contains their number."""
+"""Findings that each cover many attempts and contain their number."""
 
 MIN_GAPS, LARGEST_RATIO, MIN_RATIO = 3, 2.3, 1.1
 """Retries of libzmq: at least this many waits, with ratios within these limits. libzmq waits for ZMQ_RECONNECT_IVL
@@ -60,7 +60,7 @@ SYN_AGAIN = SECOND // 2
 """Minimum time (ns) until TCP sends a SYN again; systems wait for a second at first (RFC 6298, 2.1)."""
 
 LONG_IN_VAIN = 10 * SECOND
-"""After failed attempts for this long (ns), a client that was connected before has lost its server."""
+"""After failed attempts for this long, a client that was connected before has lost its server."""
 
 CONNECTED_BEFORE = "it was connected before"
 LATER_HINT = "the other side was not listening yet; ZeroMQ retries until it is"
@@ -78,7 +78,7 @@ class Tried:
     connected: Stamp | None = None
     """SYN of the pair's next known connection."""
     gaps: int = 0
-    """Waits between attempts."""
+    """Number of waits between attempts."""
     shortest: int = 0
     longest: int = 0
     """`shortest` and `longest` wait (ns)."""
@@ -115,7 +115,7 @@ class Tried:
         self.connected = min(connected, default=None)
 
     def sentence(self, stream: Stream) -> str:
-        """Return, for example, `10.0.0.2 tried 31 times in 30.1 s to reach 10.0.0.1:5555`."""
+        """Describe attempts: `10.0.0.2 tried 31 times in 30.1 s to reach 10.0.0.1:5555`."""
         times = how_many_times(self.count)
         syns = f" ({self.syns} SYNs)" if self.syns > self.count else ""
         seconds = max(0, self.last.last.time - self.first.connection.start.time) / SECOND
@@ -138,7 +138,7 @@ class Attempts:
     def __init__(self, summary: Summary) -> None:
         self.summary = summary
         self.tried: OrderedDict[tuple[str, bytes], list[Tried]] = OrderedDict()
-        """By outcome and pair, in order of last use."""
+        """Attempts by outcome and pair, in order of last use."""
         self.connected: OrderedDict[bytes, tuple[Stamp, Stamp]] = OrderedDict()
         """SYNs of the first and last connection of each pair."""
         self.others: dict[str, Tried] = {}

@@ -25,7 +25,7 @@ MAX_HANDSHAKES = 16_384
 """CURVE handshakes with remembered keys and nonces, also of ended connections."""
 
 RECONNECTS = 6
-"""Too many reconnects ..."""
+"""Number of reconnects that are too many ..."""
 MINUTE = 60_000_000_000
 """... within this time (ns) ..."""
 GROWTH = 2
@@ -151,14 +151,14 @@ class Endpoints:
         self.serving: dict[tuple[Endpoint, str, str], Served] = {}
         """Open connections by endpoint, its socket type and the client's identity."""
         self.handshakes: OrderedDict[bytes, SameKey] = OrderedDict()
-        """By key."""
+        """Handshakes by key."""
         self.welcomes: OrderedDict[tuple[Endpoint, bytes], tuple[bytes, str]] = OrderedDict()
         """The client's key and the reference of the WELCOME, by endpoint and nonce."""
         self.refused: OrderedDict[tuple[str, Endpoint], tuple[Stamp, Any, str]] = OrderedDict()
         """Last ERROR to a client, refused credentials, reference."""
         self.reconnects: OrderedDict[tuple[str, Endpoint], Reconnects] = OrderedDict()
         self.notes: list[Note] = []
-        """Of the current fact."""
+        """Notes about the current fact."""
 
     def evaluate(self, fact: ConnectionFact) -> list[Note]:
         """Return notes about a fact; facts arrive in capture order."""
@@ -180,7 +180,7 @@ class Endpoints:
     # -- security that is not there ----------------------------------------------------------------------------------
 
     def _announced(self, fact: ConnectionFact) -> None:
-        """A listener announced a mechanism other than NULL."""
+        """Process that a listener announced a mechanism other than NULL."""
         endpoint = fact.origin.endpoint
         if endpoint not in self.secured:
             unsecured = self.unsecured.pop(endpoint, None)
@@ -189,7 +189,7 @@ class Endpoints:
         _remember(self.secured, endpoint, fact.reference, MAX_ENDPOINTS)
 
     def _unsecured(self, fact: ConnectionFact, what: str) -> None:
-        """Messages were exchanged with a client that has no security."""
+        """Process that messages were exchanged with a client that has no security."""
         endpoint = fact.origin.endpoint
         if endpoint in self.secured:
             self._note("ZMTP-DOWNGRADE-01", fact, self.secured[endpoint], what)
@@ -199,7 +199,7 @@ class Endpoints:
     # -- one socket, several peers -----------------------------------------------------------------------------------
 
     def _served(self, fact: ConnectionFact) -> None:
-        """A client with an identity (`value`) connected to a ROUTER, or any client to a PAIR."""
+        """Process that a client with an identity (`value`) connected to a ROUTER, or any client to a PAIR."""
         peer, origin = self._peer(fact), fact.origin
         socket_type, identity = fact.value
         if peer.served is not None:
@@ -214,7 +214,7 @@ class Endpoints:
     # -- CURVE -------------------------------------------------------------------------------------------------------
 
     def _hello(self, fact: ConnectionFact) -> None:
-        """HELLO with the short-term key `value`."""
+        """Process a HELLO with the short-term key `value`."""
         peer, key = self._peer(fact), fact.value
         if peer.handshake is not None:
             return
@@ -223,7 +223,7 @@ class Endpoints:
         _remember(self.handshakes, key, same, MAX_HANDSHAKES)
 
     def _welcome(self, fact: ConnectionFact) -> None:
-        """WELCOME with the long nonce `value`."""
+        """Process a WELCOME with the long nonce `value`."""
         handshake = self._peer(fact).handshake
         if handshake is None or handshake.nonce is not None:
             return
@@ -249,7 +249,7 @@ class Endpoints:
     # -- clients that come again -------------------------------------------------------------------------------------
 
     def _refused(self, fact: ConnectionFact) -> None:
-        """ERROR of the listener; `value` is the refused mechanism and user name."""
+        """Process an ERROR of the listener; `value` is the refused mechanism and user name."""
         pair = fact.origin.pair
         if pair in self.refused:
             sent, what, reference = self.refused[pair]
@@ -258,7 +258,7 @@ class Endpoints:
         _remember(self.refused, pair, (stamp(fact.arrival), fact.value, fact.reference), MAX_ENDPOINTS)
 
     def _failed(self, fact: ConnectionFact) -> None:
-        """A connection ended that the client will open again."""
+        """Process the end of a connection that the client will open again."""
         pair, start = fact.origin.pair, fact.origin.start
         known = self.reconnects.get(pair) or Reconnects()
         _remember(self.reconnects, pair, known, MAX_ENDPOINTS)
@@ -281,7 +281,7 @@ class Endpoints:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def _closed(self, fact: ConnectionFact) -> None:
-        """A connection or the capture ended; `value` is a `Close`."""
+        """Process the end of a connection or the capture; `value` is a `Close`."""
         close = fact.value
         peer = self.peers.pop(fact.origin.stream.conn_id, Peer())
         if peer.served is not None:

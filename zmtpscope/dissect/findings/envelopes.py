@@ -12,7 +12,7 @@ from zmtpscope.dissect.records.message_columns import delimiters
 from zmtpscope.dissect.records.tables import MessageTable
 
 NO_DELIMITER = -1
-"""No frame before the last is empty."""
+"""Value if no frame before the last is empty."""
 NOT_KNOWN = -2
 """The octets were not kept, or are too many."""
 EMPTY = 0

@@ -26,7 +26,7 @@ OPEN_PINGS = 3
 """PINGs that should wait at a time."""
 
 MAX_REMEMBERED = 64
-"""Open PINGs, and unmatched PONGs."""
+"""Open PINGs, and unmatched PONGs, to remember."""
 
 LONGEST_KEPT = 32
 """Octets of a stored context; a longer one is replaced by its hash."""
@@ -61,7 +61,6 @@ class Direction:
         self.asker = asker
         self.open: list[Heartbeat] = []
         self.unmatched: deque[Heartbeat] = deque()
-        """PONGs without an open PING."""
 
     def ping(self, ping: Heartbeat) -> None:
         """Add a PING. Its PONG may have been captured earlier, much earlier if the PING is a retransmission."""

@@ -53,7 +53,7 @@ REFUSING = {
         "GSSAPI-02", "the principal of the peer", "check the principal, and which ones the server's ZAP handler accepts"
     ),
 }
-"""By mechanism. An ERROR of any other, or without a captured mechanism, is not explained."""
+"""Explanations by mechanism. An ERROR of any other, or without a captured mechanism, is not explained."""
 
 
 def explain(refusing: Refusing, reason: str | None, subject: str | None) -> tuple[str, str]:

@@ -47,7 +47,7 @@ class Relations:
         self.reports = Reports(view)
         self._notes: list[Note] = []
         self.heartbeats: Heartbeats | None = None
-        """From the first heartbeat on."""
+        """Heartbeats, from the first one on."""
         self.times_to_live = TimesToLive(view)
         self.timed_events: list[TimedEvent] = []
         self.faults: list[Fault | None] = [None, None]

@@ -17,7 +17,7 @@ class Reports:
     disprove."""
 
     origin: Origin | None = None
-    """Set with the first fact."""
+    """Origin, set with the first fact."""
 
     def __init__(self, view: ConnectionView) -> None:
         self.view = view

@@ -33,15 +33,15 @@ MAX_WAITING = 64
 """Pending findings of each kind; no more are created."""
 
 NEVER = sys.maxsize
-"""Larger than any ordinal."""
+"""An ordinal above all others."""
 
 ASKERS = frozenset({"REQ", "DEALER"})
 
 NEITHER = frozenset(PEERS) - ASKERS - {"REP", "ROUTER"}
-"""Send neither requests nor replies."""
+"""Socket types that send neither requests nor replies."""
 
 Runs = tuple[list[MessageTable], list[MessageTable]]
-"""Of side 0 and side 1."""
+"""Runs of side 0 and side 1."""
 
 
 class Sent(NamedTuple):
@@ -83,7 +83,7 @@ class Requests:
     is_answered = True
     """Every request so far has a reply."""
     last_packet = 0
-    """With the end of the last request."""
+    """Packet with the end of the last request."""
 
     asker: int | None = None
     """The requesting side, once known."""

@@ -28,14 +28,14 @@ class Announced(NamedTuple):
     length: int
     source: int
     ttl: int
-    """In nanoseconds."""
+    """TTL in nanoseconds."""
 
 
 class TimesToLive:
     def __init__(self, view: ConnectionView) -> None:
         self.view = view
         self.awaited: tuple[list[Announced], list[Announced]] = ([], [])
-        """By side, PINGs without later octets."""
+        """PINGs without later octets, by side."""
         self.notes: list[Note] = []
 
     def announce(self, ping: TimedEvent, behind: Arrival | None) -> None:

@@ -43,12 +43,12 @@ class Unsubscribed:
     """Messages to one side that match nothing."""
 
     unsure_until = 0
-    """Until this time, forgotten cancels may explain messages."""
+    """Time until which forgotten cancels may explain messages."""
 
     def __init__(self, view: ConnectionView, *, are_groups: bool) -> None:
         self.view = view
         self.are_groups = are_groups
-        """Messages are sent to groups."""
+        """Whether messages are sent to groups."""
         self.waiting: list[Waiting] = []
         self.cancelled: list[Cancelled] = []
 

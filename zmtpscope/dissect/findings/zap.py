@@ -29,9 +29,9 @@ class ZapMessage(NamedTuple):
 class ZapRequests:
     def __init__(self) -> None:
         self._messages: list[ZapMessage] = []
-        """Of the current block."""
+        """Messages of the current block."""
         self.open: OrderedDict[tuple[int, str], None] = OrderedDict()
-        """Requesting side and request id."""
+        """Open requests by requesting side and request id."""
         self.unasked: list[ZapMessage] = []
         """Replies without a request."""
 

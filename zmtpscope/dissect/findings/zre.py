@@ -23,16 +23,16 @@ from zmtpscope.zmtp.reader import Finding
 
 MAX_NODES = 4096
 MAX_CONNECTIONS = 1024
-"""Per node."""
+"""Connections of a node."""
 MAX_WAITING = 16_384
-"""Deadlines; later checks are skipped."""
+"""Deadlines to remember; later checks are skipped."""
 
 ONE_SIDED = 5 * SECOND
 """Within this time (ns) a node should connect back (zre.md 9)."""
 SILENT = 30 * SECOND
 """Time limit (ns) for answers to PING and for the next beacon (zre.md 7)."""
 LONELY = 5 * SECOND
-"""After beacons for this long (ns) a node should have been connected to."""
+"""After beacons for this long, other nodes should have connected to a node."""
 
 NOWHERE: Endpoint = ("", 0)
 NEVER = Stamp(-1, 0)
@@ -68,7 +68,7 @@ class Node:
     first_beacon: ZreBeacon | None = None
     last_beacon: ZreBeacon | None = None
     ports: list[int] = field(default_factory=list)
-    """In its beacons; adjacent entries differ."""
+    """Ports in its beacons; adjacent entries differ."""
     address_written: bool = False
     watched: bool = False
     """A deadline for its next beacon is set."""
@@ -111,14 +111,14 @@ class Network:
         self.spoken_with = spoken_with
         """Server endpoints of ZMTP connections."""
         self.deadlines: list[Deadline] = []
-        """A heap."""
+        """A heap of deadlines."""
         self.pings: dict[Sender, list[ZreCommand]] = {}
-        """Without PING-OK."""
+        """PINGs without PING-OK."""
         self.now = self.waited = 0
         self.beacon_versions: dict[int, str] = {}
         self.versions_written = False
         self.notes: list[Note | ZrePair] = []
-        """Of the current fact."""
+        """Notes about the current fact."""
 
     def evaluate(self, fact: ZreCommand | ZreClose | ZreBeacon) -> list[Note | ZrePair]:
         """Return notes about a fact; facts arrive in capture order."""
@@ -393,7 +393,7 @@ class Network:
         return node
 
     def _own(self, node: Node, mailbox: Endpoint) -> None:
-        """The node listens at this endpoint."""
+        """Note that the node listens at this endpoint."""
         if len(node.mailboxes) < MAX_CONNECTIONS:
             node.mailboxes.add(mailbox)
             self.owners[mailbox] = node.uuid

@@ -71,7 +71,7 @@ RANKS = {
         )
     )
 }
-"""At the same position of a stream: wire events first, then records derived from them."""
+"""Order of records at the same position of a stream: wire events first, then records derived from them."""
 
 
 class SharedFields(dict[str, Any]):

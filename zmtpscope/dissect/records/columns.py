@@ -55,8 +55,6 @@ class Integers:
 
 @dataclass(slots=True, eq=False)
 class Booleans:
-    """A column of truth values."""
-
     values: Bool
 
     def __getitem__(self, row: int, /) -> bool:
@@ -137,7 +135,6 @@ class Octets:
         return listed
 
     def of(self, rows: Int64) -> Octets:
-        """Select rows."""
         return replace(self, index=self.index[rows], known=None if self.known is None else self.known[rows])
 
 

@@ -13,7 +13,6 @@ from zmtpscope.dissect.identity import Stream, stream_of
 from zmtpscope.dissect.tcp.connection import Connection
 
 Endpoint = tuple[str, int]
-"""Of the listener."""
 
 
 class ConnectionIdentity(NamedTuple):
@@ -21,7 +20,7 @@ class ConnectionIdentity(NamedTuple):
 
     key: bytes
     start: Stamp
-    """Its first packet."""
+    """First packet of the connection."""
     incarnation: int
     number: int | None
 
@@ -115,12 +114,10 @@ class Origin(NamedTuple):
 
     @property
     def endpoint(self) -> Endpoint:
-        """Return the listener's endpoint."""
         return self.stream.dst_ip, self.stream.dst_port
 
     @property
     def pair(self) -> tuple[str, Endpoint]:
-        """Return client address and endpoint."""
         return self.stream.src_ip, self.endpoint
 
 

@@ -8,10 +8,10 @@ from zmtpscope.dissect.arrivals import Stamp
 from zmtpscope.dissect.records.facts import Endpoint
 
 MAX_ENDPOINTS = 256
-"""Per kind of finding. A scan can meet thousands."""
+"""Endpoints for each kind of finding; a scan can meet thousands."""
 
 MAX_CLIENTS = 1024
-"""Per kind, at all of its endpoints together."""
+"""Clients for each kind, at all of its endpoints together."""
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class AtEndpoint:
     first: Stamp
     """First packet of a finding."""
     hint: str | None
-    """Of that finding."""
+    """Hint of that finding."""
     count: int = 0
     clients: set[str] = field(default_factory=set)
     """Addresses of clients of the endpoint."""
@@ -35,7 +35,7 @@ class FindingEndpoints:
 
     endpoints: dict[Endpoint, AtEndpoint] = field(default_factory=dict)
     elsewhere: int = 0
-    """Findings at other endpoints."""
+    """Number of findings at other endpoints."""
     clients: int = 0
     """Remembered clients, at most `MAX_CLIENTS`."""
 

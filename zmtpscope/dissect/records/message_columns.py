@@ -36,18 +36,18 @@ from zmtpscope.zmtp.events import CANCEL, ENCRYPTED, MARKED, SPECIAL, SUBSCRIBE
 from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 KINDS = {0: "data", ENCRYPTED: "encrypted", SUBSCRIBE: "subscribe", CANCEL: "cancel"}
-"""By `SPECIAL` bits."""
+"""Kinds of messages by `SPECIAL` bits."""
 
 REQUESTERS = frozenset({"REQ", "REP"})
 GROUPED = PUBLISHERS | {"RADIO"}
 """Socket types whose messages of several frames begin with a topic or group."""
 
 NO_TOPIC = -1
-"""Without a topic."""
+"""Offset of a missing topic."""
 
 NOT_KEPT, HEAD_KEPT_ONLY, KEPT = range(3)
 KEPT_WORDS = ("none", "head", "full")
-"""`bodies_kept`, by the codes above."""
+"""Values of `bodies_kept`, by the codes above."""
 
 NOTHING_INSIDE, TEXT_INSIDE, OTHER_INSIDE, JSON_INSIDE = range(4)
 """Payloads: unclaimed, plain text, read by a dissector, JSON that is parsed on first access."""
@@ -121,12 +121,12 @@ class Made(NamedTuple):
     places: Int64
 
     def of(self, row: int) -> Dissected | None:
-        """Parse JSON if necessary; None without a result."""
+        """Parse JSON if necessary; return None without a result."""
         table, place = table_and_row(self.tables, self.begins, int(self.places[row]))
         return table.made(place)
 
     def tolist(self) -> list[Dissected | None]:
-        """None for JSON that is not parsed yet."""
+        """Return the results; None for JSON that is not parsed yet."""
         found = self.in_tables()
         return [found[place] for place in self.places.tolist()]
 
@@ -241,7 +241,6 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def is_open(self) -> Bool:
-        """Return which messages are unencrypted."""
         is_open: Bool = self.special != ENCRYPTED
         return is_open
 
@@ -389,7 +388,7 @@ class MessageColumns(RowColumns[MessageTable]):
         return Lists(Texts(Octets(self.octets, self.starts, self.held, frames)), edges, known)
 
     def topic(self) -> Texts:
-        """Start of the first frame, after the mark of a subscription."""
+        """Return the start of the first frame, after the mark of a subscription."""
         known = self.topic_sizes != NO_TOPIC
         if not known.any():
             return Texts(Octets(self.octets, NOTHING, NOTHING, np.zeros_like(self.places), known))

@@ -47,11 +47,11 @@ def side_payloads(options: Options, is_meant: Callable[[DecodeAs], bool]) -> Sid
 
 class SideFacts(NamedTuple):
     identity: str | None
-    """If announced before the run."""
+    """Identity, if announced before the run."""
     holes: list[int]
     """Offsets where octets are missing or encrypted."""
     is_from_the_start: bool
-    """Captured from the first octet."""
+    """Whether the side was captured from the first octet."""
 
 
 class PayloadRows:

@@ -48,7 +48,7 @@ class RecordWriter:
         listens = listening_side((ends[0][1], ends[1][1]), listener)
         self._endpoint, self._client = ends[listens], ends[1 - listens][0]
         self._counts: dict[tuple[int | None, str], int] = {}
-        """By side and id."""
+        """Number of findings by side and id."""
         self._last: dict[tuple[int | None, str], Note] = {}
         """The last of each kind that is only counted."""
 

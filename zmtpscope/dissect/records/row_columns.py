@@ -23,7 +23,7 @@ from zmtpscope.zmtp.framing import MORE
 R = TypeVar("R", MessageTable, FrameTable)
 
 STREAM_NUMBERS = ("conn", "side", "src_port", "dst_port")
-"""All others are text."""
+"""Numeric fields of a stream; all others are text."""
 
 Derive = Callable[[Any], Column]
 
@@ -34,7 +34,7 @@ class FieldColumns:
     """Columns by field name, made on first access."""
 
     derive: Mapping[str, Derive]
-    """By field name."""
+    """Functions by field name."""
 
     def __init__(self) -> None:
         self._made: dict[str, Column] = {}
@@ -121,7 +121,7 @@ class RowColumns(FieldColumns, Generic[R]):
         return np.array([value_of(sender) for sender in self.senders])
 
     def of_senders(self, value_of: Callable[[Sender], Any]) -> NDArray[Any]:
-        """One value per sender."""
+        """Return one value per sender."""
         return self.of_each(value_of)[self.sender_of] if self.tables else NOTHING
 
     @cached_property
@@ -212,7 +212,7 @@ class RowColumns(FieldColumns, Generic[R]):
     # -- fields that rows share, and first frames ----------------------------------------------------------------------
 
     def of_stream(self, name: str) -> Column:
-        """A field that all rows of a stream share."""
+        """Return a field that all rows of a stream share."""
         values, sender_of = [getattr(sender.stream, name) for sender in self.senders], self.sender_of
         if name not in STREAM_NUMBERS:
             return Words(values, sender_of)
@@ -222,11 +222,11 @@ class RowColumns(FieldColumns, Generic[R]):
         return Integers(np.array([value or 0 for value in values], np.int64)[sender_of], known[sender_of])
 
     def word_of_sender(self, name: str) -> Words:
-        """A word that all rows of a sender share."""
+        """Return a word that all rows of a sender share."""
         return Words([getattr(sender, name) for sender in self.senders], self.sender_of)
 
     def of_regimes(self, name: str) -> NDArray[Any]:
-        """A number or truth value of each row's regime."""
+        """Return a number or truth value of each row's regime."""
         return self.of_senders(lambda sender: getattr(sender.regime, name))
 
     def of_first_frames(self, name: str) -> Int64:
@@ -236,12 +236,12 @@ class RowColumns(FieldColumns, Generic[R]):
 
 
 def file_name(name: str | None) -> str | None:
-    """Octets that are not UTF-8 become escapes."""
+    """Return a file name; octets that are not UTF-8 become escapes."""
     return name if name is None or name.isascii() else name.encode("utf-8", "backslashreplace").decode()
 
 
 def file(columns: Any) -> Words:
-    """Octets that are not UTF-8 become escapes."""
+    """Return the file names; octets that are not UTF-8 become escapes."""
     index = columns.packets >> FILE_SHIFT
     low, high = (int(index.min()), int(index.max())) if len(index) else (0, 0)
     return Words([file_name(name) for name in columns.files[low : high + 1]], index - low)
@@ -287,7 +287,7 @@ class FrameRowColumns(RowColumns[FrameTable]):
         return self.of_rows("messages")
 
     def long(self) -> Booleans:
-        """In record order."""
+        """Return the values in record order."""
         longest = self.of_senders(lambda sender: sender.longest_short_header)
         return Booleans(self.bodies[self.first] - self.offsets[self.first] > longest)
 

@@ -65,14 +65,14 @@ class Summary:
     other_tcp: int = 0
     """Connections without any sign of ZMTP."""
     other_endpoints: Counter[Endpoint] = field(default_factory=Counter)
-    """At most `MAX_ENDPOINTS`."""
+    """Connections at other endpoints, at most `MAX_ENDPOINTS`."""
     attempts: Counter[str] = field(default_factory=Counter)
     """TCP connections that were never established, by outcome (`attempts.py`)."""
     tried: list[tuple[str, str]] = field(default_factory=list)
     """Outcome, and a sentence with client and endpoint, the most frequent first."""
     datagrams: int = 0
     datagram_kinds: Counter[str] = field(default_factory=Counter)
-    """Beacons and RADIO messages."""
+    """Number of beacons and RADIO messages."""
     versions: Counter[str] = field(default_factory=Counter)
     mechanisms: Counter[str] = field(default_factory=Counter)
     socket_types: Counter[str] = field(default_factory=Counter)
@@ -96,17 +96,17 @@ class Summary:
     stalls: int = 0
     """Times during which a side could not send."""
     stalled: int = 0
-    """In all (ns)."""
+    """Total duration of stalls (ns)."""
     outages: int = 0
     """Times during which a side's data was not acknowledged."""
     unacknowledged: int = 0
-    """In all (ns)."""
+    """Total duration of outages (ns)."""
     findings: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By severity and id."""
+    """Number of findings by severity and id."""
     hints: dict[tuple[str, str], set[str]] = field(default_factory=dict)
-    """By severity and id: one of a few sentences for each case."""
+    """Hints by severity and id: one of a few sentences for each case."""
     finding_endpoints: dict[tuple[str, str], FindingEndpoints] = field(default_factory=dict)
-    """By severity and id, except for findings about the whole capture."""
+    """Endpoints by severity and id, except for findings about the whole capture."""
     sums: OctetSums = field(default_factory=OctetSums)
 
     def count_finding(self, kind: tuple[str, str], count: int, hint: str | None) -> None:
@@ -132,7 +132,7 @@ class Sink:
         self.summary = summary or Summary()
         self.batch = Batch(files)
         self.endpoints: set[Endpoint] = set()
-        """Of ZMTP connections already reported."""
+        """Endpoints of ZMTP connections already reported."""
         self.decided_by: int | None = None
         """Place in record order of the datagram that decides the current records; None for segments."""
         self.budget = OctetBudget()

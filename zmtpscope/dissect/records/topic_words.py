@@ -15,7 +15,7 @@ LONGEST_TOPIC = 256
 WORD = 8
 
 MASKS = np.array([(1 << 8 * size) - 1 for size in range(WORD + 1)], np.uint64)
-"""By number of octets in a word. The first octet of a word is the lowest."""
+"""Masks by number of octets in a word. The first octet of a word is the lowest."""
 
 FACTOR = np.uint64(0x9E3779B97F4A7C15)
 """2^64 divided by the golden ratio: odd, with its bits spread."""
@@ -33,7 +33,6 @@ def words_of(data: bytes, starts: Int64, sizes: Int64, count: int) -> list[UInt6
 
 
 def mixed(seeds: UInt64, words: list[UInt64]) -> UInt64:
-    """Hash each row of words."""
     numbers = seeds
     for word in words:
         numbers = (numbers ^ word) * FACTOR

@@ -33,13 +33,13 @@ SUBSCRIBING = (b"\0", b"\1")
 """First octets of a message that subscribes or cancels."""
 
 COMMANDS = frozenset({"SUBSCRIBE", "CANCEL"})
-"""Of ZMTP 3.1."""
+"""Subscription commands of ZMTP 3.1."""
 GROUP_COMMANDS = frozenset({"JOIN", "LEAVE"})
 ENTERING = frozenset({"SUBSCRIBE", "JOIN"})
-"""Messages may follow after these."""
+"""Commands after which messages may follow."""
 
 DISTRIBUTING = PUBLISHERS_AND_RADIO | SUBSCRIBERS
-"""Publish or subscribe by messages."""
+"""Socket types that publish, or subscribe by messages."""
 
 LARGEST_TOPIC = LARGEST_AWAITED_TOPIC
 """Octets of a first frame that may be a topic."""
@@ -92,14 +92,14 @@ class Subscriptions:
     def __init__(self, *, whole: bool = False) -> None:
         self.whole = whole
         self.changes: list[Change] = []
-        """Of the current block."""
+        """Changes in the current block."""
         self.limit = LARGEST_MEMORY
         """Maximum `size`."""
         self.is_complete = True
-        """All current subscriptions are known."""
+        """Whether all current subscriptions are known."""
         self._open = Trie()
         self._weight = 0
-        """The octets that `FEW` limits."""
+        """Octets that `FEW` limits."""
         self._most = 0
         """Octets of the longest name so far."""
 

@@ -136,7 +136,7 @@ class Arrivals:
         self.end = 0
 
     def settle(self, ordinal: int) -> None:
-        """From now on, decide nothing before the segment `ordinal`."""
+        """Decide nothing before the segment `ordinal` from now on."""
         self.settled = ordinal
 
     def pieces(self) -> Pieces:

@@ -24,7 +24,7 @@ from zmtpscope.zmtp.events import ENCRYPTED, NO_FRAMES, FrameColumns
 from zmtpscope.zmtp.framing import MORE
 
 MAX_FRAMES = 1 << 20
-"""Of a message. A longer one becomes incomplete parts of this size, without bodies."""
+"""Frames of a message. A longer one becomes incomplete parts of this size, without bodies."""
 
 FRAME_WEIGHT = 32
 """Memory octets of a frame of an incomplete message."""

@@ -54,7 +54,7 @@ class Decryption:
         self.side = side
         self.limit = max(LARGEST_BOX, limit)
         self.reader: OpenedReader | None = None
-        """Parses decrypted contents."""
+        """Parser of decrypted contents."""
         self.waiting: Row | None = None
         self.opened = 0
         self.repeats: dict[str, int] = {}

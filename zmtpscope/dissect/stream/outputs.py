@@ -72,10 +72,10 @@ class Outputs:
         self.units = 0
         """Octets of greetings and commands. `Assembly` counts messages."""
         self.gaps = 0
-        """Lost octets."""
+        """Number of lost octets."""
         self.unfinished = 0
         self.undissected = 0
-        """Leftover octets."""
+        """Number of leftover octets."""
 
     def drain(self) -> list[Output]:
         outputs, self._outputs = self._outputs, []

@@ -74,7 +74,7 @@ class Reading:
         self.version = version
         self.confidence = confidence
         self.unmasking = Unmasking() if reader.regime.framing is Framing.ZWS else None
-        """For ZWS."""
+        """Unmasking for ZWS."""
         self._repeats: dict[str, int] = {}
         """Findings that the reader only counts: number already emitted."""
 

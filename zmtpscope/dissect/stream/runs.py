@@ -32,10 +32,10 @@ class Context:
     doubtful: int | None
     """Rows after this stream offset are only likely."""
     settled: int
-    """No row was decidable before the segment with this ordinal."""
+    """Ordinal of the segment before which no row was decidable."""
     pieces: Pieces | None
     seals: bool
-    """Frames may be MESSAGEs."""
+    """Whether frames may be MESSAGEs."""
     messages: bool
     """Message rows are wanted; otherwise messages are only counted."""
     frames: bool

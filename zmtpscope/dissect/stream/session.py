@@ -76,7 +76,7 @@ class Session:
         """The key files name this connection, but none of their keys opens a box."""
         self._is_unfit_noted = False
         self.cookie: bytes | None = None
-        """Of the WELCOME, if it was opened."""
+        """Cookie of the WELCOME, if that was opened."""
         self._roles: list[str | None] = [None, None]
         self._shaking: set[str] = set()
         """Roles whose handshake may continue."""
@@ -88,7 +88,7 @@ class Session:
         self._welcome: tuple[bytes, bytes] | None = None
         """Nonce and box of a WELCOME that has not opened yet."""
         self._returned_cookie: bytes | None = None
-        """In the INITIATE."""
+        """Cookie in the INITIATE."""
         self._pair: _ServerPair | None = None
         self._tried = [0, 0]
         self._tried_until: Sequence[Place] = ()

@@ -43,16 +43,16 @@ class SideStream:
 
     mode = Mode.NEGOTIATING
     reason = NOT_ZMTP
-    """Of leftovers while nothing is parsed."""
+    """Reason for leftovers while nothing is parsed."""
     reading: Reading | None = None
     """Once the side is parsed; also resumes after losses."""
     search: Searching | None = None
     version: str | None = None
-    """Negotiated."""
+    """Negotiated version."""
     found_since: int | None = None
     """Ordinal of the segment that showed ZMTP, if frames were found midstream."""
     framings: tuple[Framing, ...] = (Framing.V1, Framing.V2)
-    """To search for while the framing is unknown."""
+    """Framings to search for while the framing is unknown."""
     forced: DecodeAs | None = None
     """The decode-as rule for a side whose start was not captured, until a frame is found."""
     assumed_type: str | None = None

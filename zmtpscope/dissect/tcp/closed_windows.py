@@ -27,7 +27,7 @@ from zmtpscope.dissect.tcp.stalls import (
 )
 
 SHORTEST = 10_000_000
-"""Of a reported stall (ns). A receiver that keeps up closes its window while its thread waits to run: a few
+"""Shortest stall to report. A receiver that keeps up closes its window while its thread waits to run: a few
 milliseconds on a busy machine, without effect."""
 
 PROBE = 1

@@ -15,7 +15,8 @@ CONNECTED, REFUSED, UNANSWERED, HALF_OPEN = "connected", "refused", "not answere
 REJECTED, NO_ROUTE = "rejected by ICMP", "unreachable by ICMP"
 UNREACHED = {PROHIBITED: REJECTED, NO_HOST: NO_ROUTE}
 UNDER_WAY = "under way"
-"""Not reported: the capture ended, or the connection was evicted, within a second of the SYN and before an answer."""
+"""Outcome that is not reported: the capture ended, or the connection was evicted, within a second of the SYN and
+before an answer."""
 
 
 NEVER = Arrival(-1, 0, 0)
@@ -97,17 +98,17 @@ class TcpSide:
         self.delivered = 0
         """Stream offset of `next`, holes included."""
         self.out_of_order: OutOfOrder | None = None
-        """From the first hole on."""
+        """Segments out of order, from the first hole on."""
         self.closed_window: ClosedWindow | None = None
         """The other side's receive window while it is closed."""
         self.stalls: Stretches[Stall] | None = None
-        """From the first stall on."""
+        """Stalls, from the first one on."""
         self.unanswered: Unanswered | None = None
         """Retransmitted octets without an acknowledgment."""
         self.unread: tuple[Arrival, int] | None = None
-        """If the side's system acknowledges late: the deciding segment and the first packet, until reported."""
+        """The deciding segment and the first packet if the side's system acknowledges late, until reported."""
         self.outages: Stretches[Outage] | None = None
-        """From the first outage on."""
+        """Outages, from the first one on."""
         self.losses: Outage | None = None
         """All times in which data was sent again and soon acknowledged, as one."""
         self.fin: Arrival | None = None
@@ -148,7 +149,7 @@ class TcpSide:
             self.plain = self.next
 
     def has_spoken(self) -> bool:
-        """Octets of this side were captured."""
+        """Whether octets of this side were captured."""
         return bool(self.delivered or self.pieces) or self.plain not in (-1, self.next)
 
 

@@ -41,11 +41,11 @@ class Flows:
 
     def __init__(self) -> None:
         self.opened = 0
-        """Connections so far."""
+        """Number of connections so far."""
         self.most_open = MAX_OPEN
         self.sides: dict[bytes, TcpSide] = {}
         self.connections: dict[TcpSide, Connection] = {}
-        """By side."""
+        """Connections by side."""
         self.ended: list[TcpSide] = []
         """Sides of connections that ended in the current block."""
         self.silent: OrderedDict[Connection, None] = OrderedDict()
@@ -61,7 +61,7 @@ class Flows:
         self.incarnations = Incarnations()
         self.reassembler = Reassembler()
         self.directions: Directions | None = None
-        """Of the current block."""
+        """Directions of the current block."""
 
     def feed(
         self, block: SegmentBlock, directions: Directions | None, done: Mask, deferred: list[Deferred]
@@ -142,7 +142,7 @@ class Flows:
 
     @property
     def is_crowded(self) -> bool:
-        """More than half of the maximum are open."""
+        """Whether more than half of the maximum are open."""
         return len(self.sides) > self.most_open
 
     def is_full(self, block: SegmentBlock) -> bool:

@@ -63,9 +63,9 @@ class OutOfOrder:
 
     def __init__(self) -> None:
         self.waiting: list[Waiting] = []
-        """By position; entries never overlap."""
+        """Waiting pieces by position; these never overlap."""
         self.octets = self.segments = 0
-        """Waiting octets, and their pieces."""
+        """Number of waiting octets, and of their pieces."""
         self.packets = 0
         """Packets of the connection while segments waited."""
         self.clock: int | None = None

@@ -34,7 +34,7 @@ class Unanswered:
         self.position = position
         """Stream offset of the first unacknowledged octet."""
         self.edge = edge
-        """Its sequence number."""
+        """Sequence number of the first octet."""
         self.retransmissions = self.probes = 0
         self.smallest = self.largest = 0
         """Sizes of the retransmitted segments."""

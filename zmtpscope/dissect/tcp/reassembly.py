@@ -20,7 +20,7 @@ HOLE_PACKETS = 64
 HOLE_TIME = 1_000_000_000
 """Nanoseconds, by the connection's clock, after which the same happens."""
 SIDE_OCTETS, SIDE_SEGMENTS = 8 << 20, 8192
-"""Waiting after one hole."""
+"""Octets, and segments, that wait after one hole."""
 ALL_OCTETS = 64 << 20
 """Waiting after all holes of a run. When exceeded, the hole that has waited longest is declared."""
 REMEMBERED_HOLES = 64
@@ -63,7 +63,7 @@ class Reassembler:
         """Sides that received octets, holes or an end in this block, in order of first touch."""
 
     def begin(self, block: SegmentBlock, *, is_read: bool) -> None:
-        """Rows are the block's rows, then extra ones; none if not `is_read`."""
+        """Begin a block. Rows are the block's rows, then extra ones; none if not `is_read`."""
         self._begin(block.data, block.cut)
         self.hops = block.hops
         self.first_ordinal = block.ordinal
@@ -105,7 +105,7 @@ class Reassembler:
         return [*range(first, first + ORDINALS * self.plain_rows, ORDINALS), *self.origins]
 
     def data(self) -> bytes:
-        """The captured octets, then the extra ones."""
+        """Return the captured octets, then the extra ones."""
         return self.captured + bytes(self.extra) if self.extra else self.captured
 
     def _row(self, start: int, stop: int, packet: int, time: int, ordinal: int) -> int:
@@ -305,7 +305,7 @@ class Reassembler:
             self.declare(next(iter(self.waiting.sides)), "limit of all waiting octets", at.time, at.ordinal)
 
     def give_up(self, side: TcpSide, peer: TcpSide, at: Arrival) -> None:
-        """The side ended: deliver the octets after its holes."""
+        """Deliver the octets after the holes of a side that has ended."""
         while side.waits:
             reason = "end of the connection"
             if peer.acknowledged >= 0:

@@ -15,7 +15,7 @@ from zmtpscope.dissect.tcp.sequence import distance
 from zmtpscope.dissect.tcp.stalls import RUNNING, UNSEEN, UNTIL_CLOSE, Stretches
 
 SHORTEST = 1_000_000_000
-"""Of a reported outage (ns); TCP recovers from a lost packet in less."""
+"""Shortest outage to report; TCP recovers from a lost packet in less time."""
 
 MIN_LOSSES = 8
 """Reported lost segments of a side; some packets are lost on most networks."""

@@ -17,7 +17,7 @@ OPENED, DISCONNECTED, UNSEEN, RUNNING = "opened", "disconnected", "unseen", "run
 """Ends of a stall (`until` of its record)."""
 
 UNTIL_CLOSE = {"open": RUNNING, "fin": DISCONNECTED, "rst": DISCONNECTED}
-"""By `close_how` of the connection."""
+"""How a stall ends, by `close_how` of the connection."""
 
 
 class ClosedWindow:

@@ -22,7 +22,7 @@ class Controls:
         self._input = b""
         self._output = b""
         self.is_gone = False
-        """The parent has ended."""
+        """Whether the parent has ended."""
         self.is_stopped = False
 
     def stop(self) -> None:
@@ -42,7 +42,7 @@ class Controls:
         return CaptureSettings.from_json(line)
 
     def commands(self) -> list[list[str]]:
-        """Words of each command since the last call."""
+        """Return the words of each command since the last call."""
         with contextlib.suppress(BlockingIOError):
             more = os.read(self.incoming, CHUNK)
             self.is_gone = self.is_gone or not more
@@ -51,7 +51,7 @@ class Controls:
         return [line.decode().split() for line in lines]
 
     def send(self, values: dict[str, Any]) -> bool:
-        """Return False without sending if the parent has not read the previous line."""
+        """Send values; return False without sending if the parent has not read the previous line."""
         if not self._flush():
             return False
         self._output = json.dumps(values).encode() + b"\n"

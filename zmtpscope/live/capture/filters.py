@@ -33,7 +33,7 @@ MAX_INSTRUCTIONS = 4096 - 256
 """BPF_MAXINSNS of <linux/bpf_common.h>, minus the instructions that select interfaces and link types."""
 
 DLT_NAMES = {ETHERNET: "EN10MB", RAW_IP: "RAW", CISCO_HDLC: "C_HDLC"}
-"""For tcpdump."""
+"""Names of link types for tcpdump."""
 DLT_RAW = 12
 """Link type 101 in libpcap on Linux. All other DLT and LINKTYPE numbers are equal."""
 NETMASK_UNKNOWN = -1
@@ -63,7 +63,7 @@ class CaptureFilterError(ValueError):
         return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
-        """The message, with the filter and a caret below the error."""
+        """Lines of the message, with the filter and a caret below the error."""
         if self.column is None:
             return [self.words]
         shown = "".join(each if each.isprintable() else " " for each in self.text)
@@ -244,7 +244,7 @@ def _column(text: str, words: str, compile_text: _Compile) -> int | None:
 
 
 def _words(compile_text: _Compile, text: str) -> str | None:
-    """The compiler's message, or None if the text is valid."""
+    """Return the compiler's message, or None if the text is valid."""
     try:
         compile_text(text)
     except _Refused as refused:

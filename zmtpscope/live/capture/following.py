@@ -18,7 +18,7 @@ class SessionFollow:
         self._settings = settings
         self._copy = copy
         self._consumed = 0
-        """Read from all files."""
+        """Octets read from all files."""
         self._consumed_of: dict[int, int] = {}
         self.files: list[FollowedFile] = []
         self._update()

@@ -98,7 +98,8 @@ def find_interface(name: str, known: Sequence[Interface]) -> Interface:
 
 
 def _usefulness(interface: Interface) -> tuple[bool, bool, bool, bool]:
-    """libpcap's order: running, up, not loopback. `any` is the last of the interfaces with external packets."""
+    """Return a sort key, in libpcap's order: running, up, not loopback. `any` is the last of the interfaces with
+    external packets."""
     return (
         not interface.is_running,
         not interface.is_up,
@@ -120,7 +121,7 @@ REQUEST_DUMP = 0x1 | 0x300
 IFLA_IFNAME, IFLA_LINKINFO, IFLA_IFALIAS, INFO_KIND = 3, 18, 20, 1
 IFA_ADDRESS, IFA_LOCAL = 1, 2
 LARGEST_ANSWER = 1 << 16
-"""Of one datagram of a dump; the kernel sends at most 32 KiB."""
+"""Octets of one datagram of a dump; the kernel sends at most 32 KiB."""
 
 
 def _linux_interfaces() -> Iterator[Interface]:
@@ -184,5 +185,5 @@ def _attributes(octets: bytes) -> dict[int, bytes]:
 
 
 def _text(octets: bytes) -> str:
-    """Zero-terminated; a name may contain any octets except zero and `/`."""
+    """Decode a zero-terminated name, which may contain any octets except zero and `/`."""
     return octets.rstrip(b"\0").decode(errors="surrogateescape")

@@ -20,7 +20,7 @@ REPORT_INTERVAL, STATISTICS_INTERVAL, CHECK_INTERVAL = 0.01, 3.0, 1.0
 IDLE_INTERVAL = 0.25
 """Seconds between reports while no packets arrive, so that readers learn this in time."""
 QUIET = 0.06
-"""After this long without a packet, the kernel's buffer is known to be empty."""
+"""Seconds without a packet after which the kernel's buffer is known to be empty."""
 LONGEST_DRAIN = 2.0
 MAX_BATCHES = 64
 """Written before other events are handled."""

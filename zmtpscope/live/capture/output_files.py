@@ -32,7 +32,7 @@ class WrittenFile:
     packets: int = 0
     is_complete: bool = False
     consumed: int = 0
-    """Read by the parent."""
+    """Octets read by the parent."""
 
 
 class OutputFiles:
@@ -41,14 +41,14 @@ class OutputFiles:
     def __init__(self, settings: CaptureSettings) -> None:
         self.files: list[WrittenFile] = []
         self._there: deque[WrittenFile] = deque()
-        """Not removed."""
+        """Files that have not been removed."""
         self.octets = 0
-        """Written to all files."""
+        """Octets written to all files."""
         self._limits = settings.ring or RingLimits()
         if self._limits.files is not None and self._limits.files < 2:
             raise CannotCapture("a ring needs at least two files", "without a ring the limit is one")
         self.private = PrivateFolders() if settings.write_to is None else None
-        """Of a private capture."""
+        """Folders of a private capture."""
         if self.private is None:
             self._target = Path(settings.write_to or "")
         else:

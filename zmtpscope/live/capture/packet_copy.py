@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from zmtpscope.live.capture.session import CaptureFile
 
 CHUNK = select.PIPE_BUF
-"""Of one write. If poll(2) reports room, a pipe takes this many without blocking."""
+"""Octets of one write. If poll(2) reports room, a pipe takes this many without blocking."""
 READ_AHEAD = 1 << 18
 PATIENCE = 0.05
 """Seconds to wait for a full pipe before `copy` returns, so that a slow reader does not delay the analysis."""
@@ -39,7 +39,7 @@ class PacketCopy:
         self._poll = select.poll()
         self._input = -1
         self.file = 0
-        """Being copied."""
+        """Number of the file that is being copied."""
         self._copied: list[int] = []
         """Octets copied of each file."""
         self.is_closed = False

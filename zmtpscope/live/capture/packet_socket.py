@@ -188,7 +188,7 @@ class PacketSocket(ABC):
         self.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, pointer)
 
     def _number(self, index: int, hardware_type: int, name: str | None = None) -> int:
-        """Number an interface of the system in the file."""
+        """Return the number that the file gives to an interface of the system."""
         number = self._numbers.get(index)
         if number is None:
             number = self._numbers[index] = len(self.interfaces)
@@ -221,8 +221,8 @@ class PacketSocket(ABC):
         self._set_filter([REJECT])
 
     def statistics(self) -> tuple[int, int, int]:
-        """The kernel's counters since the last call: packets that passed the filter, packets dropped of these, and
-        times that the ring was full."""
+        """Return the kernel's counters since the last call: packets that passed the filter, packets dropped of
+        these, and times that the ring was full."""
         counts = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 12)
         received, dropped, *freezes = struct.unpack(f"={len(counts) // 4}I", counts)
         return received, dropped, freezes[0] if freezes else 0

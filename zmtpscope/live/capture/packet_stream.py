@@ -20,7 +20,6 @@ from zmtpscope.export.pcapng import packet_block
 from zmtpscope.live.capture.packet_socket import Batch, CannotCapture, CapturedInterface
 
 ALL = sys.maxsize
-"""All available octets."""
 
 
 class FedSource(Source):

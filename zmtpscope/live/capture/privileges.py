@@ -114,7 +114,7 @@ def _may_open_a_packet_socket() -> bool:
 
 
 def _capabilities(which: str) -> int:
-    """CapEff, CapPrm, ... as bits; all bits if /proc is missing."""
+    """Return CapEff, CapPrm, ... as bits; all bits if /proc is missing."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:
             return next((int(line.split()[1], 16) for line in file if line.startswith(f"{which}:")), -1)

@@ -20,7 +20,7 @@ from zmtpscope.live.capture.settings import CaptureSettings
 
 PACKET_RX_RING, PACKET_VERSION, TPACKET_V3 = 5, 10, 2
 BLOCK = 1 << 19
-"""In octets. A packet never spans two blocks, so it must fit the largest snapshot length."""
+"""Octets of a block. A packet never spans two blocks, so it must fit the largest snapshot length."""
 ROOM_BEHIND = 8
 """Octets left free after the last packet, for the end of its pcapng block."""
 RETIRE = 60_000

@@ -46,7 +46,7 @@ HEADER = np.dtype(
 )
 """struct tpacket3_hdr before each packet, and the address after it. Offsets are relative to its start."""
 PACKET_FIELDS = ("kind", "length", "interface", "high", "low", "captured", "original")
-"""Of an Enhanced Packet Block before its packet (draft-ietf-opsawg-pcapng, section 4.3)."""
+"""Fields of an Enhanced Packet Block before its packet (draft-ietf-opsawg-pcapng, section 4.3)."""
 PACKET_HEADER = np.dtype([(name, "<u4") for name in PACKET_FIELDS])
 LENGTH = np.dtype("<u4")
 TAG = np.dtype([("type", ">u2"), ("tag", ">u2")])
@@ -104,7 +104,7 @@ def _windows(octets: bytearray, form: np.dtype[np.void] | np.dtype[np.uint32]) -
 
 
 def _restore_tags(octets: bytearray, starts: NDArray[np.int64], fields: NDArray[np.void]) -> None:
-    """Reinsert VLAN tags that the kernel removed, moving the addresses forward."""
+    """Reinsert VLAN tags that the kernel removed, and move the addresses forward."""
     addresses = _windows(octets, ADDRESSES)
     addresses[starts - VLAN_TAG_OCTETS] = addresses[starts]
     tags = np.empty(len(fields), TAG)

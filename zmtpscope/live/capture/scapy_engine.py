@@ -28,7 +28,7 @@ DLT_RAW, RAW_IP = (12, 14), 101
 """DLT numbers of raw IP on different systems, and its LINKTYPE in files."""
 
 NAME = "scapy"
-"""Starts lines on standard error."""
+"""Prefix of lines on standard error."""
 
 _file = Struct("=IHHiIII").pack
 _record = Struct("=IIII").pack
@@ -88,7 +88,7 @@ class Loop:
         output.flush()
 
     def drops(self) -> int:
-        """Packets that the kernel has dropped."""
+        """Return the number of packets that the kernel has dropped."""
         statistics = self.libpcap.pcap_stat()
         self.libpcap.pcap_stats(self._handle, ctypes.byref(statistics))
         return int(statistics.ps_drop)

@@ -35,7 +35,7 @@ CHUNK = 1 << 18
 MAX_AT_THE_END = 128 << 20
 OPENING_SECONDS, ENDING_SECONDS = 10.0, 2.0
 KERNEL_DROPS = re.compile(r"^(\d+) packets? dropped by kernel", re.MULTILINE)
-"""In the output of tcpdump."""
+"""Message of tcpdump with the kernel's drops."""
 
 
 def dumpcap(settings: CaptureSettings) -> Tool:
@@ -89,7 +89,7 @@ def _program(name: str) -> str:
 
 
 def _find(name: str, mode: int) -> str | None:
-    """The first file with this name and access `mode`."""
+    """Return the first file with this name and access `mode`."""
     folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *MORE_FOLDERS])
     return shutil.which(name, mode, folders)
 
@@ -120,7 +120,7 @@ class Tool:
         self._name = name
         self._stream = PacketStream(settings.interfaces[0])
         self._rest: deque[Batch | None] = deque()
-        """Read but not returned."""
+        """Batches that were read but not returned."""
         self._is_stopped = False
         self._counted = 0, 0
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would stop it
@@ -203,8 +203,8 @@ class Tool:
             left -= len(octets)
 
     def statistics(self) -> tuple[int, int, int]:
-        """Packets since the last call, and the kernel's drops, which are known only at the end. The number of full
-        buffers is unknown."""
+        """Return the packets since the last call, and the kernel's drops, which are known only at the end. The
+        number of full buffers is unknown."""
         dropped = self._stream.dropped
         if self._is_stopped:
             dropped += sum(map(int, KERNEL_DROPS.findall(self._errors_so_far())))

@@ -76,7 +76,7 @@ class Splitter:
         self._held: list[bytes] = []
         self._size = 0
         self.count = 0
-        """Messages so far."""
+        """Number of messages so far."""
 
     def feed(self, block: bytes) -> list[bytes]:
         """Return the messages that end in the next block. Raises `BadMessage` for one larger than `LARGEST`."""

@@ -168,9 +168,9 @@ class CatSession:
         self._route = ROUTES[self._socket_type]
         self._publishes = self._socket_type in PUBLISHERS or self._socket_type == "RADIO"
         self._idle_since: float | None = None
-        """When the current wait for a message started."""
+        """Start of the current wait for a message."""
         self._due: float | None = None
-        """When to send the next message, if there is a rate."""
+        """Time of the next message, if there is a rate."""
         self._undelivered: PeerError | None = None
 
     async def run(self) -> None:

@@ -105,7 +105,7 @@ class KeyRecording:
         return {**os.environ, "LD_PRELOAD": ":".join(preloaded), KEY_LOG_VARIABLE: str(self._key_log)}
 
     def connections(self) -> int:
-        """Connections whose keys were added since this object was created."""
+        """Return the number of connections whose keys were added since this object was created."""
         try:
             with open(self._key_log, "rb") as file:
                 file.seek(self._start)
@@ -163,7 +163,7 @@ def _interpreter(program: str) -> str | None:
 
 
 def _attributes(path: str) -> list[str]:
-    """Names of extended attributes; empty if the file system has none."""
+    """Return names of extended attributes; empty if the file system has none."""
     try:
         return os.listxattr(path)
     except OSError:
@@ -214,7 +214,7 @@ def _is_ours(library: Path) -> bool:
 
 
 def _cache_folder() -> Path:
-    """The folder `zmtpscope` of the user's cache, in which no other user can replace files."""
+    """Return the folder `zmtpscope` of the user's cache, in which no other user can replace files."""
     home = os.environ.get("XDG_CACHE_HOME", "")
     try:
         cache = Path(home) if os.path.isabs(home) else Path.home() / ".cache"

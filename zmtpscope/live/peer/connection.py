@@ -125,7 +125,7 @@ class Connection:
         inbox: Inbox[Connection],
     ) -> None:
         self.since = self.active_at = asyncio.get_running_loop().time()
-        """When the connection was made, and when the other endpoint last sent or acknowledged octets."""
+        """Times at which the connection was made, and at which the other endpoint last sent or acknowledged octets."""
         self.peer = Peer(settings, self.since)
         self.remote = remote_name(writer)
         self._reader, self._writer = reader, writer
@@ -360,7 +360,7 @@ class Connection:
 
 
 def _unsent(writer: asyncio.StreamWriter) -> int:
-    """Octets that the system of the other endpoint has not acknowledged."""
+    """Return the octets that the system of the other endpoint has not acknowledged."""
     octets = writer.transport.get_write_buffer_size()
     descriptor = writer.get_extra_info("socket").fileno()
     if descriptor < 0:  # already closed

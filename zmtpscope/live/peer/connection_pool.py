@@ -35,11 +35,9 @@ class MemoryLimit:
 
 
 MAX_CONNECTIONS = 1024
-"""Of a listening socket. Above it, `ConnectionPool.evict` selects one to close.
-
-The limit is at most half of the files that the process may open: some hundred connections are accepted before one can
-be closed, and without a free file none can be accepted.
-"""
+"""Connections of a listening socket. Above it, `ConnectionPool.evict` selects one to close. The limit is at most
+half of the files that the process may open: some hundred connections are accepted before one can be closed, and
+without a free file none can be accepted."""
 LARGEST_HELD = 256 << 20
 """Octets that all connections of a socket may use together, for incomplete messages, subscriptions, and octets
 queued for slow receivers. At least twice the largest message."""
@@ -59,7 +57,7 @@ class ConnectionPool:
 
     def __init__(self, largest_message: int) -> None:
         self.connections: dict[Connection, None] = {}
-        """Oldest first."""
+        """Connections, oldest first."""
         self._memory = MemoryLimit(max(LARGEST_HELD, 2 * largest_message))
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         unlimited = files == resource.RLIM_INFINITY

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 from zmtpscope.zmtp.peer import Message
 
 MAX_WAITING = 1000
-"""Above this number, a connection may add messages only after its own were taken."""
+"""Waiting messages above which a connection may add messages only after its own were taken."""
 LARGEST_WAITING = 16 << 20
 """Octets of waiting messages, with `PART_COST` for each.
 
@@ -41,7 +41,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._waiting: dict[bool, list[tuple[int, asyncio.Future[None]]]] = {False: [], True: []}
-        """In the order of their arrival (heaps): in their handshake, and after it."""
+        """Waiting connections in the order of their arrival (heaps): in their handshake, and after it."""
         self._first = False
         """Which of the two heaps is served next; they alternate."""
         self._arrival_numbers = itertools.count()

@@ -54,7 +54,7 @@ class Outbox:
         self._route = route
         self._dropped, self._stuck, self._changed = dropped, stuck, changed
         self._turns: deque[Connection] = deque()
-        """Not known to be blocked, in turn."""
+        """Connections that are not known to be blocked, in turn."""
         self._names: dict[bytes, Connection] = {}
         self._awaited: set[asyncio.Task[None]] = set()
         """Wait until a connection has taken its octets, and then return it to its turn."""

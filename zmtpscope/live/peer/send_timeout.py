@@ -29,7 +29,7 @@ class Receiver(Protocol):
     is_stuck: bool
     """A sender has waited for it until the timeout."""
     stuck_at: int
-    """`taken` at the last timeout."""
+    """Value of `taken` at the last timeout."""
 
     @property
     def taken(self) -> int:

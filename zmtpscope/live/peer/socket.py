@@ -106,13 +106,13 @@ class Socket:
         self._changed = asyncio.Event()
         """Set when waiting tasks should check again."""
         self._in_vain = 0
-        """Messages sent without a receiver."""
+        """Number of messages sent without a receiver."""
         self._received = 0
         """Messages received since other tasks ran."""
         self._asker: tuple[Connection, Message] | None = None
         self._replier: Connection | None = None
         self._lost: PeerError | None = None
-        """Of the peer that closed before its reply."""
+        """Error about the peer that closed before its reply."""
         self._topics: list[bytes] = []
         self._groups: list[str] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -453,7 +453,7 @@ class Socket:
         self._report(connection.remote, event)
 
     def _has_subscribed(self, topic: bytes) -> bool:
-        """A ZMTP 1.0 publisher gets no subscriptions, so each subscriber filters."""
+        """Whether a message matches a subscription: a ZMTP 1.0 publisher gets none, so each subscriber filters."""
         return self.settings.socket_type not in SUBSCRIBERS or any(map(topic.startswith, self._topics))
 
     def _welcome(self, connection: Connection, event: Ready) -> None:

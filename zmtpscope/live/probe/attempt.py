@@ -22,7 +22,7 @@ from zmtpscope.zmtp.signature import SIGNATURE_SIZE
 
 MAX_CONNECTIONS = 20
 MAX_OCTETS = 4 << 20
-"""On all connections of a probe together."""
+"""Octets on all connections of a probe together."""
 SHORTEST_PAUSE = 0.1
 """Seconds of each of our pauses, in addition to two round trips."""
 LAST_WORDS = 0.1
@@ -30,7 +30,7 @@ LAST_WORDS = 0.1
 VERSION_STOP = SIGNATURE_SIZE + 1
 """Octets of our greeting before the major version."""
 FORMS = {Class.REVISION_1: Form.GREETING_2, Class.REVISION_2: Form.GREETING_2, Class.REVISION_3: Form.GREETING_3}
-"""By the class of the first octets of a greeting."""
+"""Forms by the class of the first octets of a greeting."""
 
 
 class Budget:
@@ -86,9 +86,9 @@ class Attempt:
         self.closed = False
         self.connecting = 0.0
         self.greeting: float | None = None
-        """From the connection to the end of the other endpoint's greeting, without our own pauses."""
+        """Time from the connection to the end of the other endpoint's greeting, without our own pauses."""
         self.answering: float | None = None
-        """From the end of its greeting to its socket type."""
+        """Time from the end of its greeting to its socket type."""
         self._endpoint = endpoint
         self._budget = budget
         self._unsent = b""
@@ -178,7 +178,6 @@ class Attempt:
         return heard
 
     async def complete(self) -> None:
-        """Complete the handshake."""
         start = self._now()
         await self.receive_until(lambda: self.peer.ready)
         if self.answering is None:

@@ -30,10 +30,10 @@ class Observed(NamedTuple):
     """
 
     version: str | None = None
-    """As in the record `greeting`: "1.0" without a signature, "2.0", "3.0", "3.1", or "3" if octet 10 of a greeting
-    of format 2.0 is 03 (a newer peer that has detected 2.0)."""
+    """Version as in the record `greeting`: "1.0" without a signature, "2.0", "3.0", "3.1", or "3" if octet 10 of a
+    greeting of format 2.0 is 03 (a newer peer that has detected 2.0)."""
     flags: int | None = None
-    """Of the identity frame of 1.0."""
+    """Flags of the identity frame of 1.0."""
     padding: int | None = None
     """Octets 1 to 8 of the signature as a number."""
     pieces: tuple[int, ...] = ()
@@ -43,13 +43,13 @@ class Observed(NamedTuple):
     mechanism: str | None = None
     as_server: int | None = None
     socket_type: str | None = None
-    """From READY, INITIATE or a greeting of 2.0."""
+    """Socket type in READY, INITIATE or a greeting of 2.0."""
     properties: tuple[str, ...] | None = None
     """Names of the properties in READY or INITIATE, in order, as spelt there."""
     identity_size: int | None = None
-    """In READY, INITIATE or a greeting of 2.0; None also without an Identity."""
+    """Octets of the identity in READY, INITIATE or a greeting of 2.0; None also without an Identity."""
     pong: Pong | None = None
-    """Not without side effects: libzmq before 4.2 passes a PING to its application as a message."""
+    """Reaction to a PING. A PING has side effects: libzmq before 4.2 passes it to its application as a message."""
     subscription_commands: bool | None = None
     """It subscribes by the command SUBSCRIBE. False only for a SUB that subscribes by a message: on an XSUB, the
     application may have sent the message."""

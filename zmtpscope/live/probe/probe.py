@@ -82,7 +82,7 @@ class Ping:
     """Result of a PING with a random context."""
 
     seconds: float | None
-    """Until the PONG; None if there was no PONG."""
+    """Time until the PONG; None if there was no PONG."""
     context_returned: bool
 
 
@@ -93,7 +93,7 @@ class Found:
     remote: str | None = None
     """The address that was reached; None for ipc."""
     version: str | None = None
-    """Announced by the peer."""
+    """Version announced by the peer."""
     version_in_force: str | None = None
     mechanism: str | None = None
     as_server: int | None = None
@@ -107,15 +107,15 @@ class Found:
     """Our socket type in the completed handshake."""
     ping: Ping | None = None
     arrivals: list[Arrival] = field(default_factory=list)
-    """How the greeting arrived."""
+    """Pieces in which the greeting arrived."""
     implementation: str | None = None
     connecting: float | None = None
     greeting: float | None = None
     answering: float | None = None
-    """Until the socket type; see `Attempt.answering`."""
+    """Time until the socket type; see `Attempt.answering`."""
     connections: int = 0
     octets: int = 0
-    """Received from the peer."""
+    """Octets received from the peer."""
     error: PeerError | None = None
 
     @property

@@ -23,7 +23,7 @@ COMMENT = (
     "Recorded by one of the two applications: octets, order and times are real, IP and TCP headers are synthetic. "
     "Connections to a port above 57343 of 127.0.0.1 represent ipc endpoints, one port per path."
 )
-"""For users who open a recording with another tool."""
+"""Comment for users who open a recording with another tool."""
 
 SEQUENCE_CLOCK = 4_000
 """Nanoseconds after which the initial sequence number of new connections increases by one (RFC 9293, 3.4.1)."""

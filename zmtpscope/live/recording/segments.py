@@ -20,13 +20,13 @@ Address = tuple[str, int]
 """An IP address (a scope after % is ignored) and a port. A longer tuple, as sockets return it, is also accepted."""
 
 LARGEST_PACKET = 65_535
-"""With all headers: the limit of IPv4's length field, and of other tools."""
+"""Octets of a packet with all headers: the limit of IPv4's length field, and of other tools."""
 LARGEST_PAYLOAD = LARGEST_PACKET - 60
-"""Of a segment, for both IPv6 and IPv4."""
+"""Payload of a segment, for both IPv6 and IPv4."""
 
 MODULUS = 1 << 32
 CHECKSUM_MODULUS = 0xFFFF
-"""Of a ones' complement sum of 16-bit words, also when summed as 32-bit words (RFC 1071)."""
+"""Modulus of a ones' complement sum of 16-bit words, also when summed as 32-bit words (RFC 1071)."""
 
 FEW = 1000
 """dpkt sums smaller payloads, at 11 ns per octet (750 us for the largest packet, numpy: 20 us)."""

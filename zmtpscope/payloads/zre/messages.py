@@ -16,7 +16,7 @@ HEADER, HEADER_1 = 6, 5
 """Octets; version 1 has no version octet."""
 
 SHOWN_CONTENT = 80
-"""Characters in a summary."""
+"""Characters of contents in a summary."""
 
 
 class Zre(Payload):
@@ -31,9 +31,9 @@ class Zre(Payload):
         super().__init__(settings)
         self.node_state = NodeState()
         self.version: int | None = None
-        """From HELLO."""
+        """Version in HELLO."""
         self.node: str | None = None
-        """The sender's name."""
+        """Name of the sender."""
         self.identity_reported = False
 
     def claim(self, message: Message, about: About) -> Claim:

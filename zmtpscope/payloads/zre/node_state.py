@@ -11,7 +11,7 @@ Span = tuple[int, int]
 """Stream offset and octets."""
 
 MAX_GROUPS = 4096
-"""Remembered per node."""
+"""Groups to remember for a node."""
 
 WRAPS = ((65535, 0), (65534, 0))
 """Wraps of sequence numbers by Zyre, and by Pyre (zre.md 7)."""
@@ -22,7 +22,7 @@ class NodeState:
 
     def __init__(self) -> None:
         self.began = False
-        """A command was seen."""
+        """Whether a command was captured."""
         self.sequence: int | None = None
         self.status: int | None = None
         self.groups: set[str] | None = None

@@ -11,8 +11,8 @@ PERCENTILES = {"p50": 50, "p90": 90, "p99": 99}
 
 
 def listening_side() -> Column:
-    """The side that accepted the connection. If the start was not captured: the side whose port is not ephemeral,
-    otherwise side 1."""
+    """Return the side that accepted the connection. If the start was not captured: the side whose port is not
+    ephemeral, otherwise side 1."""
     by_ports = (F.col("port_0") < FIRST_EPHEMERAL) & (F.col("port_1") >= FIRST_EPHEMERAL)
     return F.coalesce(1 - F.col("opened_by"), F.when(by_ports, F.lit(0)).otherwise(F.lit(1)))
 
@@ -23,7 +23,7 @@ def of_side(side: Column, name: str) -> Column:
 
 
 def quantiles(name: str) -> list[Column]:
-    """Minimum, percentiles and maximum of a duration."""
+    """Return minimum, percentiles and maximum of a duration."""
     return [
         F.min(name).alias("shortest_ns"),
         *(F.percentile_approx(name, percent / 100).alias(f"{which}_ns") for which, percent in PERCENTILES.items()),

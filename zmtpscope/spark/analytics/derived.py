@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from zmtpscope.spark.analytics.columns import ends, quantiles, span, sums
 
 ASKED = ["address", "port"]
-"""The socket that receives requests."""
+"""Columns of the socket that receives requests."""
 
 
 def _of_asked() -> list[Column]:

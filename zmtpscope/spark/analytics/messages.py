@@ -135,7 +135,7 @@ def payload_types(messages: DataFrame) -> DataFrame:
 
 
 def _data(messages: DataFrame, *more: Column | str) -> DataFrame:
-    """Messages without subscriptions: the columns that answers need (no bodies), `ended_ns` and `octets`."""
+    """Return messages without subscriptions: the columns that answers need (no bodies), `ended_ns` and `octets`."""
     # a message may announce far more octets than exist, or than a number can hold
     announced = F.aggregate("sizes", F.lit(0).cast("bigint"), lambda total, size: F.try_add(total, size))
     return messages.where(F.col("kind").isin("data", "encrypted")).select(
@@ -154,12 +154,12 @@ def _sums() -> tuple[Column, Column]:
 
 
 def _distinct_sizes(messages: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Number of messages of each size, by `keys`."""
+    """Count messages of each size, by `keys`."""
     return _data(messages).groupBy(*keys, "octets").agg(F.count("*").alias("messages"))
 
 
 def _with_sizes(sizes: DataFrame, keys: Sequence[str], *, histogram: bool) -> DataFrame:
-    """Percentiles, and the histogram, of counted sizes. Each value is read only once."""
+    """Add percentiles, and the histogram, of counted sizes. Each value is read only once."""
     of_keys = Window.partitionBy(*keys)
     ranked = sizes.withColumn("upto", F.sum("messages").over(of_keys.orderBy("octets"))).withColumn(
         "whole", F.sum("messages").over(of_keys)
@@ -193,7 +193,7 @@ def _with_sizes(sizes: DataFrame, keys: Sequence[str], *, histogram: bool) -> Da
 
 
 def _at_rank(percent: int) -> Column:
-    """The size at this percentile, or null if it is in an earlier bucket."""
+    """Return the size at this percentile, or null if it is in an earlier bucket."""
     return F.min(F.when(F.col("upto") * 100 >= F.col("whole") * percent, F.col("octets")))
 
 
@@ -206,5 +206,5 @@ def _nanoseconds(interval: float) -> int:
 
 
 def _bucket(width: int) -> Column:
-    """The interval of a message, counted since 1970."""
+    """Return the interval of a message, counted since 1970."""
     return F.expr(f"ended_ns div {width}")  # / would return a float

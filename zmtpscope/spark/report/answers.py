@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_INTERVALS = 240
-"""More do not improve a plot."""
+"""Intervals of a plot; more do not improve it."""
 
 INTERVALS = (
     *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
     *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200),
     *(86_400 * days for days in (1, 2, 7, 30, 365)),
 )
-"""In seconds."""
+"""Lengths of intervals in seconds."""
 
 TABLES = (
     *("messages", "commands", "greetings", "connections", "findings", "stalls"),
     *("diagnoses", "requests", "heartbeats", "subscriptions", "topics", "deliveries"),
 )
-"""Needed by the answers."""
+"""Columns that the answers need."""
 
 LONGEST_PAUSE = 60 * SECOND
-"""Between two files of one period, unless the period itself is longer."""
+"""Longest pause between two files of one period, unless the period itself is longer."""
 
 Period = tuple[int, int]
 """Start and end, nanoseconds since 1970."""

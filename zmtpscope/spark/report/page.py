@@ -20,9 +20,9 @@ from zmtpscope.words import cut
 
 SERIOUS = ("error", "warn")
 MAX_ROWS = 20
-"""Of a table in the page. The Parquet file has all."""
+"""Rows of a table in the page. The Parquet file has all."""
 MAX_NAMED = 12
-"""Of captures."""
+"""Captures to name."""
 LONGEST_CELL, LONGEST_WORD = 160, 24
 """Characters: longer cells are cut, longer words are broken."""
 
@@ -41,7 +41,7 @@ HEADS = {
     "id": "rule",
     "missed_early": "missed before",
 }
-"""Unless the name without `_ns` and `_` is good enough."""
+"""Headings of columns, unless the name without `_ns` and `_` is good enough."""
 
 SIZES = {"octets", "octets_sent", "octets_received", "smallest", "p50", "p90", "p99", "largest", "mean"}
 MOMENTS = {"start", "end", "first", "last", "busiest_start"}
@@ -58,7 +58,7 @@ class About(NamedTuple):
     interval: float
     problems: Sequence[str] = ()
     periods: Sequence[tuple[int, int]] = ()
-    """That the captures cover, nanoseconds since 1970."""
+    """Periods that the captures cover (ns since 1970)."""
 
 
 class Cell(NamedTuple):
@@ -123,7 +123,7 @@ def _rows(table: pa.Table) -> list[Row]:
 
 
 def _facts(rows: Mapping[str, Sequence[Row]], about: About) -> list[tuple[str, str, str]]:
-    """Name, value and remark of each fact at the top."""
+    """Return name, value and remark of each fact at the top."""
     lives, sizes, peers = rows["connection_lifetimes"], rows["size_distribution"], rows["top_talkers"]
     handshakes, payloads = rows["handshake_times"], rows["payload_types"]
     connections, messages = _sum(lives, "connections"), _sum(sizes, "messages")
@@ -165,7 +165,7 @@ def _number(number: int, word: str) -> str:
 
 
 def _verdict(rows: Mapping[str, Sequence[Row]], about: About) -> str:
-    """A sentence about the problems found."""
+    """Return a sentence about the problems found."""
     counts = Counter(row["severity"] for row in rows["causes"] if row["because_of"] is None)
     words = [_number(counts["error"], "error")] if counts["error"] else []
     words += [_number(counts["warn"], "warning")] if counts["warn"] else []
@@ -205,7 +205,6 @@ def _where(row: Row, clock: Clock) -> str:
 
 
 def _handshakes(rows: Sequence[Row]) -> list[str]:
-    """Describe failed handshakes."""
     return [
         f"{units.count(row['failed'])} of {_number(row['connections'], 'handshake')} failed: "
         + version_and_mechanism(row)

@@ -34,9 +34,9 @@ LEFT_OUT = (f"{SVG}metadata", f"{SVG}style")
 """The metadata, and a style rule that would apply to the whole page."""
 
 WIDE, NARROW = 8.6, 3.6
-"""In inches of 80 pixels."""
+"""Widths in inches of 80 pixels."""
 ROW = 0.46
-"""Of bars, in inches."""
+"""Height of a row of bars, in inches."""
 LONGEST_LABEL = {WIDE: 90, NARROW: 42}
 
 SETTINGS: dict[str, Any] = {
@@ -67,7 +67,7 @@ Format = Callable[[float], str]
 
 
 class Plot(NamedTuple):
-    """Drawn for two widths; `alternative` describes it in words."""
+    """A plot drawn for two widths; `alternative` describes it in words."""
 
     wide: str
     narrow: str
@@ -103,7 +103,7 @@ class Panel(NamedTuple):
 
 
 def curves(alternative: str, starts: Sequence[int], width: float, panels: Sequence[Panel]) -> Plot:
-    """Values of intervals over time; `starts` in microseconds, `width` in seconds. Consecutive intervals form a
+    """Plot values of intervals over time; `starts` in microseconds, `width` in seconds. Consecutive intervals form a
     period. Several periods are drawn side by side, each with its start time."""
     begins = [0, *(place for place in range(1, len(starts)) if starts[place] - starts[place - 1] > width * 1.5e6)]
     is_one = len(begins) == 1
@@ -247,7 +247,7 @@ def _time_axis(axes: Axes, inches: float) -> None:
 
 
 def _label_rows(axes: Axes, labels: Sequence[str], inches: float) -> None:
-    """Left-aligned above their rows, so that long ones fit."""
+    """Write labels left-aligned above their rows, so that long ones fit."""
     longest = LONGEST_LABEL[inches]
     for row, label in enumerate(labels):
         axes.text(0, row - 0.28, cut(label, longest), transform=axes.get_yaxis_transform(), va="bottom", fontsize=8.5)

@@ -29,9 +29,9 @@ class Section(NamedTuple):
     nothing: str
     draw: Draw
     columns: tuple[str, ...] = ()
-    """Of the page's table; empty: all."""
+    """Columns of the page's table; empty: all."""
     order: str | None = None
-    """By this column the page's table is sorted, descending and without zeros."""
+    """Column by which the page's table is sorted, descending and without zeros."""
     averages: tuple[str, ...] = ()
     """Averages over the whole time, left out for captures of several periods."""
 
@@ -353,4 +353,4 @@ SECTIONS = (
         _versions,
     ),
 )
-"""In order."""
+"""Sections in order."""

@@ -17,7 +17,7 @@ _SILENTLY: dict[tuple[str, str], tuple[type[PeerError], str]] = {
     ("CURVE", "HELLO"): (Refused, "the server key probably belongs to another server"),
     ("CURVE", "INITIATE"): (UnfitSocketType, "it probably does not accept a {socket_type} socket, or our key"),
 }
-"""By mechanism and our last command (wire.md 7.2, 8.2, 14; curve.md 9)."""
+"""Reasons by mechanism and our last command (wire.md 7.2, 8.2, 14; curve.md 9)."""
 
 
 def why_greeting_ended(settings: Settings, version: str | None, received: int) -> PeerError:

@@ -63,7 +63,6 @@ class Part:
 
     @property
     def done(self) -> bool:
-        """Whether both sides have finished."""
         return self._sent == len(self._mine) and self.has_received_all
 
     @property

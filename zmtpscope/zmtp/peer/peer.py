@@ -42,7 +42,7 @@ Row = tuple[int, int, int, int]
 """(stream offset of the frame, of its body, body size, flags)"""
 
 SMALL = 1 << 14
-"""In octets; smaller chunks have too much memory overhead."""
+"""Octets of a chunk; smaller ones have too much memory overhead."""
 
 
 class Peer:
