@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import click
 
 from zmtpscope.cli import zmtpscope
-from zmtpscope.cli.commands import Command
+from zmtpscope.cli.parameters import Command
 
 PAGE = pathlib.Path(__file__).with_name("zmtpscope.1")
 

@@ -10,7 +10,7 @@ from benchmarks import peers
 from benchmarks.attacks import ATTACKS, CaptureWriter
 from benchmarks.hostile import SERIES
 from zmtpscope.capture import open_captures
-from zmtpscope.live.peer import send_timeout
+from zmtpscope.live.peer import outbox
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -30,7 +30,7 @@ def test_the_packets_of_an_attack_are_read(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", peers.ATTACKS)
 def test_the_attacks_on_sockets_grow(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert name in SERIES
-    monkeypatch.setattr(send_timeout, "SEND_TIMEOUT", 0.1)
+    monkeypatch.setattr(outbox, "SEND_TIMEOUT", 0.1)
     few, many = map(peers.ATTACKS[name].run, (4, 8))
     assert few.pieces < many.pieces
     assert few.octets < many.octets

@@ -17,7 +17,7 @@ from tests.cli.running import Run
 from tests.readings import CAPTURES
 from zmtpscope.capture.captures import read_packets
 from zmtpscope.capture.segments import PACKET_MASK
-from zmtpscope.excerpt import comments, copying, wanted
+from zmtpscope.excerpt import copying, wanted
 from zmtpscope.export.safe_text import safe_text
 
 PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
@@ -196,10 +196,10 @@ def test_packets_that_are_kept_are_those_there_are(
 
 
 def test_comments_are_bounded(zmtpscope: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comments, "MAX_LINES", 2)
+    monkeypatch.setattr(wanted, "MAX_LINES", 2)
     _, written = excerpt(zmtpscope, PUBSUB, tmp_path / "out.pcapng", "topic == a.topic")
     assert written[0].comment.split("\n")[2:] == ["and 1 more record"]
-    monkeypatch.setattr(comments, "MAX_OCTETS", 200)
+    monkeypatch.setattr(wanted, "MAX_OCTETS", 200)
     code, _, errors = zmtpscope("read", PUBSUB, "-w", tmp_path / "out.pcapng")
     assert (code, "has no comments near its end" in errors) == (0, True)
 

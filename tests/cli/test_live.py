@@ -26,8 +26,8 @@ from tests.live.capture.test_privileges import as_root
 from tests.suites import some
 from tests.waiting import PATIENCE
 from zmtpscope.cli.capture_options import take_capture_filter
+from zmtpscope.cli.progress import State, status_text
 from zmtpscope.cli.signals import SAME_INTERRUPT, stopped_by_interrupt
-from zmtpscope.cli.status_line import State, status_text
 from zmtpscope.live.capture.interfaces import interfaces
 
 CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"

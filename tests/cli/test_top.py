@@ -18,9 +18,8 @@ from tests.cli.running import COMMAND, ROOT, Run, deadline
 from tests.cli.terminal import Terminal
 from tests.readings import CAPTURES
 from tests.waiting import PATIENCE
-from zmtpscope.cli.keyboard import keys_of
 from zmtpscope.cli.top import ON_THEIR_WAY, CaptureClock
-from zmtpscope.cli.top_screen import TopScreen
+from zmtpscope.cli.top_screen import TopScreen, keys_of
 from zmtpscope.export.top.rows import Row
 from zmtpscope.export.top.view import View
 from zmtpscope.records import SECOND

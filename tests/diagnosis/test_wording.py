@@ -12,8 +12,7 @@ from zmtpscope.diagnosis.across.words import how_often, shown, topic_name
 from zmtpscope.diagnosis.diagnosis import FAILING, Diagnosis, Evidence, Explained
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.export.clock import Clock
-from zmtpscope.export.diagnosis.report import report_lines
-from zmtpscope.export.diagnosis.words import flat
+from zmtpscope.export.diagnosis.report import flat, report_lines
 from zmtpscope.records import SECOND
 
 CAPTURES = Path(__file__).parents[2] / "captures"

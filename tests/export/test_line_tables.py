@@ -20,9 +20,8 @@ from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.export.files import OutputFile
 from zmtpscope.export.json_lines import lines
-from zmtpscope.export.line_tables import FORMULA, CsvTable, JsonLinesTable, json_cell, text_cell
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.tables import by_type
+from zmtpscope.export.tables import FORMULA, CsvTable, JsonLinesTable, by_type, json_cell, text_cell
 from zmtpscope.records import RECORDS
 
 DEALERS = CAPTURES / "patterns" / "multihop-proxy.pcap"

@@ -19,7 +19,7 @@ from tests.twins import twins
 from zmtpscope.dissect import Batch, MessageTable, Options
 from zmtpscope.dissect.records.message_columns import MessageColumns, columns_of_table
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
-from zmtpscope.export import sides_column
+from zmtpscope.export import front
 from zmtpscope.export.clock import FORMS, Clock
 from zmtpscope.export.front import Front
 from zmtpscope.export.rows import RowWords
@@ -108,5 +108,5 @@ def test_lines_name_sides_as_they_are_known_there(data: st.DataObject, most: int
         batch.messages.append(run)
     together, apart = (TextLines(Look(Clock("r", lambda: 0)), Options()) for _ in range(2))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sides_column, "MAX_CONNECTIONS", most)
+        patch.setattr(front, "MAX_CONNECTIONS", most)
         assert [*together.lines(batch), *together.rest()] == [line for _, line in apart.lines_in_order(batch)]

@@ -13,8 +13,8 @@ from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, DecodeAs, Options
 from zmtpscope.export.clock import FORMS, Clock
 from zmtpscope.export.describe import DESCRIBE, describe_gap
+from zmtpscope.export.front import WIDEST
 from zmtpscope.export.side_names import SideNames
-from zmtpscope.export.sides_column import WIDEST
 from zmtpscope.export.styles import STYLES
 from zmtpscope.export.text import Look, TextLines
 from zmtpscope.records import RECORDS, empty

@@ -38,8 +38,7 @@ from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect import Analyser
 from zmtpscope.dissect.records.sink import Summary
 from zmtpscope.export.clock import rfc_3339
-from zmtpscope.export.line_tables import CELLS, json_cell, text_cell
-from zmtpscope.export.tables import Tables
+from zmtpscope.export.tables import CELLS, Tables, json_cell, text_cell
 from zmtpscope.filter.fields import FIELDS
 from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.records import PLURALS, RECORDS, SECOND

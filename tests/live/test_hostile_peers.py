@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.live.hostile_peers import PARTNERS, serve_among_hostile_peers
-from zmtpscope.live.peer import send_timeout
+from zmtpscope.live.peer import outbox
 from zmtpscope.zmtp.peer import Limits
 
 
@@ -13,7 +13,7 @@ from zmtpscope.zmtp.peer import Limits
 @pytest.mark.parametrize("socket_type", PARTNERS)
 def test_an_honest_peer_is_served_among_hostile_ones(socket_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within 3 s or so, where the machine has nothing else to do."""
-    monkeypatch.setattr(send_timeout, "SEND_TIMEOUT", 0.5)
+    monkeypatch.setattr(outbox, "SEND_TIMEOUT", 0.5)
     limits = Limits(handshake=1.0, message=1 << 20)
     served = serve_among_hostile_peers(socket_type, seed=13, hostile=50, messages=2, limit=30, limits=limits)
     assert served.attacks >= 50

@@ -21,7 +21,7 @@ import pytest
 from tests.scripted import GREETING, handshake, message, ready, served
 from tests.zmtp.sides import command
 from zmtpscope.live import Socket, bind, connect
-from zmtpscope.live.peer import connection_pool, send_timeout
+from zmtpscope.live.peer import connection_pool, outbox
 from zmtpscope.live.peer.connection import LINGER, MIN_PIECE, Connection, Unreachable
 from zmtpscope.live.peer.endpoint import parse_endpoint
 from zmtpscope.live.peer.inbox import Inbox
@@ -357,7 +357,7 @@ def test_closing_does_not_wait_for_what_nobody_takes() -> None:
 def test_a_subscriber_that_reads_nothing_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is waited for once; from then on its messages are dropped and reported, and all other subscribers are
     served."""
-    monkeypatch.setattr(send_timeout, "SEND_TIMEOUT", 0.2)
+    monkeypatch.setattr(outbox, "SEND_TIMEOUT", 0.2)
     told: list[object] = []
 
     async def work() -> None:
@@ -405,8 +405,8 @@ async def published(ours: Socket, seconds: float) -> float:
 
 def test_all_who_read_nothing_are_waited_for_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Subscribers that connect later, or again, are not waited for."""
-    monkeypatch.setattr(send_timeout, "SEND_TIMEOUT", 0.5)
-    monkeypatch.setattr(send_timeout, "RENEWAL", 0.0)
+    monkeypatch.setattr(outbox, "SEND_TIMEOUT", 0.5)
+    monkeypatch.setattr(outbox, "RENEWAL", 0.0)
     subscribe = command("NULL", "SUBSCRIBE", topic="")
     count = 6
 
@@ -429,8 +429,8 @@ def test_all_who_read_nothing_are_waited_for_at_the_same_time(monkeypatch: pytes
 
 def test_whoever_reads_slowly_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if it takes longer for a message than the time-out, which other subscribers have used up."""
-    monkeypatch.setattr(send_timeout, "SEND_TIMEOUT", 0.3)
-    monkeypatch.setattr(send_timeout, "RENEWAL", 0.0)
+    monkeypatch.setattr(outbox, "SEND_TIMEOUT", 0.3)
+    monkeypatch.setattr(outbox, "RENEWAL", 0.0)
     subscribe = command("NULL", "SUBSCRIBE", topic="")
     count, size, piece = 5, 1 << 20, 1 << 16
 
@@ -466,8 +466,8 @@ def test_whoever_reads_slowly_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_reply_that_is_not_taken_holds_up_others_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """However often the requesting client reconnects."""
-    monkeypatch.setattr(send_timeout, "SEND_TIMEOUT", 0.5)
-    monkeypatch.setattr(send_timeout, "RENEWAL", 0.0)
+    monkeypatch.setattr(outbox, "SEND_TIMEOUT", 0.5)
+    monkeypatch.setattr(outbox, "RENEWAL", 0.0)
 
     async def work() -> None:
         loop = asyncio.get_running_loop()

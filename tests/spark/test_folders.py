@@ -15,10 +15,9 @@ from tests.readings import CAPTURES
 from tests.spark.local import in_any_order, local_rows
 from zmtpscope.capture import CaptureError
 from zmtpscope.spark import ingest, read, skipped, tables
-from zmtpscope.spark.errors import SettingsError
 from zmtpscope.spark.folders import folder_columns
 from zmtpscope.spark.paths import ANY_NAME, Lookup, find_paths
-from zmtpscope.spark.settings import ReadSettings
+from zmtpscope.spark.settings import ReadSettings, SettingsError
 from zmtpscope.spark.shared_scan import plan_scan
 from zmtpscope.spark.stream_settings import StreamSettings
 

@@ -17,9 +17,8 @@ from tests.spark.local import FILES, KEYS, in_any_order, local_rows, rows_of_all
 from zmtpscope.capture import CaptureError
 from zmtpscope.cli import run
 from zmtpscope.spark import ingest, ingestion, tables
-from zmtpscope.spark.errors import SettingsError
 from zmtpscope.spark.ingestion import TABLES
-from zmtpscope.spark.settings import ReadSettings
+from zmtpscope.spark.settings import ReadSettings, SettingsError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

@@ -25,9 +25,8 @@ from zmtpscope.spark import analytics
 from zmtpscope.spark.report import page as page_module
 from zmtpscope.spark.report import plots, units
 from zmtpscope.spark.report.answers import interval_for, periods_of
-from zmtpscope.spark.report.page import LONGEST_CELL, About, page
+from zmtpscope.spark.report.page import FILES, LONGEST_CELL, About, page
 from zmtpscope.spark.report.sections import SECTIONS, _throughput, _without_silences
-from zmtpscope.spark.report.writing import FILES
 
 Answers = dict[str, pa.Table]
 

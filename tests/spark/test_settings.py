@@ -9,8 +9,7 @@ import pickle
 import pytest
 
 from zmtpscope.option_texts import Body, DecodeAs, ReadOptions
-from zmtpscope.spark.errors import SettingsError
-from zmtpscope.spark.settings import ReadSettings
+from zmtpscope.spark.settings import ReadSettings, SettingsError
 
 
 def test_no_options_ask_for_messages_with_all_that_they_hold() -> None:

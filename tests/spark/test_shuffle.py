@@ -39,10 +39,9 @@ from zmtpscope.capture.decoder import Fragment
 from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.spark import comparing, read, schema, shuffle, splitting, storage
 from zmtpscope.spark.chunks import ORDER, chunks_of
-from zmtpscope.spark.errors import SettingsError
 from zmtpscope.spark.paths import Lookup
 from zmtpscope.spark.schemas import column_names
-from zmtpscope.spark.settings import ReadSettings
+from zmtpscope.spark.settings import ReadSettings, SettingsError
 from zmtpscope.spark.shuffle import AnalyserStage, ComparisonStage, Run, SplitStage
 from zmtpscope.spark.splitting import FragmentPartitions
 from zmtpscope.spark.storage import find_stored

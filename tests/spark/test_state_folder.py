@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from zmtpscope.spark.capture_folder import BatchFile, Capture, MicroBatch
-from zmtpscope.spark.errors import SettingsError
+from zmtpscope.spark.settings import SettingsError
 from zmtpscope.spark.state_folder import StateFolder
 
 BATCH = MicroBatch(

@@ -20,9 +20,9 @@ from tests.readings import CAPTURES
 from tests.spark.local import READ
 from tests.spark.rotation import packets_of, rotate
 from zmtpscope.capture import CaptureError
-from zmtpscope.spark.errors import SettingsError
 from zmtpscope.spark.partition_state import PartitionState
 from zmtpscope.spark.schemas import column_names
+from zmtpscope.spark.settings import SettingsError
 from zmtpscope.spark.source import ZmtpDataSource
 from zmtpscope.spark.streaming import StreamReader
 

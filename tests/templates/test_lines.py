@@ -17,13 +17,12 @@ from tests.traffic import Capture, Conversation
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.export.clock import Clock
-from zmtpscope.export.line_tables import FORMULA
 from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.tables import FORMULA
 from zmtpscope.filter.fields import CAPTURE_START, FIELDS
 from zmtpscope.records import RECORDS, from_text
 from zmtpscope.templates import Separators, Template, TemplateLines, of_fields, parse_separators, parse_template
-from zmtpscope.templates.cells import Cells
-from zmtpscope.templates.values import shown_by
+from zmtpscope.templates.cells import Cells, shown_by
 
 START = 1_700_000_000_000_000_000
 ALL = sorted(FIELDS)

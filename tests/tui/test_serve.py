@@ -25,7 +25,7 @@ from tests.readings import CAPTURES
 from tests.suites import some
 from tests.tui.terminal import MARK, processes_marked
 from tests.waiting import PATIENCE
-from zmtpscope.cli.serving import split
+from zmtpscope.cli.tui import split
 from zmtpscope.tui.serve import PageServer, listen
 
 PUBSUB = CAPTURES / "patterns/pubsub.pcap"

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import named_captures
-from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.export import DIRECTORY, write_tables
 from zmtpscope.cli.messages import already_exists, missing_extra, notify
-from zmtpscope.cli.parameters import READ_FILES
+from zmtpscope.cli.parameters import READ_FILES, command, option, options
 from zmtpscope.option_texts import Body
 from zmtpscope.records import PLURALS, RECORDS
 
@@ -45,8 +44,7 @@ def analyze(**given: Any) -> int:
     try:
         from zmtpscope.export.files import check_replaceable
         from zmtpscope.spark.report.answers import TABLES, answers, interval_for, periods_of
-        from zmtpscope.spark.report.page import About
-        from zmtpscope.spark.report.writing import FILES, workspace, write_report
+        from zmtpscope.spark.report.page import FILES, About, workspace, write_report
     except ImportError as error:
         raise missing_extra("analyze", "report", error) from None
     try:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.commands import MESSAGES, OUTPUT, command, option, options
 from zmtpscope.cli.credentials import CLIENT_OPTIONS, SERVER_OPTIONS, given_security
 from zmtpscope.cli.messages import notify
 from zmtpscope.cli.own_traffic import TRAFFIC_OPTIONS, OwnTraffic
+from zmtpscope.cli.parameters import MESSAGES, OUTPUT, command, option, options
 from zmtpscope.option_texts import VERSIONS
 from zmtpscope.zmtp.socket_types import ONLY_RECEIVE, ONLY_SEND
 

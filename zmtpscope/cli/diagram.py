@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import Run, read_through
-from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.filters import FILTER, given_choice
 from zmtpscope.cli.messages import already_exists, notify
 from zmtpscope.cli.output import COLOR, TIME_FORM, VERBOSE, paint_of
-from zmtpscope.cli.parameters import READ_FILES, SHOW_SECRETS
+from zmtpscope.cli.parameters import READ_FILES, SHOW_SECRETS, command, option, options
 from zmtpscope.cli.terminal import shows_unicode, terminal_width
 from zmtpscope.option_texts import FULL
 

@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import Run, reading
-from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.filters import FILTER, Filtered
 from zmtpscope.cli.messages import already_exists, notify
-from zmtpscope.cli.parameters import BODY, FRAMES, READ_FILES, SHOW_SECRETS, WITH_DERIVED, parse_select
+from zmtpscope.cli.parameters import (
+    BODY,
+    FRAMES,
+    READ_FILES,
+    SHOW_SECRETS,
+    WITH_DERIVED,
+    command,
+    option,
+    options,
+    parse_select,
+)
 from zmtpscope.export.words import size
 from zmtpscope.records import DERIVED, RECORDS
 

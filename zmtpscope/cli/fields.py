@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from zmtpscope.cli.commands import command, option
+from zmtpscope.cli.parameters import command, option
 from zmtpscope.cli.terminal import terminal_width
 from zmtpscope.export.types import spark_schema
 from zmtpscope.export.wrap import wrap

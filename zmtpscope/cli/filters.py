@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.commands import FILTERS, option
+from zmtpscope.cli.parameters import FILTERS, option
 from zmtpscope.option_texts import Body
 from zmtpscope.words import counted
 

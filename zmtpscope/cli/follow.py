@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import is_read_once, named_captures, reading
-from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.filters import FILTER, given_choice
 from zmtpscope.cli.messages import notify
 from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
-from zmtpscope.cli.parameters import BODY, READ_FILES, SHOW_SECRETS
+from zmtpscope.cli.parameters import BODY, READ_FILES, SHOW_SECRETS, command, option, options
 from zmtpscope.option_texts import BODY_FORMS
 from zmtpscope.words import listed
 
 if TYPE_CHECKING:
     from zmtpscope.conversations.body_files import BodyFiles
     from zmtpscope.conversations.choosing import Chosen
-    from zmtpscope.conversations.following import Values
-    from zmtpscope.conversations.names import Names
+    from zmtpscope.conversations.following import Names, Values
     from zmtpscope.dissect import Options, Summary
 
     Selected = tuple[Values, bool]
@@ -71,8 +69,7 @@ def follow(**given: Any) -> int:
     if given["as_json"] and given["form"] != "auto":
         raise click.UsageError("--as and --json are mutually exclusive")
     from zmtpscope.conversations.choosing import Chosen
-    from zmtpscope.conversations.following import Following
-    from zmtpscope.conversations.names import Names
+    from zmtpscope.conversations.following import Following, Names
 
     with reading(given) as run:
         if followed is None:

@@ -13,7 +13,7 @@ import click
 from zmtpscope.cli.capture_options import STANDARD_OUTPUT, check_no_capture_options, refused
 from zmtpscope.cli.captures import NoCapture
 from zmtpscope.cli.messages import notify
-from zmtpscope.cli.status_line import State, status_text
+from zmtpscope.cli.progress import State, status_text
 from zmtpscope.records import SECOND
 
 if TYPE_CHECKING:

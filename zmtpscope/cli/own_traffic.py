@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.commands import OUTPUT, option
 from zmtpscope.cli.messages import notify
+from zmtpscope.cli.parameters import OUTPUT, option
 
 if TYPE_CHECKING:
     from zmtpscope.curve_keys import KeyLine

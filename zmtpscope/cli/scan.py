@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import Run, read_through
-from zmtpscope.cli.commands import command, options
 from zmtpscope.cli.messages import notify
 from zmtpscope.cli.output import JSON
-from zmtpscope.cli.parameters import READ_FILES, SHOW_SECRETS
+from zmtpscope.cli.parameters import READ_FILES, SHOW_SECRETS, command, options
 from zmtpscope.cli.terminal import write_json
 from zmtpscope.option_texts import Body
 
@@ -37,7 +36,7 @@ def scan(**given: Any) -> int:
 def _write(inventory: Inventory, run: Run, *, as_json: bool) -> None:
     others = run.analyser.summary.other_endpoints
     if as_json:
-        from zmtpscope.export.inventory.json_lines import lines
+        from zmtpscope.export.inventory.inventory import lines
 
         write_json(lines(inventory, others))
     else:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.commands import OUTPUT, option
 from zmtpscope.cli.filters import BadFilter
+from zmtpscope.cli.parameters import OUTPUT, option
 
 if TYPE_CHECKING:
     from zmtpscope.templates import Template

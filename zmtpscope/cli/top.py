@@ -17,13 +17,12 @@ from zmtpscope.cli.capture_options import (
     take_capture_filter,
 )
 from zmtpscope.cli.captures import Run, reading
-from zmtpscope.cli.commands import command, option, options
 from zmtpscope.cli.filters import FILTER, body_for, messages_filtered
 from zmtpscope.cli.followed_captures import news_lines, open_followed, report_end, report_start, seconds_behind
 from zmtpscope.cli.messages import notify
-from zmtpscope.cli.parameters import DECODING_OPTIONS, FILES, MORE_FILES, SHOW_SECRETS
+from zmtpscope.cli.parameters import DECODING_OPTIONS, FILES, MORE_FILES, SHOW_SECRETS, command, option, options
+from zmtpscope.cli.progress import LAG_THAT_MATTERS
 from zmtpscope.cli.signals import counts_on_request, stopped_by_interrupt
-from zmtpscope.cli.status_line import LAG_THAT_MATTERS
 from zmtpscope.cli.top_output import JsonLines, Numbers, Output, Screen, Tables, has_screen
 from zmtpscope.records import SECOND
 

@@ -6,11 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from zmtpscope.conversations.choosing import MAX_CONNECTIONS, Chosen
 from zmtpscope.dissect import Batch, Options, Record
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.export.values import record_values
 from zmtpscope.filter.selection import Selection
+from zmtpscope.records import to_text
+from zmtpscope.zmtp.events import MARKED
 
 COMMANDS = frozenset({"SUBSCRIBE", "CANCEL", "JOIN", "LEAVE", "ERROR"})
 """They carry application data or subscriptions."""
@@ -99,3 +103,37 @@ def _remember(connections: dict[int, None], conn: int) -> None:
         if len(connections) == MAX_CONNECTIONS:
             del connections[next(iter(connections))]
         connections[conn] = None
+
+
+MAX_NAMES = 10_000
+"""Topics, and identities, to remember."""
+LONGEST_NAME = 256
+"""Octets of a name."""
+
+
+class Names:
+    """Names of topics, connections and peers in all batches passed to `feed`, spelled as in records."""
+
+    def __init__(self) -> None:
+        self.identities: set[str] = set()
+        self._topics: set[bytes] = set()
+
+    @property
+    def topics(self) -> set[str]:
+        """Return the topics of published messages."""
+        return set(map(to_text, self._topics))
+
+    def feed(self, batch: Batch) -> None:
+        for record in batch.records:
+            identity = record.values.get("identity")
+            if identity and len(identity) <= LONGEST_NAME and len(self.identities) < MAX_NAMES:
+                self.identities.add(identity)
+        for run in batch.by_sender():
+            if run.topics is None or len(self._topics) >= MAX_NAMES:
+                continue
+            marked = (run.flags[run.first] & MARKED) != 0  # subscriptions are not published topics
+            rows = np.flatnonzero((run.topics > 0) & (run.topics <= LONGEST_NAME) & ~marked)
+            starts = run.bodies[run.first[rows]] - run.base
+            stops = starts + run.topics[rows]
+            for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+                self._topics.add(run.data[start:stop])

@@ -13,8 +13,7 @@ from zmtpscope.dissect import Batch, Options, Record
 from zmtpscope.dissect.records.batch import order_of_record
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns, RowColumns, file_name
-from zmtpscope.export.arrow_arrays import column_array, value_array
-from zmtpscope.export.arrow_rows import WORD, WORDS, arrow_array
+from zmtpscope.export.arrow_arrays import WORD, WORDS, arrow_array, column_array, value_array
 from zmtpscope.export.types import translate
 from zmtpscope.export.values import as_base64, shown_fields
 from zmtpscope.records import COMMON, RECORDS

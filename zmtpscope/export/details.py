@@ -10,7 +10,7 @@ from zmtpscope.dissect.records.details import Detail
 from zmtpscope.dissect.records.tables import PacketSlice
 from zmtpscope.export.preview import preview, quoted
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.secrets import secret_spans
+from zmtpscope.export.values import secret_spans
 from zmtpscope.records import MASK
 from zmtpscope.words import listed
 from zmtpscope.zmtp.reader import FieldNode

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zmtpscope import compiled
-from zmtpscope.export.front import Front
+from zmtpscope.export.front import Column, Front
 from zmtpscope.export.rows import RowWords
-from zmtpscope.export.sides_column import Column
 
 
 @compiled.where_possible

@@ -1,4 +1,9 @@
-"""Write records as tables: one file per record type, all of them or none."""
+"""Write records as tables: one file per record type, all of them or none.
+
+JSON lines and CSV (RFC 4180, UTF-8) have the values of `read --json`. CSV cells are never formulas. Null is an empty
+cell and empty text `""`; octets are base64; lists and structs are JSON. Control, invisible and direction-changing
+characters are escaped. `time` follows `ts_ns`, because many readers round large integers.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,133 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import orjson
 
 from zmtpscope.dissect import Batch, Options, Record
+from zmtpscope.dissect.records.columns import Column, Words
+from zmtpscope.dissect.records.message_columns import columns_of_rows
+from zmtpscope.export.clock import timestamp
 from zmtpscope.export.files import OutputFile, check_replaceable
-from zmtpscope.export.line_tables import CsvTable, JsonLinesTable
-from zmtpscope.records import PLURALS
+from zmtpscope.export.json_lines import escaped, text_of
+from zmtpscope.export.safe_text import safe_text
+from zmtpscope.export.values import as_base64, record_values
+from zmtpscope.records import PLURALS, RECORDS
+
+FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
+"""Characters that start a formula in spreadsheets; the last four are full-width forms."""
+
+APOSTROPHE = "'"
+"""Precedes text that would be a formula or starts with an apostrophe, so a first apostrophe is never data."""
+
+LINE_END = "\r\n"
+
+
+class JsonLinesTable:
+    """The lines of `read --json` for one record type, or only their members `columns`, in order."""
+
+    def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
+        self.rows = 0
+        self._file = file
+        self._options = options
+        self._is_whole = columns == tuple(field.name for field in RECORDS[record].fields)
+        self._names = with_time(columns)
+
+    def add(self, batch: Batch) -> None:
+        for text in text_of(batch, self._options):
+            self._file.write(text if self._is_whole else b"".join(map(self._part, text.splitlines())))
+        rows = sum(len(run.orders) for run in batch.messages) + sum(len(run.orders) for run in batch.frames)
+        self.rows += rows + len(batch.records)
+
+    def close(self) -> None:
+        """Do nothing, because all lines are written."""
+
+    def _part(self, line: bytes) -> bytes:
+        values = orjson.loads(line)
+        return orjson.dumps({name: values[name] for name in self._names}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+class CsvTable:
+    """One record type as CSV: a header line, then a line for each record."""
+
+    def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
+        self.rows = 0
+        self._file = file
+        self._options = options
+        types = {field.name: field.type for field in RECORDS[record].fields}
+        self._cell_of = {name: CELLS.get(types[name], json_cell) for name in columns}
+        file.write((",".join(with_time(columns)) + LINE_END).encode())
+
+    def add(self, batch: Batch) -> None:
+        column_of = self._column_of(batch)
+        cells: list[list[str]] = []
+        for name, cell_of in self._cell_of.items():
+            column = column_of(name)
+            cells.append(cells_of(column, cell_of))
+            if name == "ts_ns":
+                cells.append(cells_of(column, timestamp))
+        rows = [",".join(row) + LINE_END for row in zip(*cells, strict=True)]
+        self._file.write("".join(rows).encode())
+        self.rows += len(rows)
+
+    def close(self) -> None:
+        """Do nothing, because all lines are written."""
+
+    def _column_of(self, batch: Batch) -> Callable[[str], Column | list[Any]]:
+        """Return a function for the values of a field."""
+        columns = columns_of_rows(batch, self._options)
+        if columns is not None:
+            return columns.__getitem__
+        records = [record_values(record, self._options) for record in batch.records]
+        return lambda name: [values[name] for values in records]
+
+
+def cells_of(column: Column | list[Any], cell_of: Callable[[Any], str]) -> list[str]:
+    if isinstance(column, Words):
+        cells = cells_of(list(column.words), cell_of)
+        return [cells[code] for code in column.codes.tolist()]
+    values = column if isinstance(column, list) else column.tolist()
+    return ["" if value is None else cell_of(value) for value in values]
+
+
+def with_time(columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Insert the column `time` after `ts_ns`."""
+    if "ts_ns" not in columns:
+        return columns
+    behind = columns.index("ts_ns") + 1
+    return (*columns[:behind], "time", *columns[behind:])
+
+
+def no_formula(text: str) -> str:
+    """Change a text that a spreadsheet would take for a formula."""
+    first = text.lstrip()[:1]
+    return APOSTROPHE + text if first == APOSTROPHE or first in FORMULA else text
+
+
+def text_cell(text: str) -> str:
+    """Change a text that a program would take for a formula or split."""
+    text = no_formula(safe_text(text))
+    return _quoted(text) if not text or "," in text or '"' in text else text
+
+
+def json_cell(value: Any) -> str:
+    """Write a list or struct as JSON in ASCII."""
+    return _quoted(escaped(orjson.dumps(value, default=as_base64)).decode())
+
+
+CELLS: dict[str, Callable[[Any], str]] = {
+    "int": str,
+    "bool": lambda value: "true" if value else "false",
+    "text": text_cell,
+    "octets": lambda value: text_cell(as_base64(value)),
+}
+"""Functions by field type; lists, structs and json use `json_cell`."""
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
 
 Columns = tuple[str, ...]
 

@@ -19,19 +19,48 @@ from zmtpscope.dissect.records.message_columns import MessageColumns, columns_of
 from zmtpscope.dissect.records.tables import Sender
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.describe import DESCRIBE
-from zmtpscope.export.front import Files, Front
-from zmtpscope.export.repeats.folding import Folding
-from zmtpscope.export.repeats.stretches import Repeats, Stretch
+from zmtpscope.export.front import Column, Files, Front, SidesColumn
+from zmtpscope.export.repeats.cuts import CutFold
+from zmtpscope.export.repeats.heartbeats import HeartbeatFold
+from zmtpscope.export.repeats.retries import RetryFold
+from zmtpscope.export.repeats.stretches import Fold, Repeats, Stretch
 from zmtpscope.export.row_lines import lines_of
 from zmtpscope.export.rows import RowWords
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.export.sides_column import Column, SidesColumn
 from zmtpscope.export.styles import Paint, plain
 from zmtpscope.export.time_order import RECORDS, Item, TimeOrder
 from zmtpscope.export.values import of_fields, record_values
 from zmtpscope.export.words import packet_name
 from zmtpscope.findings import FINDINGS
 from zmtpscope.records import COMMON, DERIVED, STREAM
+
+
+class Folding:
+    """All folds, one after the other; none unless `folds`. If it `waits`, lines are delayed until it is known
+    whether they repeat earlier ones; otherwise for about a second."""
+
+    def __init__(self, *, folds: bool, waits: bool) -> None:
+        self._folds: list[Fold] = []
+        if folds:
+            self._folds += HeartbeatFold(waits=waits), RetryFold(waits=waits), CutFold()
+
+    def feed(self, stretches: Iterable[Stretch]) -> Iterable[Stretch]:
+        """Return the stretches to print now."""
+        for fold in self._folds:
+            stretches = fold.feed(stretches)
+        return stretches
+
+    def rest(self, stretches: Iterable[Stretch]) -> Iterable[Stretch]:
+        """Return the last stretches to print."""
+        for fold in self._folds:
+            stretches = _with_rest(fold, stretches)
+        return stretches
+
+
+def _with_rest(fold: Fold, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
+    yield from fold.feed(stretches)
+    yield from fold.rest()
+
 
 Source = tuple[Record | RowWords, Files]
 """Records or rows, with the files of their batch."""

@@ -1,6 +1,6 @@
 """Filters of records, which all commands share: `topic == "prices" and size > 1KiB`."""
 
-from zmtpscope.filter.errors import FilterError
 from zmtpscope.filter.filter import Filter
+from zmtpscope.filter.tokens import FilterError
 
 __all__ = ["Filter", "FilterError"]

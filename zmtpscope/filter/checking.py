@@ -17,7 +17,6 @@ from zmtpscope.filter.conditions import (
     Inverted,
     Operand,
 )
-from zmtpscope.filter.errors import FilterError
 from zmtpscope.filter.fields import FIELDS, FilterField, Type
 from zmtpscope.filter.literals import literal, octets_of
 from zmtpscope.filter.predicates import (
@@ -35,7 +34,7 @@ from zmtpscope.filter.predicates import (
 )
 from zmtpscope.filter.syntax import Both, Call, Expression, Not, Path, Range, Slice, Test, Value, parse_operand
 from zmtpscope.filter.syntax import Operand as Written
-from zmtpscope.filter.tokens import Kind, Token
+from zmtpscope.filter.tokens import FilterError, Kind, Token
 from zmtpscope.option_texts import nearest
 
 PAYLOAD = "payload.fields"

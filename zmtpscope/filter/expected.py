@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from zmtpscope.filter.checking import operand_of
 from zmtpscope.filter.conditions import Operand
-from zmtpscope.filter.errors import FilterError
 from zmtpscope.filter.syntax import FUNCTIONS, OPERATORS
-from zmtpscope.filter.tokens import Kind, Token, tokens
+from zmtpscope.filter.tokens import FilterError, Kind, Token, tokens
 
 JOINERS = ("and", "or", "&&", "||")
 QUANTIFIERS = ("any", "all")

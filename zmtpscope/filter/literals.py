@@ -10,9 +10,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from zmtpscope.filter.errors import FilterError
 from zmtpscope.filter.fields import FilterField, Type
-from zmtpscope.filter.tokens import Kind, Token
+from zmtpscope.filter.tokens import FilterError, Kind, Token
 from zmtpscope.records import SECOND, to_text
 
 LARGEST = 1 << 64

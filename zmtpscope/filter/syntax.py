@@ -16,8 +16,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zmtpscope.filter.errors import FilterError
-from zmtpscope.filter.tokens import Kind, Token, tokens
+from zmtpscope.filter.tokens import FilterError, Kind, Token, tokens
 
 OPERATORS = {
     "==": "==",

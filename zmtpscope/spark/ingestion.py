@@ -33,14 +33,13 @@ from zmtpscope.records import DERIVED, PLURALS, RECORDS
 from zmtpscope.spark.appending import NOTES, STAGING, captures_now, finish, new_ones, note, noted, put_in_place
 from zmtpscope.spark.chunks import DDL, ORDER, Chunk, Kind, batch_of, chunks_of
 from zmtpscope.spark.comparing import compare
-from zmtpscope.spark.errors import SettingsError, one_sentence
 from zmtpscope.spark.reading import Paths, find_captures
 from zmtpscope.spark.rows import selected
 from zmtpscope.spark.scan import records_apart
 from zmtpscope.spark.schemas import TIME, column_names, schema
 from zmtpscope.spark.sending import on_workers
 from zmtpscope.spark.sessions import register
-from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS, ReadSettings
+from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS, ReadSettings, SettingsError, one_sentence
 from zmtpscope.spark.shuffle import AnalyserStage, Run
 from zmtpscope.spark.storage import check_on_worker, locate
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from zmtpscope.spark.errors import SettingsError, one_sentence
 from zmtpscope.spark.paths import NO_TABLES, FoundCaptures, find_paths, given_paths
 from zmtpscope.spark.sending import SentToWorkers
-from zmtpscope.spark.settings import ReadSettings
+from zmtpscope.spark.settings import ReadSettings, SettingsError, one_sentence
 from zmtpscope.spark.shared_scan import Scan, plan_scan
 from zmtpscope.spark.stream_settings import STREAM_OPTIONS, StreamSettings, are_of_a_stream
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -17,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from zmtpscope.capture import ALWAYS, TimeSpan
+from zmtpscope.capture import ALWAYS, CaptureError, TimeSpan
 from zmtpscope.option_texts import LAST_PORT, READ_OPTIONS, Body, DecodeAs, ReadOptions, nearest
 from zmtpscope.records import ACROSS, PLURALS, SECOND
-from zmtpscope.spark.errors import SettingsError
 from zmtpscope.spark.folders import FolderColumn, folder_columns
 from zmtpscope.spark.paths import PATH_OPTIONS, FoundCaptures, Lookup
 from zmtpscope.spark.schemas import check_schema, column_field, record_name, table_columns
@@ -28,6 +28,26 @@ from zmtpscope.spark.schemas import check_schema, column_field, record_name, tab
 if TYPE_CHECKING:
     from zmtpscope.dissect import Options
     from zmtpscope.filter import Filter
+
+
+class SettingsError(ValueError):
+    """An invalid option. The message is one sentence."""
+
+
+@contextmanager
+def one_sentence(*more: type[Exception]) -> Iterator[None]:
+    """Show errors in options or captures, and of the types `more`, as one sentence.
+
+    Spark prints the traceback of a worker's exception unless an environment variable is set when it is raised. The
+    worker ends afterwards, so the variable does not affect later exceptions.
+    """
+    sentences: tuple[type[Exception], ...] = (CaptureError, SettingsError, *more)
+    try:
+        yield
+    except sentences:
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
+
 
 LARGEST_BODY = 1 << 30
 """Spark cannot hold values of twice this size."""

@@ -18,7 +18,7 @@ from dataclasses import asdict
 
 from zmtpscope.ownership import Exposed, exposed
 from zmtpscope.spark.capture_folder import BatchFile, Capture, MicroBatch
-from zmtpscope.spark.errors import SettingsError
+from zmtpscope.spark.settings import SettingsError
 
 BATCH = re.compile(r"(\d+)\.json")
 STATE = re.compile(r"(\d+)-(\d+)\.state")

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from zmtpscope.spark.errors import SettingsError
 from zmtpscope.spark.paths import ANY_NAME, given_paths, local_path
-from zmtpscope.spark.settings import ReadSettings
+from zmtpscope.spark.settings import ReadSettings, SettingsError
 
 FILES_A_BATCH = 100
 MOUNTED = "a stream needs paths that the driver and all workers mount"

@@ -31,11 +31,11 @@ from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.dissect.state import StateError
 from zmtpscope.records import DERIVED, PLURALS
 from zmtpscope.spark.capture_folder import Capture, CaptureFolder, MicroBatch, grown_since, next_micro_batch, path_now
-from zmtpscope.spark.errors import SettingsError, one_sentence
 from zmtpscope.spark.flows import FlowFilter, flow_conditions
 from zmtpscope.spark.partition_state import PartitionState
 from zmtpscope.spark.rows import RowBatches
 from zmtpscope.spark.sending import SentToWorkers
+from zmtpscope.spark.settings import SettingsError, one_sentence
 from zmtpscope.spark.state_folder import StateFolder
 from zmtpscope.spark.stream_settings import StreamSettings
 

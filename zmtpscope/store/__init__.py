@@ -1,6 +1,6 @@
 """The records of a capture in little memory, with access to all details of each record on demand."""
 
-from zmtpscope.store.spool import OctetsError, Spool
+from zmtpscope.store.files import OctetsError, Spool
 from zmtpscope.store.store import Store
 
 __all__ = ["OctetsError", "Spool", "Store"]

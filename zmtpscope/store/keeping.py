@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.tables import Pieces, Sender
 from zmtpscope.payloads.dissected import Dissected
+from zmtpscope.store.files import OctetsError, Spool
 from zmtpscope.store.rows import IN_FILES
 from zmtpscope.store.segment_index import SegmentIndex
-from zmtpscope.store.spool import OctetsError, Spool
 
 MAX_KEPT_ONCE = 16_384
 """Different octets for which duplicates are found."""

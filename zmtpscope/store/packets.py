@@ -12,7 +12,7 @@ from typing import NamedTuple
 from zmtpscope.dissect import Batch
 from zmtpscope.dissect.records.details import details
 from zmtpscope.dissect.records.secrets import places_of_secrets
-from zmtpscope.export.secrets import secret_spans
+from zmtpscope.export.values import secret_spans
 from zmtpscope.store.segment_index import WholePacket
 
 

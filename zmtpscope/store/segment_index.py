@@ -15,9 +15,8 @@ from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.batch import Segments
 from zmtpscope.dissect.records.columns import numbers
 from zmtpscope.dissect.records.tables import Pieces
-from zmtpscope.store.files import CaptureFiles
+from zmtpscope.store.files import CaptureFiles, OctetsError, Spool
 from zmtpscope.store.packed import Int64, Packed, joined
-from zmtpscope.store.spool import OctetsError, Spool
 
 SMALL = 4096
 """Tables with fewer segments are joined with the next one."""

@@ -28,6 +28,7 @@ from zmtpscope.filter.filter import types_of
 from zmtpscope.filter.predicates import Comparison, OneOf, Within
 from zmtpscope.store.chunk import NUMBER_OF, Chunk, join, pack
 from zmtpscope.store.counting import CountedMessages, messages_of
+from zmtpscope.store.files import OctetsError, Spool
 from zmtpscope.store.keeping import Keeping, Kept
 from zmtpscope.store.lines import Lines
 from zmtpscope.store.packed import Int64
@@ -38,7 +39,6 @@ from zmtpscope.store.seen import values_seen
 from zmtpscope.store.segment_index import SegmentIndex
 from zmtpscope.store.selecting import Selecting
 from zmtpscope.store.sorting import SortKeys, ordered
-from zmtpscope.store.spool import OctetsError, Spool
 from zmtpscope.store.trees import with_trees, without_secrets
 
 SMALL = 8192

@@ -9,7 +9,7 @@ from zmtpscope.dissect.records.details import Detail
 from zmtpscope.dissect.records.payload_rows import SideFacts, about_side
 from zmtpscope.dissect.records.row_contents import RowMessages, contents
 from zmtpscope.dissect.records.secrets import hide
-from zmtpscope.export.secrets import secret_spans
+from zmtpscope.export.values import secret_spans
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.side import Named, SidePayloads
 from zmtpscope.records import MASK

@@ -13,9 +13,8 @@ from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.values import record_values
 from zmtpscope.filter.fields import CAPTURE_START
-from zmtpscope.templates.cells import Cells
+from zmtpscope.templates.cells import Cells, shown_by
 from zmtpscope.templates.template import Template
-from zmtpscope.templates.values import shown_by
 
 ROWS = 1 << 16
 """Rows to format at once."""

@@ -16,14 +16,13 @@ from zmtpscope.zmtp.framing import (
     read_header_1,
     read_header_2,
 )
-from zmtpscope.zmtp.greeting import GREETING_3_SIZE, READERS
+from zmtpscope.zmtp.greeting import GREETING_3_SIZE, READERS, SIGNATURE_SIZE
 from zmtpscope.zmtp.handshake_state import HandshakeState
 from zmtpscope.zmtp.mechanisms import MECHANISMS, curve
 from zmtpscope.zmtp.prefix import continues_as_greeting_3
 from zmtpscope.zmtp.reader import Cut, Finding, Reader
 from zmtpscope.zmtp.regime import Form, Phase, Regime, regime
 from zmtpscope.zmtp.scanner import end_of_zeros
-from zmtpscope.zmtp.signature import SIGNATURE_SIZE
 from zmtpscope.zmtp.socket_types import PEERS
 from zmtpscope.zmtp.units import UnitReader
 

@@ -10,10 +10,39 @@ from zmtpscope.zmtp.framing import HABITUAL_FLAGS_1, LARGEST_SIZE, LONG, build_f
 from zmtpscope.zmtp.mechanisms import MECHANISMS
 from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Form, Framing
-from zmtpscope.zmtp.signature import LARGEST_PADDING
 from zmtpscope.zmtp.socket_types import CODES, HIGHEST_SPECIFIED_CODE, LARGEST_IDENTITY, name_of_code
 from zmtpscope.zmtp.upgrade import read_request, read_response
 from zmtpscope.zmtp.zws import read_identity
+
+SIGNATURE_SIZE = 10
+"""FF, padding of 8 octets, 7F."""
+
+LARGEST_PADDING = 256
+"""Size of the longest identity plus 1."""
+
+MAJOR_AT, MINOR_AT = 10, 11
+VERSIONED_SIZE = MINOR_AT + 1
+"""Octets that determine the other side's reaction (wire.md 9.3)."""
+
+
+def padding_of(octets: bytes) -> int:
+    """Return the padding; if it is incomplete, its minimum."""
+    return int.from_bytes(octets[1:9].ljust(8, b"\0"), "big")
+
+
+def begins_like_a_signature(octets: bytes) -> bool:
+    first, last = octets[:1], octets[SIGNATURE_SIZE - 1 : SIGNATURE_SIZE]
+    return first in (b"", b"\xff") and padding_of(octets) <= LARGEST_PADDING and last in (b"", b"\x7f")
+
+
+def announces_a_version(octets: bytes) -> bool:
+    return len(octets) > SIGNATURE_SIZE and begins_like_a_signature(octets) and 1 <= octets[MAJOR_AT] <= 3
+
+
+def announces_version_3(octets: bytes) -> bool:
+    """Whether the octets, at least 12, are certainly from a 3.x peer."""
+    return octets[0] == 0xFF and octets[SIGNATURE_SIZE - 1] == 0x7F and octets[MAJOR_AT] >= 3
+
 
 MECHANISM_CHARACTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.+"
 GREETING_3_SIZE = 64

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from zmtpscope.records import to_text
+from zmtpscope.zmtp.greeting import padding_of
 from zmtpscope.zmtp.prefix import (
     NEW,
     OLD,
@@ -29,7 +30,6 @@ from zmtpscope.zmtp.prefix import (
 )
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.regime import Form
-from zmtpscope.zmtp.signature import padding_of
 from zmtpscope.zmtp.upgrade import VERSION, Upgrade, asks_for_websocket, find_upgrade
 
 __all__ = ["PREFIX_LIMIT", "Decision", "Form", "negotiate"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from zmtpscope.zmtp.greeting import GREETING_3_SIZE, MECHANISM_CHARACTERS
+from zmtpscope.zmtp.greeting import GREETING_3_SIZE, LARGEST_PADDING, MECHANISM_CHARACTERS, padding_of
 from zmtpscope.zmtp.regime import Form
-from zmtpscope.zmtp.signature import LARGEST_PADDING, padding_of
 
 FLAGS_1 = {0x00: frozenset({0x00, 0x01}), 0x01: frozenset({0x00, 0x01})} | {
     flags: frozenset({0x7E, 0x7F}) for flags in (0x7E, 0x7F)

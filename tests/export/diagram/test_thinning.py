@@ -19,8 +19,8 @@ from zmtpscope.export.diagram import repeats as repeats_module
 from zmtpscope.export.diagram.events import Ends, Event
 from zmtpscope.export.diagram.folding import Fold, Step
 from zmtpscope.export.diagram.layout import FOLD
+from zmtpscope.export.diagram.repeats import Key, Thinning
 from zmtpscope.export.diagram.sequence import EventSequence
-from zmtpscope.export.diagram.thinning import Key, Thinning
 from zmtpscope.records import SECOND
 
 FILES = sorted([*CAPTURES.glob("patterns/*.pcap"), *CAPTURES.glob("damage/*.pcap")])

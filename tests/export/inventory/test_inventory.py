@@ -12,8 +12,7 @@ from tests.readings import CAPTURES, TRUTHS, Truth
 from zmtpscope.capture import CaptureStatistics, open_captures
 from zmtpscope.dissect import Analyser, Options, Record
 from zmtpscope.export.inventory import inventory as limits
-from zmtpscope.export.inventory.inventory import Inventory
-from zmtpscope.export.inventory.json_lines import objects
+from zmtpscope.export.inventory.inventory import Inventory, objects
 from zmtpscope.export.inventory.report import WIDTH, report
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.records import empty

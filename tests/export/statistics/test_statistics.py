@@ -23,9 +23,8 @@ from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.statistics.report import Look, sparkline, table
 from zmtpscope.export.statistics.rows import lines_of
-from zmtpscope.export.statistics.sizes import Sizes
 from zmtpscope.export.statistics.statistics import KINDS, Statistics
-from zmtpscope.export.statistics.tally import Pairs
+from zmtpscope.export.statistics.tally import Pairs, Sizes
 
 SECOND = 1_000_000_000
 

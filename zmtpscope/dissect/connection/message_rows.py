@@ -23,7 +23,7 @@ from zmtpscope.dissect.records.topics import COMMANDS, Subscribed, Topics
 from zmtpscope.dissect.stream.assembly import Assembly
 from zmtpscope.dissect.stream.side_stream import SideStream
 from zmtpscope.payloads.dissectors import ZAP, ZRE
-from zmtpscope.payloads.zre.identity import uuid_of
+from zmtpscope.payloads.zre import uuid_of
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import Command
 

@@ -19,18 +19,18 @@ from zmtpscope.dissect.tcp.out_of_order import Hole, entries
 from zmtpscope.option_texts import DecodeAs
 from zmtpscope.records import SECOND
 from zmtpscope.words import duration
-from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Decision, negotiate
-from zmtpscope.zmtp.proxies import Proxied, find_proxied
-from zmtpscope.zmtp.reader import Finding
-from zmtpscope.zmtp.regime import SILENT_FORMS, UPGRADE_FORMS, Form, Framing, usual_form
-from zmtpscope.zmtp.side import SideReader
-from zmtpscope.zmtp.signature import (
+from zmtpscope.zmtp.greeting import (
     SIGNATURE_SIZE,
     VERSIONED_SIZE,
     announces_a_version,
     announces_version_3,
     begins_like_a_signature,
 )
+from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Decision, negotiate
+from zmtpscope.zmtp.proxies import Proxied, find_proxied
+from zmtpscope.zmtp.reader import Finding
+from zmtpscope.zmtp.regime import SILENT_FORMS, UPGRADE_FORMS, Form, Framing, usual_form
+from zmtpscope.zmtp.side import SideReader
 from zmtpscope.zmtp.upgrade import begins_like_an_upgrade, plain_websocket
 from zmtpscope.zmtp.zws_side import ZwsReader
 

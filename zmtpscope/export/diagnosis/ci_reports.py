@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import orjson
 
 from zmtpscope.diagnosis.diagnosis import FAILING, Diagnosis, Evidence, Explained, Rule
-from zmtpscope.export.diagnosis.words import flat, packet, sentence
+from zmtpscope.export.diagnosis.report import flat, packet, sentence
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.version import __version__
 

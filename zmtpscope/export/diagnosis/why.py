@@ -13,7 +13,7 @@ from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedFinding
 from zmtpscope.dissect.records.row_columns import file_name
 from zmtpscope.export.clock import Clock
-from zmtpscope.export.diagnosis.words import when
+from zmtpscope.export.diagnosis.report import when
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.styles import Paint, plain
 from zmtpscope.words import listed

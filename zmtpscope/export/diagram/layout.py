@@ -9,8 +9,8 @@ from typing import NamedTuple
 from zmtpscope.export.diagram.events import ARROWS, Event, closings, opening
 from zmtpscope.export.diagram.folding import Fold, Folding, Step
 from zmtpscope.export.diagram.lifelines import MAX_LIFELINES, Lifeline, Lifelines, name_all
+from zmtpscope.export.diagram.repeats import Key, Thinning
 from zmtpscope.export.diagram.sequence import EventSequence
-from zmtpscope.export.diagram.thinning import Key, Thinning
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted, duration
 

@@ -1,11 +1,13 @@
-"""Collect ZMTP endpoints and refused clients from connection records and findings."""
+"""Collect ZMTP endpoints and refused clients from connection records and findings, and write them as JSON lines."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import orjson
 
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import listening_side
@@ -189,3 +191,62 @@ class Inventory:
         if len(endpoint.clients) < MAX_CLIENTS:
             endpoint.clients.add(values["src_ip"])
         endpoint.seen(values["ts_ns"], values["ts_ns"])
+
+
+def lines(inventory: Inventory, others: Mapping[tuple[str, int], int]) -> Iterator[bytes]:
+    """Yield the lines of an inventory; `others` is the number of TCP connections without ZMTP, by destination."""
+    for values in objects(inventory, others):
+        yield orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def objects(inventory: Inventory, others: Mapping[tuple[str, int], int]) -> Iterator[dict[str, Any]]:
+    for endpoint in sorted(inventory.endpoints.values(), key=_busiest_first):
+        yield _endpoint(endpoint, 0 if endpoint.address.transport == "udp" else others.get(endpoint.address[:2], 0))
+    for refusal, refused in sorted(inventory.refusals.items(), key=_most_often_first):
+        yield {
+            "found": "refusal",
+            **refusal._asdict(),
+            "count": refused.count,
+            "text": refused.text,
+            "start_ns": refused.start_ns,
+        }
+    spoken = {address[:2] for address in inventory.endpoints if address.transport != "udp"}
+    for (ip, port), count in sorted(others.items(), key=lambda other: (-other[1], other[0])):
+        if (ip, port) not in spoken:
+            yield {"found": "other", "ip": ip, "port": port, "connections": count}
+
+
+def _busiest_first(endpoint: Endpoint) -> tuple[Any, ...]:
+    return -endpoint.connections, endpoint.address
+
+
+def _most_often_first(item: tuple[Refusal, Refused]) -> tuple[Any, ...]:
+    refusal, refused = item
+    return -refused.count, refusal[:4], refusal.finding or ""
+
+
+def _endpoint(endpoint: Endpoint, others: int) -> dict[str, Any]:
+    return {
+        "found": "endpoint",
+        **endpoint.address._asdict(),
+        "connections": endpoint.connections,
+        "versions": _by_count(endpoint.versions),
+        "mechanisms": _by_count(endpoint.mechanisms),
+        "socket_types": _by_count(endpoint.socket_types),
+        "client_types": _by_count(endpoint.client_types),
+        "identities": sorted(endpoint.identities),
+        "client_identities": sorted(endpoint.client_identities),
+        "more_identities": endpoint.more_identities,
+        "clients": sorted(endpoint.clients),
+        "clients_complete": len(endpoint.clients) < MAX_CLIENTS,
+        "handshakes": _by_count(endpoint.handshakes),
+        "confidences": _by_count(endpoint.confidences),
+        "messages": endpoint.messages,
+        "other_connections": others,
+        "start_ns": endpoint.start_ns,
+        "end_ns": endpoint.end_ns,
+    }
+
+
+def _by_count(counts: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from zmtpscope.capture import CaptureStatistics
-from zmtpscope.export.inventory.inventory import Inventory
-from zmtpscope.export.inventory.json_lines import objects
+from zmtpscope.export.inventory.inventory import Inventory, objects
 from zmtpscope.export.preview import quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.wrap import wrap

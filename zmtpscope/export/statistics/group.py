@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from zmtpscope.dissect.records.columns import Bool, Int64
-from zmtpscope.export.statistics.sizes import MAX_SIZES, Sizes
-from zmtpscope.export.statistics.tally import BARS, Tally
+from zmtpscope.export.statistics.tally import BARS, MAX_SIZES, Sizes, Tally
 from zmtpscope.export.top.counters import (
     CONNECTIONS,
     FRAMES,

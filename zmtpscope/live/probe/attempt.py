@@ -12,13 +12,12 @@ from typing import NamedTuple, Self
 from zmtpscope.live.peer.connection import PIECE, reach, remote_name
 from zmtpscope.live.peer.endpoint import Endpoint
 from zmtpscope.zmtp.events import Fields
-from zmtpscope.zmtp.greeting import GREETING_3_SIZE, READERS
+from zmtpscope.zmtp.greeting import GREETING_3_SIZE, READERS, SIGNATURE_SIZE
 from zmtpscope.zmtp.peer import NotZmtp, Peer, PeerEvent, Settings, Violation
 from zmtpscope.zmtp.peer.greeting import shown
 from zmtpscope.zmtp.prefix import Class, classify
 from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Form
-from zmtpscope.zmtp.signature import SIGNATURE_SIZE
 
 MAX_CONNECTIONS = 20
 MAX_OCTETS = 4 << 20

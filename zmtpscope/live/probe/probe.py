@@ -19,7 +19,7 @@ from zmtpscope.live.probe.attempt import Arrival, Attempt, Budget
 from zmtpscope.live.probe.fingerprints import Observed, likely
 from zmtpscope.live.probe.fingerprints import Pong as Answer
 from zmtpscope.records import from_text
-from zmtpscope.zmtp.greeting import GREETING_3_SIZE
+from zmtpscope.zmtp.greeting import GREETING_3_SIZE, SIGNATURE_SIZE
 from zmtpscope.zmtp.peer import (
     ClosedHalfWay,
     CurveClient,
@@ -33,7 +33,6 @@ from zmtpscope.zmtp.peer import (
     Settings,
     UnfitSocketType,
 )
-from zmtpscope.zmtp.signature import SIGNATURE_SIZE
 from zmtpscope.zmtp.socket_types import PEERS
 
 HARMLESS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader
-from zmtpscope.payloads.zre.identity import UUID
+from zmtpscope.payloads.zre import UUID
 from zmtpscope.zmtp.z85 import encode
 
 HEADER = b"ZRE"

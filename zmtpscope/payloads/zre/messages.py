@@ -7,8 +7,8 @@ from typing import Any
 
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader, Settings
 from zmtpscope.payloads.text import is_text
+from zmtpscope.payloads.zre import UUID, uuid_of
 from zmtpscope.payloads.zre.commands import COMMANDS, SIGNATURE, VERSIONS, Command, PastTheFrame, hello_1
-from zmtpscope.payloads.zre.identity import UUID, uuid_of
 from zmtpscope.payloads.zre.node_state import NodeState
 from zmtpscope.words import listed
 

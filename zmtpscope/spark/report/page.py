@@ -1,22 +1,32 @@
-"""Build the page of a report from tables."""
+"""Build the page of a report from tables, and write it. Its files appear only when all are complete."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib import resources
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from zmtpscope.export.files import OutputFile
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.words import size
 from zmtpscope.spark.report import units
 from zmtpscope.spark.report.sections import SECTIONS, Row, Section, storm, version_and_mechanism
 from zmtpscope.version import __version__
 from zmtpscope.words import cut
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 
 SERIOUS = ("error", "warn")
 MAX_ROWS = 20
@@ -271,3 +281,48 @@ def _format(name: str) -> Callable[[Any], str]:
 
 def _text(value: str) -> str:
     return cut(safe_text(value), LONGEST_CELL)
+
+
+PAGE = "index.html"
+FILES = (PAGE, *(f"{section.name}.parquet" for section in SECTIONS))
+
+
+@contextmanager
+def workspace(directory: Path) -> Iterator[Path]:
+    """Yield a temporary directory within `directory`, which is created if missing."""
+    made = not directory.exists()
+    directory.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=".analyze-", dir=directory))
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        if made:
+            with suppress(OSError):  # it contains a report
+                directory.rmdir()
+
+
+def write_report(answers: Mapping[str, DataFrame], directory: Path, about: About, work: Path) -> list[Path]:
+    """Run the answers, and write tables and page. `work` is a folder for temporary files on the same file system."""
+    tables = {name: _run(answer, work / name) for name, answer in answers.items()}
+    files = [OutputFile(directory / name) for name in FILES]
+    try:
+        for file in files:
+            file.open()
+            if file.target.name == PAGE:
+                file.write(page(tables, about).encode())
+            else:
+                pq.write_table(tables[file.target.stem], pa.PythonFile(file, "w"), compression="zstd")
+            file.finish()
+        for file in files:
+            file.commit()
+    finally:
+        for file in files:
+            file.discard()
+    return [file.target for file in files]
+
+
+def _run(answer: DataFrame, folder: Path) -> pa.Table:
+    """Write the rows of an answer with Spark, so that large results do not pass through JVM memory at once."""
+    answer.write.parquet(str(folder))
+    return pq.read_table(folder)

@@ -13,7 +13,7 @@ import numpy as np
 
 from zmtpscope.dissect import Options
 from zmtpscope.export.safe_text import safe_text
-from zmtpscope.filter.errors import FilterError
+from zmtpscope.filter.tokens import FilterError
 from zmtpscope.store.packed import Int64
 from zmtpscope.tui.requests import (
     Apart,

@@ -1,10 +1,13 @@
-"""Reasons why a connection cannot continue. `str()` names the step that failed, and how."""
+"""Reasons why a connection cannot continue, or why the other side closed it. `str()` names the step that failed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from zmtpscope.findings import FINDINGS
+from zmtpscope.words import counted
+from zmtpscope.zmtp.greeting import SIGNATURE_SIZE
+from zmtpscope.zmtp.peer.settings import Settings
 from zmtpscope.zmtp.reader import Finding
 
 
@@ -58,3 +61,38 @@ def check(findings: Iterable[Finding]) -> None:
             where = "" if finding.start is None else f", octet {finding.start} of its stream"
             detail = f": {finding.detail}" if finding.detail else ""
             raise Violation(f"{kind.text}{detail} ({finding.id}{where})")
+
+
+_SILENTLY: dict[tuple[str, str], tuple[type[PeerError], str]] = {
+    ("NULL", "READY"): (UnfitSocketType, "it probably does not accept a {socket_type} socket"),
+    ("PLAIN", "HELLO"): (
+        Refused,
+        "libzmq closes if no ZAP handler checks logins, other peers if the login is wrong",
+    ),
+    ("PLAIN", "INITIATE"): (UnfitSocketType, "it probably does not accept a {socket_type} socket"),
+    ("CURVE", "HELLO"): (Refused, "the server key probably belongs to another server"),
+    ("CURVE", "INITIATE"): (UnfitSocketType, "it probably does not accept a {socket_type} socket, or our key"),
+}
+"""Reasons by mechanism and our last command (wire.md 7.2, 8.2, 14; curve.md 9)."""
+
+
+def why_greeting_ended(settings: Settings, version: str | None, received: int) -> PeerError:
+    """Return the error for a close after `received` octets of the greeting."""
+    if not received:
+        return ClosedHalfWay("the other side closed without sending data")
+    what = f"the other side closed after {counted(received, 'octet')} of its greeting"
+    if received < SIGNATURE_SIZE or (version is not None and version < "3.0"):
+        return ClosedHalfWay(what)
+    mechanism = f", or another mechanism than {settings.security.mechanism}" if settings.version >= "3.0" else ""
+    return Mismatch(f"{what}: it probably requires another version of ZMTP than {settings.version}{mechanism}")
+
+
+def why_handshake_ended(settings: Settings, awaited: str, said: str | None, *, cut: bool) -> PeerError:
+    """Return the error for a close before the command `awaited`, or inside it if `cut`; `said` is our last command."""
+    if cut:
+        return ClosedHalfWay(f"the other side closed inside a command, before its {awaited} was complete")
+    if said is None:
+        return ClosedHalfWay(f"the other side closed after the greetings, without sending {awaited}")
+    kind, meaning = _SILENTLY.get((settings.security.mechanism, said), (ClosedHalfWay, ""))
+    what = f"the other side closed after our {said}, without sending {awaited}"
+    return kind(f"{what}: {meaning.format(socket_type=settings.socket_type)}" if meaning else what)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from zmtpscope.records import from_text
-from zmtpscope.zmtp.greeting import build_greeting_1, build_greeting_2, build_greeting_3
+from zmtpscope.zmtp.greeting import SIGNATURE_SIZE, build_greeting_1, build_greeting_2, build_greeting_3
 from zmtpscope.zmtp.negotiation import PREFIX_LIMIT, Decision, Form, negotiate
 from zmtpscope.zmtp.peer.errors import Mismatch, NotZmtp
 from zmtpscope.zmtp.peer.settings import Settings
 from zmtpscope.zmtp.prefix import NEW, OLD, Class, classify, first_frame_stop
-from zmtpscope.zmtp.signature import SIGNATURE_SIZE
 
 _OLD = Decision("1.0", (Form.FRAMES_1, Form.FRAMES_1), "agreed", "ZMTP 1.0")
 _OLD_FACING_NEW = _OLD._replace(forms=(Form.FRAMES_1, Form.PSEUDO_SIGNATURE))

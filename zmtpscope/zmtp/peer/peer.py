@@ -16,7 +16,6 @@ from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC, build_subscription
 from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL, SUBSCRIBE, Command, Event, Fields, Greeting
 from zmtpscope.zmtp.framing import MORE, build_frame
 from zmtpscope.zmtp.mechanisms import curve
-from zmtpscope.zmtp.peer.closing import why_greeting_ended, why_handshake_ended
 from zmtpscope.zmtp.peer.errors import (
     ClosedHalfWay,
     Mismatch,
@@ -25,6 +24,8 @@ from zmtpscope.zmtp.peer.errors import (
     UnfitSocketType,
     Violation,
     check,
+    why_greeting_ended,
+    why_handshake_ended,
 )
 from zmtpscope.zmtp.peer.events import Membership, Message, PeerEvent, Pong, Ready, Subscription
 from zmtpscope.zmtp.peer.greeting import GreetingSender
