@@ -253,6 +253,24 @@ def test_a_sub_beside_others_of_its_host_that_subscribe_may_be_meant_so(host: in
     assert [each.severity for each in diagnosed(mute, Subscriber(host, 5, "prices"), rule=NONE)] == [severity]
 
 
+@pytest.mark.parametrize(
+    ("types", "at", "severity"),
+    [
+        pytest.param(("DEALER", "ROUTER"), 20, "note", id="a library with two sockets"),
+        pytest.param(("DEALER", "ROUTER"), 2000, "warn", id="another program"),
+        pytest.param(("SUB", "PUB"), 20, "warn", id="another publisher"),
+    ],
+)
+def test_a_sub_of_a_program_that_uses_its_other_sockets_may_be_meant_so(
+    types: tuple[str, str], at: int, severity: str
+) -> None:
+    mute, other = Subscriber(2, 0), Subscriber(2, at, types=types, port=5557)
+    mute.at(3000)
+    mute.acknowledge(0)
+    other.publish(b"reply")
+    assert severity in [each.severity for each in diagnosed(mute, other, rule=NONE)]
+
+
 # -- subscription-without-messages -----------------------------------------------------------------------------------
 
 

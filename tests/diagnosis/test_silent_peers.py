@@ -27,9 +27,9 @@ class Worker(Asker):
             self.pause(every - 2)
         return self
 
-    def asks(self, times: int, every: int = 1000) -> Worker:
+    def asks(self, times: int, every: int = 1000, what: bytes = b"here") -> Worker:
         for _ in range(times):
-            self.send(0, message(b"are you there?"))
+            self.send(0, message(what))
             self.pause(every - 1)
         return self
 
@@ -98,9 +98,9 @@ def test_it_has_also_if_its_peer_gives_up() -> None:
         Worker().beat(10).asks(2),
         Worker().beat(10).asks(5, every=200),
         Worker().beat(4).asks(5),
-        Worker().beat(10, every=50).asks(5),
+        Worker().beat(10, every=50).asks(5, what=b"log"),
         Worker().asks(10).beat(1).asks(10),
-        Worker().beat(10, every=4000).asks(20, every=500),
+        Worker().beat(10, every=4000).asks(20, every=500, what=b"log"),
         Worker().beat(20).idles(30_000),
         Worker().calls(40).idles(3000),
         Worker().asks(2).works(10).asks(5),
@@ -375,6 +375,13 @@ def test_a_broker_whose_worker_left_is_not_blamed() -> None:
     assert diagnosis.text.startswith("DEALER 10.0.0.2 gets nothing since DEALER 10.0.0.3 left")
 
 
+def test_a_broker_whose_worker_left_is_not_blamed_if_another_program_of_its_host_goes_on() -> None:
+    client, worker = brokered(broker_stops=False, worker_leaves=True)
+    sibling = Asker(("DEALER", "ROUTER"), 3, 60)
+    sibling.pause(13_000)
+    assert [each.subject for each in diagnosed(client, worker, sibling, rule=RULE)] == ["DEALER 10.0.0.3"]
+
+
 class Served(Worker):
     """A DEALER with requests to a ROUTER, which answers them late while it is blocked."""
 
@@ -440,3 +447,77 @@ def test_turns_are_the_same_in_blocks_of_any_size(size: int) -> None:
     assert worker is not None
     assert router is not None
     assert [(each.turns, each.openings) for each in (worker, router)] == [(64, 0), (64, 64)]
+
+
+class Device(Asker):
+    """A DEALER with commands to a ROUTER, which answers `get`, and not `set`."""
+
+    def __init__(self) -> None:
+        super().__init__(("DEALER", "ROUTER"))
+
+    def get(self, times: int, *sets: bytes, every: int = 300, answered: bool = True) -> Device:
+        """Send `get`, and each of `sets` after it."""
+        for _ in range(times):
+            self.send(0, message(b"get", b"volt"))
+            if answered:
+                self.send(1, message(b"value", b"5"))
+            for each in sets:
+                self.send(0, message(each, b"volt", b"6"))
+            self.pause(every)
+        return self
+
+    def set(self, times: int, every: int = 300) -> Device:
+        for _ in range(times):
+            self.send(0, message(b"set", b"volt", b"6"))
+            self.pause(every)
+        return self
+
+
+def test_messages_of_a_kind_that_was_never_answered_need_no_answer() -> None:
+    assert told(Device().get(12, b"set").set(30)) == []
+
+
+def test_a_kind_that_comes_after_the_last_answer_may_need_none() -> None:
+    assert [severity for severity, _ in told(Device().get(12).set(30))] == ["note"]
+
+
+def test_a_server_that_no_longer_answers_what_it_always_answered_is_a_warning_whatever_else_is_sent() -> None:
+    ((severity, text),) = told(Device().get(12, b"set", b"set").get(3, b"set", b"set", every=3000, answered=False))
+    assert (severity, text.partition(" sent nothing")[0]) == ("warn", "ROUTER 10.0.0.1:5555")
+
+
+def test_a_server_that_soon_stops_is_a_warning_if_it_answered_all_messages_of_a_kind_before() -> None:
+    assert [severity for severity, _ in told(Device().get(10, every=140).get(2, every=3000, answered=False))] == [
+        "warn"
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_kinds_are_the_same_in_blocks_of_any_size(size: int) -> None:
+    derivation, _ = derived_from(Device().get(90, b"set", every=10).set(9, every=10), size=size)
+    (connection,) = derivation.knowledge().connections
+    kinds = connection.sides[0].kinds
+    assert kinds is not None
+    assert kinds.counts == {b"get": [16, 16], b"set": [15, 0]}
+    assert kinds.since == (b"set",) * 8
+
+
+@pytest.mark.parametrize(
+    ("frames", "kind"),
+    [
+        ((b"set volt 6",), b"set"),
+        ((b"", b"\x02", b"name"), b"\x02"),
+        ((b"\0\x6b\x8b\x45\x67", b"", b"READY"), b"READY"),
+        ((b'{"id": 1, "method": "get"}',), b"get"),
+        ((b"\x83\xa3cmd\xa3get",), b""),
+        ((b"",), b""),
+    ],
+)
+def test_a_kind_is_the_command_at_the_start_of_a_message(frames: tuple[bytes, ...], kind: bytes) -> None:
+    asker = Asker(("DEALER", "ROUTER"))
+    asker.send(0, message(*frames))
+    derivation, _ = derived_from(asker)
+    (connection,) = derivation.knowledge().connections
+    kinds = connection.sides[0].kinds
+    assert kinds is not None
+    assert kinds.since == (kind,)

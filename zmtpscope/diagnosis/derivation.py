@@ -10,6 +10,7 @@ from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.calls import CallObserver
 from zmtpscope.diagnosis.observers.heartbeats import HeartbeatObserver
 from zmtpscope.diagnosis.observers.jupyter import JupyterObserver
+from zmtpscope.diagnosis.observers.kinds import KindObserver
 from zmtpscope.diagnosis.observers.observed import (
     ObservedConnection,
     ObservedOutage,
@@ -39,6 +40,7 @@ OBSERVERS: tuple[type[Observer], ...] = (
     RequestObserver,
     HeartbeatObserver,
     SendingObserver,
+    KindObserver,
     JupyterObserver,
     CallObserver,
     RoundObserver,

@@ -61,6 +61,9 @@ SINGLE_PART = ("CLIENT", "SERVER", "DISH", "SCATTER", "GATHER", "PEER", "CHANNEL
 REQUEST_ID_SIZE = 4
 """Octets of the optional request id that libzmq sends before the delimiter (wire.md 10.1)."""
 
+ROUTING = frozenset({"DEALER", "ROUTER"})
+"""Types that need not send and receive in turns, and whose messages have an envelope at most."""
+
 IDENTIFIED = frozenset({"REQ", "DEALER", "ROUTER"})
 """A ROUTER uses their Identity (wire.md 7.2)."""
 

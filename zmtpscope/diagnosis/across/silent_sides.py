@@ -24,7 +24,7 @@ from zmtpscope.findings.kinds import Severity
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
-from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO
+from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, ROUTING
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -37,6 +37,9 @@ MIN_MESSAGES = 8
 
 MIN_UNANSWERED = 3
 """Messages without an answer that show that a peer is silent."""
+
+MIN_SURE = 2
+"""Unanswered messages of kinds that the silent peer always answered."""
 
 LARGEST_SHARE = 2
 """A peer that answers sends at least one message for this many received."""
@@ -69,8 +72,6 @@ SENDERS = PUBLISHERS_AND_RADIO | {"PUSH", "SCATTER"}
 
 ASKERS = ("REQ", "CLIENT")
 """Socket types that stop when they have nothing more to request."""
-
-ROUTING = ("DEALER", "ROUTER")
 
 LONG_WAIT = 5 * SECOND
 """Messages at the end of an exchange wait at least this long for an answer."""
@@ -128,24 +129,23 @@ def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iter
         return
     until = end_of(connection, knowledge.last_ns)
     for side in (0, 1):
-        if _may_be_silent(connection, side, until):
+        rhythm = connection.sides[side].rhythm
+        if rhythm is not None and _may_be_silent(connection, side, rhythm, until):
             is_left = ending is None or ending.side != side
             silence = _unanswering(connection, side, until, knowledge)
-            if silence is None and is_left:
+            is_steady = silence is None and rhythm.lasted_ns >= MIN_LASTED
+            if is_steady and is_left:
                 silence = _beside_others(connection, side, until, knowledge)
-            if silence is None and ending is None:
+            if is_steady and silence is None and ending is None:
                 silence = _last_unanswered(connection, side, until) or _steady(connection, side, knowledge)
             if silence is not None:
                 yield silence
 
 
-def _may_be_silent(connection: ObservedConnection, number: int, until: int) -> bool:
-    """Whether a side had a rhythm, and neither TCP nor an unfinished message stops it or its peer."""
+def _may_be_silent(connection: ObservedConnection, number: int, rhythm: ObservedRhythm, until: int) -> bool:
+    """Whether neither TCP nor an unfinished message stops a side or its peer."""
     side = connection.sides[number]
-    rhythm = side.rhythm
-    if rhythm is None or side.is_sending or rhythm.lasted_ns < MIN_LASTED:
-        return False
-    if any(each.last_outage is not None for each in connection.sides):
+    if side.is_sending or any(each.last_outage is not None for each in connection.sides):
         return False
     is_stalled = any(stall.end_ns > rhythm.last.ns for stall in side.stalls)
     is_unwanted = side.socket_type in PUBLISHERS_AND_RADIO and _was_cancelled(connection.sides[1 - number], rhythm)
@@ -167,25 +167,50 @@ def _unanswering(connection: ObservedConnection, side: int, until: int, knowledg
     """
     back = opposite(knowledge).get(connection.conn_id, OneWay(connection, 1 - side))
     own, other = connection.sides[side].rhythm, back.connection.sides[back.sender].rhythm
-    if own is None or other is None or own.count < MIN_MESSAGES or own.opens(other):
+    if own is None or other is None or own.opens(other):
         return None
     if back.connection.sides[back.sender].last_outage is not None:
         return None
     missed, before = _since(own, other)
-    silent = until - own.last.ns
-    if missed < MIN_UNANSWERED or own.count * LARGEST_SHARE < before or silent < MANY_PAUSES * own.longest_ns:
-        return None
-    usual = (own.last.ns - other.first_ns) / max(before, 1)
-    now = (other.last.ns - own.last.ns) / missed
-    if now * FASTER < usual or before < MIN_MESSAGES:
+    silent, asker = until - own.last.ns, back.connection.sides[back.sender]
+    expected = _expected(asker)
+    if expected.is_none or silent < MANY_PAUSES * own.longest_ns:
         return None
     if own.count - before >= missed and other.last.ns - own.last.ns < MIN_SILENCE:
         return None  # these may be replies to its messages, after which the other side also stopped
+    if expected.sure < MIN_SURE:
+        if missed < MIN_UNANSWERED or before < MIN_MESSAGES or own.count * LARGEST_SHARE < before:
+            return None
+        usual = (own.last.ns - other.first_ns) / before
+        now = (other.last.ns - own.last.ns) / missed
+        if now * FASTER < usual or own.count < MIN_MESSAGES or own.lasted_ns < MIN_LASTED:
+            return None
     several = f"{missed} messages" if missed < MAX_RECENT else f"about {missed} messages"
     who = name_of(back.connection, back.sender)
-    severity: Severity = "warn" if back.connection is connection else "note"
-    asker = back.connection.sides[back.sender]
+    severity: Severity = "warn" if back.connection is connection and not expected.is_unknown else "note"
     return Silence(connection, side, until, severity, f"though {who} sent {several} since", asker)
+
+
+class Expected(NamedTuple):
+    """Answers to expect to the remembered messages since a side fell silent, by their kinds.
+
+    `is_none`: none of them is of a kind that was answered before. `is_unknown`: some kinds were never answered or not,
+    and no other was answered. `sure`: messages of kinds that were always answered.
+    """
+
+    is_none: bool
+    is_unknown: bool
+    sure: int
+
+
+def _expected(asker: ObservedSide) -> Expected:
+    kinds = asker.kinds
+    if kinds is None or kinds.are_many:
+        return Expected(is_none=False, is_unknown=False, sure=0)
+    answered = [kinds.is_answered(kind) for kind in kinds.since]
+    is_unknown = None in answered and True not in answered
+    sure = sum(map(kinds.is_always_answered, kinds.since))
+    return Expected(bool(answered) and not any(answered) and not is_unknown, is_unknown, sure)
 
 
 def _since(own: ObservedRhythm, other: ObservedRhythm) -> tuple[int, int]:
@@ -219,7 +244,7 @@ def _last_unanswered(connection: ObservedConnection, side: int, until: int) -> S
     if min(steps) < 0 or median(steps[1::2]) < THINKS_LONGER * median(steps[::2]):
         return None
     waited = until - other.recent[-missed]
-    if waited < max(LONG_WAIT, MANY_PAUSES * own.longest_ns):
+    if waited < max(LONG_WAIT, MANY_PAUSES * own.longest_ns) or _expected(connection.sides[1 - side]).is_none:
         return None
     several = counted(missed, "message")
     return Silence(connection, side, until, "note", f"though {name_of(connection, 1 - side)} sent {several} since")

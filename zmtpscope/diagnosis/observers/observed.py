@@ -16,6 +16,7 @@ from zmtpscope.diagnosis.observers.observed_facts import (
     ObservedCalls,
     ObservedHeartbeats,
     ObservedJupyter,
+    ObservedKinds,
     ObservedMessages,
     ObservedReplies,
     ObservedRequests,
@@ -155,6 +156,8 @@ class ObservedSide:
     published: PublishedTopics | None = None
     sizes: ObservedSizes | None = None
     rhythm: ObservedRhythm | None = None
+    kinds: ObservedKinds | None = None
+    """Kinds of its messages, if both sides are DEALERs or ROUTERs."""
     rounds: dict[int, ObservedRound] = field(default_factory=dict)
     """Messages that a proxy sent repeatedly to another proxy, by checksum."""
     jupyter: ObservedJupyter | None = None

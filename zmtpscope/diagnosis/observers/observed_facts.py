@@ -290,6 +290,50 @@ class ObservedRhythm:
         return stop < self.last.ns and stop - known > self.longest_ns
 
 
+MAX_KINDS = 16
+"""More are no kinds: each message begins with something else."""
+
+MIN_OF_KIND = 8
+"""Answered messages that show that each one of their kind is answered."""
+
+
+@dataclass(slots=True, eq=False)
+class ObservedKinds:
+    """Kinds of the first messages of a side, and of its unanswered ones.
+
+    `counts`: messages that the other side had answered at last, and those of them that directly preceded an answer, by
+    kind.
+    """
+
+    counts: dict[bytes, list[int]] = field(default_factory=dict)
+    are_many: bool = False
+    since: tuple[bytes, ...] = ()
+    """Of the last messages since the other side sent one."""
+
+    def answered(self, turn: Sequence[bytes]) -> None:
+        """Count messages of which the other side answered the last one."""
+        for place, kind in enumerate(turn, 1):
+            if kind not in self.counts and len(self.counts) == MAX_KINDS:
+                self.are_many = True
+                return
+            count = self.counts.setdefault(kind, [0, 0])
+            count[0] += 1
+            count[1] += place == len(turn)
+
+    def is_answered(self, kind: bytes) -> bool | None:
+        """Whether messages of a kind precede answers at least half as often as those of other kinds. None: unknown."""
+        if self.are_many or kind not in self.counts:
+            return None
+        most = max(answers / messages for messages, answers in self.counts.values())
+        messages, answers = self.counts[kind]
+        return 2 * answers >= most * messages
+
+    def is_always_answered(self, kind: bytes) -> bool:
+        """Whether nearly all messages of a kind, at least eight, directly preceded an answer."""
+        messages, answers = self.counts.get(kind, (0, 0))
+        return not self.are_many and answers >= MIN_OF_KIND and 5 * answers >= 4 * messages
+
+
 MAX_ARRIVALS = 8
 """Arrivals of one message to remember."""
 

@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.request_rows import Envelope, MessageRow, by_time, only_frame
-
-ROUTING = frozenset({"ROUTER", "DEALER"})
+from zmtpscope.zmtp.socket_types import ROUTING
 
 NEVER_ASK = frozenset({("PUB", "SUB"), ("SUB", "PUB"), ("PUSH", "PULL"), ("PULL", "PUSH")})
 """Socket types of connections without requests, which are most connections."""

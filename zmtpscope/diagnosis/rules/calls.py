@@ -14,9 +14,9 @@ from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedReplies
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
+from zmtpscope.zmtp.socket_types import ROUTING
 
 UNANSWERED, FAILING = "call-unanswered", "call-failing"
-ROUTING = {"DEALER", "ROUTER"}
 
 MIN_WAIT = 3 * SECOND
 MANY_TIMES = 3

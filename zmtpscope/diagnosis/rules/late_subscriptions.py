@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from zmtpscope.diagnosis.across.deliveries import Delivery, Missed, deliveries, got_most
-from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, places_of, publisher_name, publishers
 from zmtpscope.diagnosis.across.resubscribing import had_time_to_subscribe, may_be_another_program, not_made_again
 from zmtpscope.diagnosis.across.words import duration, name_of, names_of, of_topics, topic_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, MissedMessages, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
 from zmtpscope.diagnosis.observers.subscriptions import delay_of, ref_of_subscription
 from zmtpscope.diagnosis.observers.topic_groups import UNKNOWN
@@ -18,6 +19,7 @@ from zmtpscope.findings.kinds import Severity
 from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
 from zmtpscope.words import counted, how_many_times
+from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 LATEST_NS = 10 * SECOND
 """A subscriber that subscribes later after its sibling has joined later."""
@@ -266,7 +268,7 @@ def _none(knowledge: Knowledge) -> Iterator[Diagnosis]:
             ready = max(side.ready for side in first.connection.sides if side.ready is not None)
             yield Diagnosis.of(
                 "no-subscription",
-                "note" if first.ip in hosts else "warn",
+                "note" if first.ip in hosts or _uses_others(first.connection, knowledge) else "warn",
                 f"{name} at {publisher.name}",
                 f"{_name(first)} was connected to {publisher_name(first)} for {duration(end - ready.ns)} and never "
                 f"{SUBSCRIBE_OR_JOIN[first.socket_type or ''][0]}: it gets nothing",
@@ -275,6 +277,22 @@ def _none(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 about=own,
                 last_ns=own[-1].connection.last_ns,
             )
+
+
+def _uses_others(connection: ObservedConnection, knowledge: Knowledge) -> bool:
+    """Whether its client also connected to a program of that host that is no publisher, and receives messages of it."""
+    near = _receiving(knowledge).get((connection.client.ip, connection.server.ip), ())
+    return any(abs(start - connection.start.ns) <= SECOND for start in near)
+
+
+@once
+def _receiving(knowledge: Knowledge) -> dict[tuple[str, str], list[int]]:
+    """Start of the connections on which a listener sent messages to a client, by both addresses."""
+    return grouped(
+        ((each.client.ip, each.server.ip), each.start.ns)
+        for each in knowledge.connections
+        if each.server.rhythm is not None and each.server.socket_type not in PUBLISHERS
+    )
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
@@ -323,8 +341,9 @@ TABLE = (
         "warn",
         "A SUB never subscribes, or a DISH never joins a group",
         "The handshake was complete for at least a second, the whole connection was captured, and the SUB sent no "
-        "subscription, or the DISH no JOIN. A note if another SUB of its address subscribes there: a library may "
-        "open a SUB for programs that need none. Not applied if subscriptions are not visible (before ZMTP 3.0, or "
+        "subscription, or the DISH no JOIN. A note if another SUB of its address subscribes there, or if "
+        "its address connected within a second to another program of the publisher's host, which answers it: a library "
+        "may open a SUB for programs that need none. Not applied if subscriptions are not visible (before ZMTP 3.0, or "
         "with CURVE). XSUBs are excluded: without subscribers of their own they subscribe to nothing.",
         "The handshake was complete for less than a second, or subscriptions cannot be seen (ZMTP before 3.0, CURVE).",
         _none,

@@ -98,8 +98,16 @@ def _left_at(broker: Silence, knowledge: Knowledge) -> ObservedConnection | None
 
 @once
 def _departures(knowledge: Knowledge) -> dict[str, list[ObservedConnection]]:
-    """Return the last connections of clients that answered messages of a host and left, by host, in order of end."""
-    left = (same[-1] for same in knowledge.by_client.values() if _left_work(same[-1]))
+    """Return connections of clients that answered messages of a host and left, by host, in order of end.
+
+    No connection of the same address and identity began later.
+    """
+    left = (
+        each
+        for same in knowledge.by_client.values()
+        for each in same
+        if _left_work(each) and same[-1].start.ns <= _ended_at(each)
+    )
     return grouped((each.server.ip, each) for each in sorted(left, key=_ended_at))
 
 
@@ -212,8 +220,10 @@ TABLE = (
         "warn",
         "A peer that sent messages steadily stopped sending",
         "A warning if a peer that sent about one message for each received one, at least eight, sends none for 3 s "
-        "and for three times its longest pause while it receives at least three; a note if these arrive on its one "
-        "connection in the other direction, as with PUSH and PULL both ways. A note if a client sends nothing for "
+        "and for three times its longest pause while it receives at least three, or two of a kind that it always "
+        "answered; a note if these arrive on its one connection in the other direction, as with PUSH and PULL both "
+        "ways, or are of kinds that it never received before. The command at the start of a message of a DEALER or "
+        "ROUTER is its kind. A note if a client sends nothing for "
         "four times its longest pause, after sending for about as long, while other clients of its socket type and "
         "rhythm continue at the endpoint (a REQ for fifteen times its longest pause, and 6 s); a warning for a DEALER "
         "with an identity if the pause is fifteen times as long, and 10 s. Likewise a PUB or PUSH, while other peers "
@@ -223,7 +233,8 @@ TABLE = (
         "each message in turn leaves the last ones unanswered for 5 s. Likely only: a program with no more to send "
         "looks the same, as does a broker without work.",
         "The peer closes its connection itself, cannot send because its receiver does not read, TCP retransmits "
-        "without an acknowledgment, the peer starts the exchanges, its subscriber cancelled a subscription, or no "
+        "without an acknowledgment, the peer starts the exchanges, it never answered messages of the kinds that it "
+        "receives since, its subscriber cancelled a subscription, or no "
         "other peer continues. A broker waits for a worker that fell silent or left at the same time, or a request of "
         "the host has had no reply since.",
         _fell_silent,

@@ -1,0 +1,111 @@
+"""Kinds of messages, such as `get` and `set`, and which of them the other side answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from operator import itemgetter
+
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed_facts import ObservedKinds
+from zmtpscope.diagnosis.observers.observer import Observer, Rows
+from zmtpscope.diagnosis.observers.room import Room
+from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
+from zmtpscope.dissect.records.tables import MessageTable
+from zmtpscope.zmtp.socket_types import ROUTING
+
+MAX_LEARNED = 32
+"""First messages of a side that show its kinds."""
+
+MAX_ENVELOPE = 3
+"""Frames up to the empty one that ends an envelope."""
+
+HEAD = 256
+"""Octets of a frame to look at."""
+
+WORD = re.compile(rb"[A-Za-z_][\w.\-/]{0,31}(?=[\s:=,;(|\0]|$)")
+"""A command at the start of a frame."""
+
+MEMBER = re.compile(rb'"(?:method|cmd|command|action|type|msg_type|op|request)"\s*:\s*"([^"\\]{1,32})"')
+"""A command in a JSON object."""
+
+
+class KindObserver(Observer):
+    """Follows DEALERs and ROUTERs whose envelopes do not show which of their messages are requests."""
+
+    def __init__(self, observed: ObservedConnection, room: Room) -> None:
+        super().__init__(observed, room)
+        self._side: int | None = None
+        """The side that sent the last message."""
+        self._turn: list[bytes] = []
+        """Kinds of its messages since the last one of the other side."""
+        self._learned = [0, 0]
+
+    def rows(self, rows: Rows) -> None:
+        if self.observed.requests is not None:  # these match each reply
+            for side in self.observed.sides:
+                side.kinds = None
+            return
+        if not ROUTING.issuperset(self.observed.socket_types()):
+            return
+        for side, runs, others in zip(self.observed.sides, rows.sides, reversed(rows.sides), strict=True):
+            before = () if side.kinds is None or others else side.kinds.since
+            if runs:
+                side.kinds = side.kinds or ObservedKinds()
+            if side.kinds is not None:
+                answered = max((int(run.orders[-1]) for run in others), default=-1)
+                side.kinds.since = (*before, *(_kind(run, row) for run, row in _last(runs, answered)))[-MAX_RECENT:]
+        if any(learned < MAX_LEARNED for learned in self._learned):
+            self._learn(rows)
+
+    def _learn(self, rows: Rows) -> None:
+        found = [
+            (order, side, run, row)
+            for side, runs in enumerate(rows.sides)
+            for run in runs
+            for row, order in enumerate(run.orders.tolist()[: self._looked_at(side, rows)])
+        ]
+        for _, side, run, row in sorted(found, key=itemgetter(0, 1)):
+            if side != self._side:
+                if self._side is not None:
+                    kinds = self.observed.sides[self._side].kinds
+                    assert kinds is not None
+                    kinds.answered(self._turn)
+                self._side, self._turn = side, []
+            if self._learned[side] < MAX_LEARNED:
+                self._learned[side] += 1
+                self._turn.append(_kind(run, row))
+            else:
+                self._turn.clear()  # its last message is not known
+
+    def _looked_at(self, side: int, rows: Rows) -> int | None:
+        """Return how many rows of each run to look at: one of a side that is known, if only that side sent messages."""
+        return 1 if self._learned[side] >= MAX_LEARNED and not rows.sides[1 - side] else None
+
+
+def _last(runs: list[MessageTable], order: int) -> Iterator[tuple[MessageTable, int]]:
+    """Yield the last messages of a side behind `order`: runs with rows."""
+    found = [
+        (int(run.orders[row]), run, row)
+        for run in runs
+        for row in range(len(run.orders))[max(-MAX_RECENT, -len(run.orders)) :]
+        if run.orders[row] > order
+    ]
+    yield from ((run, row) for _, run, row in sorted(found, key=itemgetter(0))[-MAX_RECENT:])
+
+
+def _kind(run: MessageTable, row: int) -> bytes:
+    """Return the command that a message begins with, after its envelope; empty if it begins with none."""
+    first, last = int(run.first[row]), int(run.last[row])
+    for frame in range(first, min(first + MAX_ENVELOPE, last)):
+        if not run.sizes[frame]:
+            first = frame + 1
+            break
+    head = run.head(first, HEAD) or b""
+    if len(head) == 1:
+        return head
+    found = MEMBER.search(head) if head.startswith(b"{") else None
+    if found:
+        return found[1]
+    word = WORD.match(head)
+    return word[0] if word else b""
