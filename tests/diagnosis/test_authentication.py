@@ -63,3 +63,22 @@ def test_no_password_is_told() -> None:
     diagnosis = told_of(_login(0))["login-refused"]
     assert "secret" not in repr(diagnosis)
     assert "admin" in diagnosis.subject
+
+
+@pytest.mark.parametrize("reason", ["400", "500", None])
+def test_a_server_of_plain_that_connects_refuses_the_listener(reason: str | None) -> None:
+    """A program that connects can be the server: it then closes on the login of the one that listens."""
+    talks = []
+    for number in range(3):
+        talk = Talk(number, at=number).greet(CLIENT, "PLAIN").greet(SERVER, "PLAIN")
+        talk.command(SERVER, "HELLO", "PLAIN", username="admin", password="secret")
+        if reason is not None:
+            talk.command(CLIENT, "ERROR", "PLAIN", reason=reason)
+        talks.append(talk.close(CLIENT if reason is None else SERVER))
+    (diagnosis,) = told_of(*talks).values()
+    said = {
+        "400": "10.0.0.2 refuses 10.0.0.1:5555",
+        "500": "Authentication fails at 10.0.0.2, so 10.0.0.1:5555 is rejected",
+        None: "10.0.0.2 closes on the login of 10.0.0.1:5555",
+    }
+    assert diagnosis.text.startswith(said[reason])

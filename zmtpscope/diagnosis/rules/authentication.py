@@ -46,13 +46,13 @@ def _may_be_silent_refusal(connection: ObservedConnection, finding: ObservedFind
 
 LOGIN_REFUSED = (
     OfFindings(
-        "login-refused", "error", ERRORS, "{server} refuses {client}: {detail}", None, FOLLOWS, holds=_is_refused
+        "login-refused", "error", ERRORS, "{refuser} refuses {refused}: {detail}", None, FOLLOWS, holds=_is_refused
     ),
     OfFindings(
         "login-refused",
         "error",
         ("CURVE-24",),
-        "{server} refuses {client}: it closes without an answer to INITIATE, as old releases do if their ZAP "
+        "{refuser} refuses {refused}: it closes without an answer to INITIATE, as old releases do if their ZAP "
         "handler rejects the key",
         "add the client's public key to the server's ZAP handler; if it is there, compare the socket types",
         ("ZMTP-CONN-08",),
@@ -64,7 +64,7 @@ LOGIN_REFUSED = (
         "login-refused",
         "error",
         ("CURVE-24",),
-        "{server} closes on the INITIATE of {client} without an ERROR: the public and secret key of the client do "
+        "{refuser} closes on the INITIATE of {refused} without an ERROR: the public and secret key of the client do "
         "not match, or the socket types are incompatible",
         "check that ZMQ_CURVE_PUBLICKEY and ZMQ_CURVE_SECRETKEY of the client match, then the socket types; the ZAP "
         "handler would have sent ERROR, unless a ZAP domain is enforced and no handler runs",
@@ -78,7 +78,7 @@ AUTHENTICATION_FAILING = OfFindings(
     "authentication-failing",
     "error",
     ERRORS,
-    "Authentication fails at {server}, so {client} is rejected: {detail}",
+    "Authentication fails at {refuser}, so {refused} is rejected: {detail}",
     None,
     FOLLOWS,
     holds=_is_not_judged,
@@ -94,7 +94,7 @@ NO_ZAP_HANDLER = OfFindings(
     "no-zap-handler",
     "error",
     ("PLAIN-08",),
-    "{server} closes on the login of {client} without an ERROR, as libzmq does without a ZAP handler in its process",
+    "{refuser} closes on the login of {refused} without an ERROR, as libzmq does without a ZAP handler in its process",
     "start a ZAP handler in the process of the server before it binds (zmq.auth of pyzmq, zauth of CZMQ)",
     proven=False,
     holds=_understands_hello,
@@ -105,14 +105,14 @@ WRONG_SERVER_KEY = (
         "wrong-server-key",
         "error",
         ("CURVE-22",),
-        "{client} has the wrong key of {server}: none of the given server keys decrypts its HELLO",
+        "{refused} has the wrong key of {refuser}: none of the given server keys decrypts its HELLO",
         "set ZMQ_CURVE_SERVERKEY of the client to the public key of this server",
     ),
     OfFindings(
         "wrong-server-key",
         "error",
         ("CURVE-21",),
-        "{client} has the wrong key of {server}, which closes on its HELLO without an ERROR",
+        "{refused} has the wrong key of {refuser}, which closes on its HELLO without an ERROR",
         "set ZMQ_CURVE_SERVERKEY of the client to the public key of this server; --keys with the keys of the server "
         "proves it",
         proven=False,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.endings import is_agreed
 from zmtpscope.diagnosis.across.handshakes import Waiting, hung_handshakes
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
-from zmtpscope.diagnosis.across.words import client_name, duration, repeated, server_name
+from zmtpscope.diagnosis.across.words import client_name, duration, name_of, repeated, server_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence
 from zmtpscope.diagnosis.observers.observed import Ends, ObservedConnection, ObservedFinding, began
 from zmtpscope.findings.kinds import Severity
@@ -42,8 +42,9 @@ class OfFindings(NamedTuple):
     """A rule based on findings.
 
     `ids` are the findings, if `holds` accepts them; `also` are findings that follow from these. `are` must accept all
-    findings of a client. `what` is the sentence, with placeholders {client}, {server} and {detail}. If a later
-    handshake succeeds and `is_final` is False, the diagnosis is a note.
+    findings of a client. `what` is the sentence, with placeholders {client}, {server}, {detail}, and {refuser} and
+    {refused} for the side of the finding and its peer: a server of PLAIN or CURVE may connect. The diagnosis is only a
+    note if a later handshake succeeds, unless `is_final`.
     """
 
     rule: str
@@ -115,7 +116,14 @@ def _diagnosis(kind: OfFindings, knowledge: Knowledge, asker: Asker, met: list[M
 def _sentence(kind: OfFindings, met: Sequence[Met]) -> str:
     connection, finding = met[0]
     detail = shorten(_detail(finding), LONGEST_DETAIL, placeholder=" …")
-    return kind.what.format(client=client_name(connection), server=server_name(connection), detail=detail)
+    refuser = connection.listener if finding.side is None else finding.side
+    return kind.what.format(
+        client=client_name(connection),
+        server=server_name(connection),
+        refuser=name_of(connection, refuser),
+        refused=name_of(connection, 1 - refuser),
+        detail=detail,
+    )
 
 
 def _detail(finding: ObservedFinding) -> str:
