@@ -29,6 +29,17 @@ def served(asked: Iterable[float], took: float, *, until: float, types: tuple[st
     return made
 
 
+def unmatched(asked: Iterable[float], replied: Iterable[float], *, until: float) -> Talk:
+    """A DEALER that sends at these times, and a ROUTER that sends at these; nothing shows what belongs together."""
+    made, now = Talk(0, at=0).handshake("DEALER", "ROUTER"), 0.0
+    for at, side in sorted([(at, CLIENT) for at in asked] + [(at, SERVER) for at in replied]):
+        if at < until:
+            made.wait(at - now).message(side, b"do this" if side == CLIENT else b"done")
+            now = at
+    made.wait(until - now).conversation.acknowledge(CLIENT)
+    return made
+
+
 def every(seconds: float, count: int) -> list[float]:
     return [seconds * number for number in range(count)]
 
@@ -49,6 +60,25 @@ def test_a_queue_that_grows_is_told_with_both_latencies() -> None:
 
 def test_calls_with_ids_queue_at_a_router_too() -> None:
     assert told(served(every(0.05, 200), 0.08, until=6, types=("DEALER", "ROUTER"))) is not None
+
+
+def test_replies_without_ids_are_a_note_and_likely_only() -> None:
+    diagnosis = told(unmatched(every(0.06, 200), [0.1 * number for number in range(1, 100)], until=8))
+    assert diagnosis is not None
+    assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
+    assert "does not keep up with the messages of DEALER 10.0.0.2, if it replies to each in order" in diagnosis.text
+
+
+def test_a_listener_that_replies_to_every_second_message_keeps_up() -> None:
+    assert told(unmatched(every(0.06, 200), [0.12 * number + 0.07 for number in range(60)], until=7)) is None
+
+
+def test_a_listener_that_sends_by_its_own_timer_keeps_up() -> None:
+    assert told(unmatched(every(0.06, 200), [0.1 * number + 0.03 for number in range(99)], until=8)) is None
+
+
+def test_a_listener_that_sends_before_it_is_asked_does_not_reply() -> None:
+    assert told(unmatched(every(0.06, 200), [-0.01, *every(0.1, 99)], until=8)) is None
 
 
 def test_a_batch_that_is_sent_at_once_is_no_overload() -> None:

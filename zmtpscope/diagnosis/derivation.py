@@ -9,6 +9,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.calls import CallObserver
 from zmtpscope.diagnosis.observers.heartbeats import HeartbeatObserver
+from zmtpscope.diagnosis.observers.in_order import OrderObserver
 from zmtpscope.diagnosis.observers.jupyter import JupyterObserver
 from zmtpscope.diagnosis.observers.kinds import KindObserver
 from zmtpscope.diagnosis.observers.observed import (
@@ -43,6 +44,7 @@ OBSERVERS: tuple[type[Observer], ...] = (
     KindObserver,
     JupyterObserver,
     CallObserver,
+    OrderObserver,
     RoundObserver,
 )
 """The observers of each connection."""

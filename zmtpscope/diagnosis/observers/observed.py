@@ -18,6 +18,7 @@ from zmtpscope.diagnosis.observers.observed_facts import (
     ObservedJupyter,
     ObservedKinds,
     ObservedMessages,
+    ObservedOrder,
     ObservedReplies,
     ObservedRequests,
     ObservedRhythm,
@@ -230,6 +231,8 @@ class ObservedConnection:
     """Findings by id and side."""
     requests: ObservedRequests | None = None
     """Requests, if socket types or envelopes distinguish them from replies."""
+    in_order: ObservedOrder | None = None
+    """Messages of ROUTER and DEALER, if the listener never sent more than the client."""
     remembered: int = 0
     """Octets of memory that observers use for this connection (`Room`)."""
     answers: dict[str, Any] = field(default_factory=dict)

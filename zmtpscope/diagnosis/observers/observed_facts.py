@@ -201,6 +201,24 @@ class ObservedCalls:
 
 
 @dataclass(slots=True, eq=False)
+class ObservedOrder:
+    """Messages of `asker` and of the other side, as if the n-th one were the reply to the n-th."""
+
+    asker: int
+    latency: Distribution = field(default_factory=Distribution)
+    trend: Trend = field(default_factory=Trend)
+    """Of the latency of replies."""
+    since_last: Distribution = field(default_factory=Distribution)
+    """Time of each reply since the last message of the asker."""
+    last_reply_ns: int = 0
+    waiting_count: int = 0
+    oldest: Moment | None = None
+    """The oldest message that waits."""
+    newest_ns: int = 0
+    """Time of the newest message that waits."""
+
+
+@dataclass(slots=True, eq=False)
 class ObservedReplies:
     """Replies to all calls of one name. `error` is the text of the first error, at `moment`."""
 

@@ -14,7 +14,7 @@ from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rul
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.durations import Trend
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observed_facts import ObservedRequests
+from zmtpscope.diagnosis.observers.observed_facts import ObservedOrder, ObservedRequests
 from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND
 
@@ -33,6 +33,9 @@ MANY_TIMES = 3
 """A request that waits for this multiple of the last latencies does not wait in a queue."""
 MIN_PENDING = 2
 """Requests that wait at a time, on average."""
+ALIKE, SPREAD = 2, 4
+"""The time between replies differs from the quickest reply by at most this factor; replies vary by at least this part
+of the time between messages."""
 LEAST_BUSY, MOST_BUSY = 0.6, 1.1
 """Fraction of the time that a server which takes one request at a time needs for all replies, by its quickest."""
 
@@ -48,17 +51,22 @@ GIVEN_UP_HINT = (
 
 
 class Queue(NamedTuple):
-    """Requests of side `asker` that wait longer and longer; `waiting` are the oldest of `pending` ones that still do.
+    """Requests of side `asker` that wait longer and longer; of `pending` that still do, `oldest` came first, and one at
+    `newest` (ns) as the number `known`.
 
-    `trend` contains the latencies of all replies, the last one at `last_reply` (ns).
+    `trend` contains the latencies of all replies, the last one at `last_reply` (ns). `in_order`: only the order of the
+    messages shows which is the reply to which.
     """
 
     connection: ObservedConnection
     asker: int
     trend: Trend
-    waiting: Sequence[Moment]
+    oldest: Moment
+    newest: int
+    known: int
     pending: int
     last_reply: int
+    in_order: ObservedOrder | None = None
 
     @property
     def quarters(self) -> list[int]:
@@ -72,8 +80,8 @@ class Queue(NamedTuple):
         if self.trend.count < MIN_REPLIES or self.pending < MIN_WAITING:
             return False
         first, *_, last = quarters = self.quarters
-        age = now - self.waiting[0].ns
-        between = (self.waiting[-1].ns - self.waiting[0].ns) / max(1, len(self.waiting) - 1)
+        age = now - self.oldest.ns
+        between = (self.newest - self.oldest.ns) / max(1, self.known - 1)
         is_queued = age <= MANY_TIMES * last and 2 * between * self.pending >= age
         return is_queued and quarters == sorted(quarters) and last >= max(MIN_LATENCY, SLOWER * first)
 
@@ -137,44 +145,76 @@ def _most_at_once(same: Sequence[Hanging]) -> int:
 def _growing(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Diagnose servers with a client whose requests wait longer and longer, and still do."""
     found = grouped(
-        ((connection.endpoint, name_of(connection, 1 - queue.asker)), queue)
+        ((connection.endpoint, name_of(connection, 1 - queue.asker), queue.in_order is None), queue)
         for connection in knowledge.connections
         if connection.is_open and connection.is_whole
         for queue in _queues(connection)
         if queue.grows(knowledge.last_ns)
     )
-    for (_, server), same in found.items():
-        yield _growing_at(server, same)
+    for (endpoint, server, is_known), same in found.items():
+        if is_known or _replies_in_turn(same, knowledge.by_endpoint[endpoint]):
+            yield _growing_at(server, same, is_known=is_known)
 
 
 def _queues(connection: ObservedConnection) -> Iterator[Queue]:
-    """Yield the requests of each side that does not wait for each reply, by envelopes or by the ids of calls."""
-    requests = connection.requests
-    if requests is not None and not requests.is_lock_step and requests.last_reply is not None:
-        waiting, count = [each.moment for each in requests.waiting], requests.waiting_count
-        yield Queue(connection, requests.asker, requests.trend, waiting, count, requests.last_reply.ns)
-    for side in (0, 1):
-        calls = connection.sides[side].calls
-        if calls is not None and requests is None:
+    """Yield the requests of each side that does not wait for each reply, by envelopes, ids of calls, or order only."""
+    requests, in_order = connection.requests, connection.in_order
+    if requests is not None and not requests.is_lock_step and requests.last_reply is not None and requests.waiting:
+        oldest, newest = requests.waiting[0].moment, requests.waiting[-1].moment.ns
+        known, count = len(requests.waiting), requests.waiting_count
+        yield Queue(connection, requests.asker, requests.trend, oldest, newest, known, count, requests.last_reply.ns)
+    called = [side.calls for side in connection.sides] if requests is None else []
+    for side, calls in enumerate(called):
+        if calls is not None and calls.open:
             waiting = sorted((moment for moment, _ in calls.open.values()), key=attrgetter("ns"))
-            yield Queue(connection, side, calls.trend, waiting, len(waiting), calls.last_reply_ns)
+            ends = waiting[0], waiting[-1].ns
+            yield Queue(connection, side, calls.trend, *ends, len(waiting), len(waiting), calls.last_reply_ns)
+    if in_order is not None and in_order.oldest is not None:
+        times = in_order.oldest, in_order.newest_ns, in_order.waiting_count, in_order.waiting_count
+        yield Queue(connection, in_order.asker, in_order.trend, *times, in_order.last_reply_ns, in_order)
 
 
-def _growing_at(server: str, same: Sequence[Queue]) -> Diagnosis:
+def _replies_in_turn(queues: Sequence[Queue], connections: Sequence[ObservedConnection]) -> bool:
+    """Whether messages of a listener look like replies of a program that takes one request at a time.
+
+    Its quickest reply then takes as long as the time between replies, to all clients. Replies follow the messages of a
+    client at no fixed distance; acknowledgments of every second message do.
+    """
+    quickest = min(each.in_order.latency.least or 0 for each in queues if each.in_order is not None)
+    recent = [each.server.rhythm.recent for each in connections if each.server.rhythm is not None]
+    since = max(times[0] for times in recent)
+    times = sorted(time for each in recent for time in each if time >= since)
+    between = (times[-1] - times[0]) / max(1, len(times) - 1)
+    return quickest / ALIKE <= between <= quickest * ALIKE and all(map(_is_spread, queues))
+
+
+def _is_spread(queue: Queue) -> bool:
+    rhythm, in_order = queue.connection.sides[queue.asker].rhythm, queue.in_order
+    if rhythm is None or in_order is None:
+        return False
+    soon, late = in_order.since_last.quantile(0.1), in_order.since_last.quantile(0.9)
+    between = rhythm.lasted_ns / max(1, rhythm.count - 1)
+    return soon is not None and late is not None and late - soon >= between / SPREAD
+
+
+def _growing_at(server: str, same: Sequence[Queue], *, is_known: bool) -> Diagnosis:
     worst = max(same, key=_waiting_count)
     first, *_, last = worst.quarters
     client = name_of(worst.connection, worst.asker)
+    what = "the requests" if is_known else "the messages"
+    if_ = "" if is_known else ", if it replies to each in order"
     return Diagnosis.of(
         OVERLOADED,
-        "warn",
+        "warn" if is_known else "note",
         server,
-        f"{server} does not keep up with the requests of {client}: it replied after {duration(first)} at first and "
-        f"after {duration(last)} at the end, and {worst.pending} requests wait{same_on(len(same) - 1, 'other client')}",
+        f"{server} does not keep up with {what} of {client}{if_}: it replied after {duration(first)} at first and "
+        f"after {duration(last)} at the end, and {worst.pending} wait{same_on(len(same) - 1, 'other client')}",
         HINT,
-        evidence=(Evidence(worst.waiting[0], "the oldest request that waits"),),
+        evidence=(Evidence(worst.oldest, "the oldest one that waits"),),
         about=same,
         count=sum(map(_waiting_count, same)),
         last_ns=max(each.last_reply for each in same),
+        proven=is_known,
     )
 
 
@@ -237,12 +277,15 @@ TABLE = (
         "A server gets more requests than it replies to",
         "Requests of a DEALER to a REP, or calls with ids, wait at the end of the capture, and came one after the "
         "other; the last quarter of the replies took four times as long as the first, and each quarter longer than "
-        "the one before. Or clients of a REP give their requests up, at least four of which waited at once, after less "
-        "time than these need one after the other, by the quickest reply: likely only, since the REP may hang. A note "
-        "if two or more requests of REQs wait on average, half of the replies take twice as long as the quickest, and "
-        "at least 100 ms, and all replies together need about the whole time if each takes as long as the quickest.",
+        "the one before. A note, and likely only, if just the order shows which message of a ROUTER is the reply to "
+        "which of a DEALER: then its quickest reply takes about as long as the time between replies. Or clients of a "
+        "REP give their requests up, at least four of which waited at once, after less time than these need one after "
+        "the other, by the quickest reply: likely only, since the REP may hang. A note if two or more requests of REQs "
+        "wait on average, half of the replies take twice as long as the quickest, and at least 100 ms, and all replies "
+        "together need about the whole time if each takes as long as the quickest.",
         "The requests were sent all at once, the queue shrinks, the oldest request has waited for three times as long "
-        "as the last replies took, or the requests that wait at once need less time than the clients wait.",
+        "as the last replies took, or the requests that wait at once need less time than the clients wait. Without "
+        "ids: the listener once sent more messages than the client, or follows its messages at a fixed distance.",
         _overloaded,
         ("request-unanswered", "late-reply", "slow-reply", "replies-slower"),
     ),

@@ -1,0 +1,108 @@
+"""Pairs the messages of ROUTER and DEALER by order: the n-th message of the client with the n-th of the listener.
+
+These are requests and replies only if the listener replies to every message in order, which rules must find likely.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from zmtpscope.capture.segments import Column
+from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed_facts import ObservedOrder
+from zmtpscope.diagnosis.observers.observer import Observer, Rows, first_order
+from zmtpscope.diagnosis.observers.request_roles import ROUTING
+from zmtpscope.diagnosis.observers.room import Room
+from zmtpscope.dissect import Record
+from zmtpscope.dissect.records.tables import MessageTable
+
+OCTETS = 120
+"""Memory of a message that waits."""
+MAX_WAITING = 8192
+"""Above, a connection is not followed any more."""
+
+
+class Came(NamedTuple):
+    """Messages of one side: their ordinals, times of their last octets, and packets."""
+
+    orders: Column
+    ends: Column
+    packets: Column
+
+
+class OrderObserver(Observer):
+    is_over = False
+    """Ids show the requests, the listener sent more messages than the client, octets are missing, or too many wait."""
+
+    def __init__(self, observed: ObservedConnection, room: Room) -> None:
+        super().__init__(observed, room)
+        self.waiting: deque[tuple[int, int]] = deque()
+        """Time and packet of the client's messages that wait."""
+        self.latest = 0
+        """Time of the client's last message."""
+        self.taken = 0
+        """Memory of the waiting messages."""
+
+    def record(self, record: Record) -> None:
+        if record.type == "gap":
+            self._give_up()
+
+    def rows(self, rows: Rows) -> None:
+        if self.is_over or not ROUTING.issuperset(self.observed.socket_types()):
+            return
+        if self.observed.requests is not None or any(side.calls is not None for side in self.observed.sides):
+            self._give_up()
+            return
+        if self.observed.in_order is None:
+            self.observed.in_order = ObservedOrder(1 - self.observed.listener)
+        found = self.observed.in_order
+        asked, replied = _came(rows.sides[found.asker]), _came(rows.sides[1 - found.asker])
+        before = np.searchsorted(asked.orders, replied.orders)
+        """Messages of the client in this batch before each of the listener."""
+        if (len(self.waiting) + before < np.arange(1, len(before) + 1)).any():
+            self._give_up()
+            return
+        latest = np.concatenate(([self.latest], asked.ends))[before]
+        self.waiting.extend(zip(asked.ends.tolist(), asked.packets.tolist(), strict=True))
+        if len(before):
+            ends = replied.ends.tolist()
+            took = [end - self.waiting.popleft()[0] for end in ends]
+            found.latency.add(took)
+            found.trend.add(took)
+            found.since_last.add((replied.ends - latest).tolist())
+            found.last_reply_ns = ends[-1]
+        if len(asked.ends):
+            self.latest = int(asked.ends[-1])
+        self._note_waiting(found, rows.files)
+
+    def _note_waiting(self, found: ObservedOrder, files: Sequence[str | None]) -> None:
+        count = len(self.waiting)
+        more = OCTETS * count - self.taken
+        if count > MAX_WAITING or (more > 0 and not self.room.take(self.observed, more)):
+            self._give_up()
+            return
+        if more < 0:
+            self.room.give_back(self.observed, -more)
+        self.taken += more
+        found.waiting_count = count
+        if count:
+            found.oldest = Moment.of_packet(*self.waiting[0], files)
+            found.newest_ns, _ = self.waiting[-1]
+
+    def _give_up(self) -> None:
+        self.is_over, self.observed.in_order = True, None
+        self.waiting.clear()
+        self.room.give_back(self.observed, self.taken)
+        self.taken = 0
+
+
+def _came(runs: Sequence[MessageTable]) -> Came:
+    """Return the messages of a side, in order, without decrypted copies."""
+    plain = sorted((run for run in runs if not run.source), key=first_order)
+    names = "orders", "time_ends", "packet_ends"
+    return Came(*(np.concatenate([np.empty(0, np.int64), *(getattr(run, name) for run in plain)]) for name in names))
