@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from zmtpscope.filter.examples import example_of
 from zmtpscope.filter.fields import MADE, NAMES, FilterField, other_names
-from zmtpscope.records import COMMON, RECORDS, STREAM, Field
+from zmtpscope.record_fields import COMMON, STREAM, Field
+from zmtpscope.records import RECORDS
 
 PAGE = pathlib.Path(__file__).with_name("field-reference.md")
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zmtpscope.findings import FINDINGS, SEVERITIES
-from zmtpscope.records import COMMON, RECORDS, STREAM, empty, from_text, to_text
+from zmtpscope.record_fields import COMMON, STREAM
+from zmtpscope.records import RECORDS, empty, from_text, to_text
 
 HERE = pathlib.Path(__file__).parent
 CONFORMANCE = HERE.parent / "docs" / "protocol" / "conformance.md"

@@ -57,7 +57,7 @@ PYTHON = {"int": "int", "bool": "bool", "text": "str", "octets": "builtins.bytes
 def stub() -> str:
     """The text of the stub."""
     head = (
-        "# Written by docs/api/generate.py from zmtpscope/records.py.\n"
+        "# Written by docs/api/generate.py from zmtpscope/record_fields.py.\n"
         "import builtins\n\n"
         "from zmtpscope.api.rows import Departure, Evidence, Payload, Property, Record\n\n"
     )

@@ -31,7 +31,8 @@ from zmtpscope.export.json_lines import escaped, line_of, line_of_record, lines
 from zmtpscope.export.values import record_values
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.registry import Registry
-from zmtpscope.records import COMMON, RECORDS, empty
+from zmtpscope.record_fields import COMMON
+from zmtpscope.records import RECORDS, empty
 from zmtpscope.zmtp.regime import Framing, Phase, regime
 
 DEFAULT = Options()

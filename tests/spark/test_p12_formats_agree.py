@@ -24,7 +24,8 @@ from zmtpscope.export.arrow import arrow_batch, held_schema
 from zmtpscope.export.json_lines import lines
 from zmtpscope.export.tables import Tables
 from zmtpscope.export.types import spark_schema, translate
-from zmtpscope.records import COMMON, PLURALS, RECORDS
+from zmtpscope.record_fields import COMMON
+from zmtpscope.records import PLURALS, RECORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

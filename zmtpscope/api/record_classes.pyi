@@ -1,4 +1,4 @@
-# Written by docs/api/generate.py from zmtpscope/records.py.
+# Written by docs/api/generate.py from zmtpscope/record_fields.py.
 import builtins
 
 from zmtpscope.api.rows import Departure, Evidence, Payload, Property, Record

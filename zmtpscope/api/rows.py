@@ -11,7 +11,8 @@ from zmtpscope.dissect.records.columns import Booleans, Column, Integers, Lists,
 from zmtpscope.dissect.records.row_columns import RowColumns
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.payloads.values import shortened
-from zmtpscope.records import COMMON, STREAM, RecordType
+from zmtpscope.record_fields import COMMON, STREAM
+from zmtpscope.records import RecordType
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -11,7 +11,8 @@ from zmtpscope.cli.parameters import command, option
 from zmtpscope.cli.terminal import terminal_width
 from zmtpscope.export.types import spark_schema
 from zmtpscope.export.wrap import wrap
-from zmtpscope.records import COMMON, RECORDS, STREAM, Field, RecordType
+from zmtpscope.record_fields import COMMON, STREAM, Field
+from zmtpscope.records import RECORDS, RecordType
 
 
 @command(short_help="List every record type and field.")

@@ -16,7 +16,8 @@ from zmtpscope.dissect.records.row_columns import FrameRowColumns, RowColumns, f
 from zmtpscope.export.arrow_arrays import WORD, WORDS, arrow_array, column_array, value_array
 from zmtpscope.export.types import translate
 from zmtpscope.export.values import as_base64, shown_fields
-from zmtpscope.records import COMMON, RECORDS
+from zmtpscope.record_fields import COMMON
+from zmtpscope.records import RECORDS
 
 ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": pa.large_binary(), "json": pa.string()}
 """Arrow types by field type. Spark reads no unsigned integers, no times in nanoseconds and no views."""

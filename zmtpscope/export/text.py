@@ -32,7 +32,8 @@ from zmtpscope.export.time_order import RECORDS, Item, TimeOrder
 from zmtpscope.export.values import of_fields, record_values
 from zmtpscope.export.words import packet_name
 from zmtpscope.findings import FINDINGS
-from zmtpscope.records import COMMON, DERIVED, STREAM
+from zmtpscope.record_fields import COMMON, STREAM
+from zmtpscope.records import DERIVED
 
 
 class Folding:

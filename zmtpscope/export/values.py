@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from zmtpscope.dissect import Options, Record
 from zmtpscope.dissect.records.batch import SharedFields
 from zmtpscope.dissect.records.row_columns import file_name
-from zmtpscope.records import COMMON, MASK, RECORDS
+from zmtpscope.record_fields import COMMON
+from zmtpscope.records import MASK, RECORDS
 from zmtpscope.zmtp.reader import FieldNode, Value
 
 USER, USER_SIZE, PASSWORD_SIZE = "plain.username", "plain.username_len", "plain.password_len"

@@ -11,7 +11,8 @@ from zmtpscope.export.tables import no_formula
 from zmtpscope.filter.checking import described, operand_of
 from zmtpscope.filter.conditions import Operand
 from zmtpscope.filter.tokens import FilterError
-from zmtpscope.records import COMMON, RECORDS
+from zmtpscope.record_fields import COMMON
+from zmtpscope.records import RECORDS
 
 SPELLED = {"/t": "\t", "/s": " "}
 """Separators by their spelling in `-E`."""

@@ -26,7 +26,8 @@ from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows,
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.records.columns import Int64
-from zmtpscope.records import COMMON, MILLISECOND, SECOND, STREAM
+from zmtpscope.record_fields import COMMON, STREAM
+from zmtpscope.records import MILLISECOND, SECOND
 from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 
 MAX_OPEN = 64

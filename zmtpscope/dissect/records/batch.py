@@ -25,7 +25,8 @@ from zmtpscope.dissect.records.tables import (
     table_and_row,
     tables_and_rows,
 )
-from zmtpscope.records import COMMON, SCHEMA, empty_own
+from zmtpscope.record_fields import COMMON
+from zmtpscope.records import SCHEMA, empty_own
 from zmtpscope.zmtp.reader import FieldNode
 from zmtpscope.zmtp.regime import Regime
 

@@ -11,7 +11,8 @@ from zmtpscope.export.preview import preview
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.filter.fields import FIELDS, Type
 from zmtpscope.filter.writing import comparison, member
-from zmtpscope.records import RECORDS, Field
+from zmtpscope.record_fields import Field
+from zmtpscope.records import RECORDS
 from zmtpscope.store import Store
 from zmtpscope.tui.requests import Node
 
