@@ -16,10 +16,10 @@ from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedOrder
 from zmtpscope.diagnosis.observers.observer import Observer, Rows, first_order
-from zmtpscope.diagnosis.observers.request_roles import ROUTING
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.records.tables import MessageTable
+from zmtpscope.zmtp.socket_types import ROUTING
 
 OCTETS = 120
 """Memory of a message that waits."""
