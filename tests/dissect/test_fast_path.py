@@ -3,10 +3,12 @@ any two blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
+from io import BytesIO
+from itertools import islice
 from random import Random
 from typing import Any
 
@@ -26,6 +28,7 @@ from zmtpscope.dissect.fast_path.fast_path import FastPath
 from zmtpscope.dissect.fast_path.sessions import STAYS_OUT
 from zmtpscope.dissect.fast_path.sides import MAX_HELD, MAX_OPEN, ROLES
 from zmtpscope.dissect.options import MIN_KEPT
+from zmtpscope.dissect.records.batch import Segments
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.side import SidePayloads
@@ -69,6 +72,7 @@ OPTIONS = [
     Options(records=False, payloads=Registry()),
     Options(bodies="none"),
     Options(bodies="head", head=5, body_limit=300),
+    Options(index=True),
 ]
 
 
@@ -152,15 +156,29 @@ def state_of(analyser: Analyser) -> list[Any]:
     return found
 
 
+Position = tuple[int, int, int, int, bytes]
+
+
+def positions_in(segments: Segments) -> Iterator[Position]:
+    """Yield the side, stream offset, length, packet and octets of each segment, none of which is in a file."""
+    places, octets = iter(segments.places.T.tolist()), BytesIO(segments.octets)
+    for side, begin, count in segments.runs.T.tolist():
+        for length, packet, *_ in islice(places, count):
+            yield side, begin, length, packet, octets.read(length) if packet else b""
+            begin += length
+
+
 def read(packets: list[Packet], size: int, options: Options, step: Step) -> Read:
     """Return all records and the summary of a run over blocks of `size` packets, and the state of connections before
     its end; `step` is called after each block."""
     capture, analyser = Capture(packets, size), Analyser(options)
     analyser.begin(capture.files)
     found: list[dict[str, Any]] = []
+    positions: list[Position] = []
 
     def take(batches: Any) -> None:
         for batch in batches:
+            positions.extend(position for segments in batch.segments for position in positions_in(segments))
             found.extend(record_of(item, index, options) for item, index in batch.in_order())
 
     for block in capture:
@@ -172,7 +190,9 @@ def read(packets: list[Packet], size: int, options: Options, step: Step) -> Read
     held = budget.held, budget.memberships, budget.subscriptions
     take(analyser.finish())
     assert budget.held == budget.memberships == budget.subscriptions == 0
-    return found, analyser.summary, [*state, held]
+    known = {record["conn"] for record in found}
+    index = sorted(position for position in positions if position[0] >> 1 in known)
+    return found, analyser.summary, [*state, held, index]
 
 
 def read_to_the_end(packets: list[Packet], size: int, options: Options) -> tuple[list[dict[str, Any]], Any]:

@@ -900,7 +900,9 @@ def test_facts_of_an_opening_are_reported_once() -> None:
     """Also if the connection leaves the fast path later, and another analyser compares all connections."""
     packets = many(12, naming(NAMED["text"]), closed=False)
     analyser = Analyser(Options(), comparing=False)
-    facts = [fact for batch in analyser.run(Capture(packets, 50)) for fact in batch.facts]
+    batches = [batch for step in analyser.steps(Capture(packets, 50)) for batch in step]
+    analyser.release_all()
+    facts = [fact for batch in [*batches, *analyser.finish()] for fact in batch.facts]
     assert [fact.kind for fact in facts if isinstance(fact, ConnectionFact)] == ["served"] * 12 + ["closed"] * 12
 
 

@@ -12,11 +12,11 @@ import numpy as np
 from zmtpscope.capture.packets import NOWHERE
 from zmtpscope.capture.segments import FILE_SHIFT
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import Segments
+from zmtpscope.dissect.records.batch import Segments, side_number
 from zmtpscope.dissect.records.columns import numbers
 from zmtpscope.dissect.records.tables import Pieces
 from zmtpscope.store.files import CaptureFiles, OctetsError, Spool
-from zmtpscope.store.packed import Int64, Packed, joined
+from zmtpscope.store.packed import Int64, Packed
 
 SMALL = 4096
 """Tables with fewer segments are joined with the next one."""
@@ -43,7 +43,7 @@ class WholePacket(NamedTuple):
 class Table:
     """The segments of some batches.
 
-    `sides` ascend (see `side_of`). Side i has the segments `edges[i]:edges[i + 1]`, and its first segment begins at
+    `sides` ascend (see `side_number`). Side i has the segments `edges[i]:edges[i + 1]`, and its first segment begins at
     stream offset `begins[i]`. A place is an offset in the packet's file, `NOWHERE` for a hole, or `IN_SPOOL` minus a
     place in the spool. `heads` and `tails` are the octets of the packet before and after the segment.
     """
@@ -81,29 +81,12 @@ class SegmentIndex:
         """Add the segments of a batch that follows `count` records. Raises `OctetsError`."""
         if not segments:
             return
-        place = self._spool.write(b"".join([each.octets for each in segments]))
-        parts = []
-        for each in segments:
-            places = each.offsets
-            behind = np.flatnonzero((places == NOWHERE) & (each.packets != 0)) if each.octets else ()
-            if len(behind):
-                places = places.copy()
-                stops = place + np.cumsum(each.lengths[behind])
-                places[behind] = IN_SPOOL - (stops - each.lengths[behind])
-                place = int(stops[-1])
-            parts.append(places)
-        order = sorted(range(len(segments)), key=lambda at: (side_of(segments[at].stream), segments[at].begin))
-        sides = np.array([side_of(segments[at].stream) for at in order], np.int64)
-        packets = np.concatenate([segments[at].packets for at in order])
-        table = _table(
-            sides,
-            np.array([segments[at].begin for at in order], np.int64),
-            np.array([len(segments[at].lengths) for at in order], np.int64),
-            np.concatenate([segments[at].lengths for at in order]),
-            packets,
-            np.concatenate([parts[at] for at in order]),
-            *(np.concatenate([getattr(segments[at], name) for at in order]) for name in ("heads", "tails")),
-        )
+        columns = np.concatenate([each.places for each in segments], 1)
+        lengths, packets, places, _, _ = columns
+        in_spool = (places == NOWHERE) & (packets != 0)
+        stops = self._spool.write(b"".join([each.octets for each in segments])) + np.cumsum(lengths[in_spool])
+        places[in_spool] = IN_SPOOL - (stops - lengths[in_spool])
+        table = _table(np.concatenate([each.runs for each in segments], 1), columns)
         self.files.note(files, np.unique(packets[packets > 0] >> FILE_SHIFT).tolist())
         tables, counts = list(self._tables[0]), list(self._tables[1])
         tables.append(table)
@@ -165,7 +148,7 @@ class SegmentIndex:
         """Yield pieces as (table, rows, stream offset at which each row begins)."""
         tables, counts = self._tables
         last = bisect_right(counts, count)
-        side = side_of(stream)
+        side = side_number(stream.conn, stream.side)
         parts: list[tuple[Table, int]] = []
         for number in range(last - 1, -1, -1):
             table = tables[number]
@@ -185,29 +168,23 @@ class SegmentIndex:
             yield table, rows, begins.tolist()
 
 
-def side_of(stream: Stream) -> int:
-    """Number one side of a connection."""
-    return (stream.conn or 0) << 1 | (stream.side or 0)
-
-
-def _table(sides: Int64, begins: Int64, counts: Int64, *of_segments: Int64) -> Table:
-    """Sort pieces by side and stream offset; `counts` are segments per piece."""
+def _table(runs: Int64, places: Int64) -> Table:
+    """Return the table of runs of segments; columns as in `Segments`."""
+    order = np.lexsort((runs[1], runs[0]))
+    first = np.cumsum(runs[2]) - runs[2]
+    sides, begins, counts = runs[:, order]
+    rows = numbers(first[order], counts)
     is_first = np.append(True, sides[1:] != sides[:-1])
     edges = np.append(0, np.cumsum(counts))
     return Table(
         Packed.of(sides[is_first]),
         Packed.of(np.append(edges[:-1][is_first], edges[-1])),
         Packed.of(begins[is_first]),
-        *map(Packed.of, of_segments),
+        *map(Packed.of, places[:, rows]),
     )
 
 
 def _joined(tables: Sequence[Table]) -> Table:
-    sides = np.concatenate([table.sides.all() for table in tables])
-    begins = np.concatenate([table.begins.all() for table in tables])
-    counts = np.concatenate([np.diff(table.edges.all()) for table in tables])
-    order = np.lexsort((begins, sides))
-    first = np.cumsum(counts) - counts
-    rows = numbers(first[order], counts[order])
-    columns = (joined([getattr(table, name) for table in tables]).take(rows) for name in OF_SEGMENTS)
-    return _table(sides[order], begins[order], counts[order], *columns)
+    runs = [(table.sides.all(), table.begins.all(), np.diff(table.edges.all())) for table in tables]
+    places = [[getattr(table, name).all() for name in OF_SEGMENTS] for table in tables]
+    return _table(np.concatenate(runs, 1), np.concatenate(places, 1))

@@ -86,10 +86,13 @@ class ZmtpConnection:
         if self.options.index:
             from zmtpscope.dissect.connection.segment_log import SegmentLog
 
-            self.segment_log = SegmentLog(ends)
+            self.segment_log = SegmentLog(tcp.number)
 
     def write_with(self, writer: RecordWriter) -> None:
+        """Write the records of further segments with another writer; the index has the segments read so far."""
         self.writer = self.rows.writer = writer
+        if self.segment_log is not None:
+            self.segment_log.waiting = []
 
     def advance(self, block: BlockView) -> None:
         """Read the connection's segments of a block."""
@@ -147,6 +150,8 @@ class ZmtpConnection:
                 types = stream.socket_type, self.streams[1 - stream.side].socket_type
                 self.rows.requests.resume(stream.side, types, state.is_answered, state.last_packet)
         self.tcp.resume((states[0].tcp, states[1].tcp))
+        if self.segment_log is not None:
+            self.segment_log.ends = [state.tcp.octets for state in states]
 
     def is_quiet(self) -> bool:
         """Whether both captured handshakes are complete, and all findings so far are decided."""

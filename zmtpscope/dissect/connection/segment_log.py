@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from zmtpscope.capture.packets import NOWHERE
-from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.batch import Segments
+from zmtpscope.dissect.records.batch import Segments, side_number
 from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.tcp.connection import TcpSide
 
@@ -15,8 +14,8 @@ MAX_WAITING = 256
 
 
 class SegmentLog:
-    def __init__(self, streams: tuple[Stream, Stream]) -> None:
-        self.streams = streams
+    def __init__(self, conn: int) -> None:
+        self.conn = conn
         self.ends = [0, 0]
         """Stream offsets after the last pieces."""
         self.waiting: list[Segments] = []
@@ -44,13 +43,12 @@ class SegmentLog:
         begin = self.ends[number]
         rows = np.array(side.pieces, np.int64)
         places = block.places[:, rows]
-        nowhere = rows[places[2] == NOWHERE].tolist()
+        octets_nowhere = block.octets(rows[places[2] == NOWHERE].tolist())
         if side.holes:
             octets = [hole.octets for hole in side.holes]
             nothing = [0] * len(octets)
             columns = octets, nothing, [NOWHERE] * len(octets), nothing, nothing
             places = np.insert(places, [hole.at for hole in side.holes], columns, 1)
-        lengths, packets, offsets, heads, tails = places
-        self.ends[number] = begin + int(lengths.sum())
-        octets_nowhere = block.octets(nowhere) if nowhere else b""
-        return Segments(self.streams[number], begin, lengths, packets, offsets, heads, tails, octets_nowhere)
+        self.ends[number] = begin + int(places[0].sum())
+        runs = np.array([[side_number(self.conn, number)], [begin], [places.shape[1]]])
+        return Segments(runs, places, octets_nowhere)

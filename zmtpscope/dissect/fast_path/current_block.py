@@ -15,7 +15,7 @@ from zmtpscope.dissect.fast_path.new_connections import NewConnections
 from zmtpscope.dissect.fast_path.payloads import nothing_inside
 from zmtpscope.dissect.fast_path.segment_runs import Messages
 from zmtpscope.dissect.fast_path.sides import PlainSide
-from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.dissect.tcp.directions import Directions
 
 
@@ -35,6 +35,10 @@ class CurrentBlock:
         """By slot: the acknowledgment number of each closing side before its end."""
         self.finishing: dict[int, tuple[int, int]] = {}
         """Connections with the FIN of one side in the block: that side and the row, by slot of side 0."""
+        self.slots: Int64 = np.empty(0, np.int64)
+        """The slot of each direction, -1 if it has none."""
+        self.done: Bool = np.empty(0, np.bool_)
+        """Whether the fast path reads each direction."""
         self.sides: list[PlainSide] = []
         """The side of each run."""
         self.messages: Messages | None = None

@@ -27,6 +27,7 @@ from zmtpscope.dissect.fast_path.openings import Openings
 from zmtpscope.dissect.fast_path.payloads import ask, look_inside, nothing_inside
 from zmtpscope.dissect.fast_path.publishing import published
 from zmtpscope.dissect.fast_path.segment_runs import Messages, Rows, SegmentRuns, store_progress
+from zmtpscope.dissect.fast_path.segments_read import segments_read
 from zmtpscope.dissect.fast_path.sessions import Sessions
 from zmtpscope.dissect.fast_path.sides import MAX_HELD, PlainSide
 from zmtpscope.dissect.records.columns import Bool, Int64
@@ -50,7 +51,7 @@ class FastPath:
         self.sink = sink
         self.flows = flows
         options = sink.options
-        self.is_open = not (options.details or options.index or options.frames or options.keys is not None)
+        self.is_open = not (options.details or options.frames or options.keys is not None)
         """Whether the fast path is used: not if details of single units or CURVE keys are requested."""
         self.learns = self.is_open and not options.decode_as
         """Whether connections may enter at their SYN: not if `-d` rules may select them."""
@@ -117,6 +118,7 @@ class FastPath:
         current.opening = {each: pair for each, pair in current.opening.items() if each.is_here}
         for pair in current.opening.values():
             done[[direction for direction in pair if direction != NOT_HERE]] = True
+        current.done, current.slots = done, slots
         return done, self._deferred(current)
 
     def _enter_new_connections(self, current: CurrentBlock) -> None:
@@ -347,6 +349,8 @@ class FastPath:
         current, self.current = self.current, None
         if current is None:
             return
+        if self.sink.options.index:
+            self.sink.batch.segments += segments_read(current, self.sessions)
         for new_connections in current.new_connections:
             new_connections.emit(self.sink)
             self.openings.count_entered(new_connections.path.steps[-1], len(new_connections.tcp))

@@ -250,9 +250,10 @@ class KnownConnection:
         tcp.resume(states)
         if not self.segments:
             return None
-        facts = len(sink.batch.facts)
+        batch = sink.batch
+        facts, segments = len(batch.facts), len(batch.segments)
         connection = read_again(tcp, sink, self.segments, Silent(sink, tcp.ends()))
-        del sink.batch.facts[facts:]  # they were written before, too
+        del batch.facts[facts:], batch.segments[segments:]  # they were written before, too
         assert self.writer is not None
         connection.write_with(self.writer)
         return connection

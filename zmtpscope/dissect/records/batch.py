@@ -32,20 +32,20 @@ from zmtpscope.zmtp.regime import Regime
 
 
 class Segments(NamedTuple):
-    """Consecutive pieces of one side, from stream offset `begin` on, as columns.
+    """The positions of segments in files, in runs: a run is consecutive segments of one side."""
 
-    Columns: octets, packet references (0: a hole), file offset of the packet, and its octets before (`heads`) and after
-    (`tails`) the piece. `octets` joins the pieces that are in no file (`capture.packets.NOWHERE`).
-    """
-
-    stream: Stream
-    begin: int
-    lengths: Int64
-    packets: Int64
-    offsets: Int64
-    heads: Int64
-    tails: Int64
+    runs: Int64
+    """Columns: side (`side_number`), stream offset of the first octet, number of segments."""
+    places: Int64
+    """Columns: octets, packet reference (0: a hole), file offset (`capture.packets.NOWHERE`: in no file), and octets of
+    the packet before and after the segment."""
     octets: bytes
+    """Octets of the segments that are in no file."""
+
+
+def side_number(conn: int | None, side: int | None) -> int:
+    """Return the number of one side of a connection."""
+    return (conn or 0) << 1 | (side or 0)
 
 
 class Unit(NamedTuple):
