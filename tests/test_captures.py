@@ -53,7 +53,7 @@ def may_be_subscription(record: Record, frames: Frames, old: set[int]) -> bool:
 
 
 @every_capture
-def test_damage_of_the_file_is_told(truth: Truth) -> None:
+def test_damage_of_the_file_is_reported(truth: Truth) -> None:
     assert bool(read(truth.path).problems) == (truth.exit == 3)
 
 

@@ -21,7 +21,7 @@ ALL = sorted(path for path in CAPTURES.rglob("*.pcap*") if ".pcap" in path.suffi
     ("is_counted", "most"),
     [pytest.param(True, 0.08, id="counted"), pytest.param(False, 0.17, id="written", marks=pytest.mark.slow)],
 )
-def test_few_messages_are_asked_about_that_nobody_claims(
+def test_dissectors_are_asked_about_few_unclaimed_messages(
     is_counted: bool, most: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Most messages cannot be claimed by their sender's socket type, their octets and their number of frames."""

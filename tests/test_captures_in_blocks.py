@@ -48,7 +48,7 @@ def changed(octets: bytes, random: Random) -> bytes:
 
 
 @pytest.mark.parametrize("path", SMALL, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_p1_blocks_of_any_size_tell_the_same_of_captures(path: Path) -> None:
+def test_p1_blocks_of_any_size_give_the_same_of_captures(path: Path) -> None:
     octets, random = path.read_bytes(), Random(path.stem)
     assert differs_by_blocks(octets, lambda: options_for(path, details=True)) is None
     if octets.startswith(b"\xd4\xc3\xb2\xa1"):

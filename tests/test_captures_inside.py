@@ -40,7 +40,7 @@ def said(reading: Reading) -> dict[str, list[Record]]:
 
 
 @pytest.mark.parametrize("capture", ZRE, ids=lambda path: path.name)
-def test_zre_nodes_say_what_their_applications_said(capture: pathlib.Path) -> None:
+def test_zre_nodes_send_what_their_applications_sent(capture: pathlib.Path) -> None:
     reading = read_inside(capture.with_suffix(".pcap"))
     spoken = said(reading)
     nodes = truth_of(capture)["zre_nodes"]

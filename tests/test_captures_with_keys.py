@@ -78,7 +78,7 @@ def test_subscriptions() -> None:
     ]
 
 
-def test_who_they_are() -> None:
+def test_node_identities() -> None:
     connections = [each for each in found() if each["record"] == "connection"]
     types = {(each["socket_type_0"], each["socket_type_1"]): each["identity_0"] for each in connections}
     assert types == {("DEALER", "ROUTER"): "client-seed1", ("SUB", "XPUB"): None}

@@ -80,7 +80,7 @@ def upper(key: bytes) -> str:
 
 @pytest.mark.parametrize("spelt", [bytes.hex, upper, z85.encode])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_each_label_comes_back_in_every_spelling(
+def test_each_label_is_read_in_every_spelling(
     keys_of: Callable[..., Keys], spelt: Callable[[bytes], str], end: str
 ) -> None:
     c = CLIENT_TRANSIENT
@@ -125,7 +125,7 @@ def test_a_line_that_is_written_is_read(line: KeyLine) -> None:
     assert lines.key_line(label.decode(), [label, *fields], 1) == line
 
 
-def test_lines_that_are_handed_over_say_what_those_of_a_file_say(keys_of: Callable[..., Keys]) -> None:
+def test_lines_that_are_handed_over_equal_lines_of_a_file(keys_of: Callable[..., Keys]) -> None:
     handed = HandedLines()
     keys = Keys([], handed)
     assert not keys.refresh()
@@ -200,14 +200,14 @@ def test_one_connection_has_a_bounded_number_of_candidates(keys_of: Callable[...
     assert told(keys) == ["keys.txt:17: 16 other lines have the same connection; this one was skipped"]
 
 
-def test_shared_keys_come_newest_first_and_from_all_files_in_turn(keys_of: Callable[..., Keys]) -> None:
+def test_shared_keys_are_newest_first_and_from_all_files_in_turn(keys_of: Callable[..., Keys]) -> None:
     key = [bytes([number]) * 32 for number in range(6)]
     keys = keys_of("".join(line("SHARED", k, k) for k in key[:4]), "".join(line("SHARED", k, k) for k in key[4:]))
     assert keys.shared_keys() == [(k, k) for k in (key[3], key[5], key[2], key[4], key[1], key[0])]
     assert keys.shared_keys(2) == [(k, k) for k in (key[3], key[5])]
 
 
-def test_only_shared_keys_that_came_since(tmp_path: pathlib.Path) -> None:
+def test_only_shared_keys_added_since(tmp_path: pathlib.Path) -> None:
     """Each file is compared by itself; a file that was replaced is new as a whole."""
     key = [bytes([number]) * 32 for number in range(5)]
     one, other = tmp_path / "one.keys", tmp_path / "other.keys"
@@ -253,12 +253,12 @@ class TestCertificates:
         assert "contains no key" in keys.problems[0]
 
     @pytest.mark.parametrize("value", ["{} y", '"{}" y', '"{}', "", "# {}", "'{}\""])
-    def test_a_value_with_something_else_is_told(self, keys_of: Callable[..., Keys], value: str) -> None:
+    def test_a_value_with_something_else_is_reported(self, keys_of: Callable[..., Keys], value: str) -> None:
         keys = keys_of(f"curve\n  public-key = {value.format(z85.encode(SERVER.public))}\n")
         assert keys.server_keys == []
         assert told(keys)[0] == "keys.txt:2: public-key wants 64 hex digits or 40 Z85 characters"
 
-    def test_a_value_that_is_no_key_is_told(self, keys_of: Callable[..., Keys]) -> None:
+    def test_a_value_that_is_no_key_is_reported(self, keys_of: Callable[..., Keys]) -> None:
         keys = keys_of(PUBLIC_CERTIFICATE.replace('key = "', 'key = "x'))
         assert told(keys)[0] == "keys.txt:7: public-key wants 64 hex digits or 40 Z85 characters"
 
@@ -278,7 +278,7 @@ class TestHalves:
         assert keys.server_keys == []
         assert "the secret key and the public key of the certificate do not match" in keys.problems[0]
 
-    def test_a_certificate_that_contradicts_itself_says_nothing_more(self, keys_of: Callable[..., Keys]) -> None:
+    def test_a_certificate_that_contradicts_itself_proves_nothing_more(self, keys_of: Callable[..., Keys]) -> None:
         halves = [f"  public-key={z85.encode(SERVER.public)}\n", f"  secret-key={z85.encode(CLIENT.secret)}\n"]
         keys = keys_of("curve\n" + "".join(halves) + f"  secret-key={z85.encode(SERVER.secret)}\n")
         assert keys.server_keys == []
@@ -317,7 +317,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "said"), WRONG, ids=[str(number) for number in range(len(WRONG))])
-def test_a_line_that_cannot_be_used_is_told_without_its_keys(
+def test_a_line_that_cannot_be_used_is_reported_without_its_keys(
     keys_of: Callable[..., Keys], text: str, said: str
 ) -> None:
     keys = keys_of("# keys\n" + text + "\n" + line("SERVER_PUBLIC", SERVER.public))
@@ -333,7 +333,7 @@ def test_many_problems_are_ten_and_a_count(keys_of: Callable[..., Keys]) -> None
     assert told(keys)[-1] == "keys.txt: 15 more lines could not be used"
 
 
-def test_a_file_without_keys_says_so(keys_of: Callable[..., Keys]) -> None:
+def test_a_file_without_keys_is_reported(keys_of: Callable[..., Keys]) -> None:
     assert told(keys_of("# nothing yet\n"))[0].startswith("keys.txt: contains no key; a key log has lines like ")
 
 
@@ -359,7 +359,7 @@ class TestLabelsThatNobodyKnows:
     @pytest.mark.parametrize(
         "text", ["CURVE_SHRED {} {}", "curve_shared {} {}", "CURVE_SHARED={} {}", "CURVE_SHARED:{} {}", "Curve_ {} {}"]
     )
-    def test_they_are_told_without_their_keys(self, keys_of: Callable[..., Keys], text: str) -> None:
+    def test_they_are_reported_without_their_keys(self, keys_of: Callable[..., Keys], text: str) -> None:
         keys = keys_of(line("SERVER_PUBLIC", OTHER) + text.format(OTHER.hex(), SHARED.hex()) + "\n")
         assert told(keys) == [
             "keys.txt:2: the line begins with CURVE_, but not with a known label "
@@ -377,7 +377,7 @@ class TestLabelsThatNobodyKnows:
 
 
 @pytest.mark.parametrize("form", ["utf-16", "utf-16-le", "utf-16-be"])
-def test_utf_16_is_told(keys_of: Callable[..., Keys], form: str) -> None:
+def test_utf_16_is_reported(keys_of: Callable[..., Keys], form: str) -> None:
     text = line("SHARED", OTHER, SHARED)
     mark = "" if form == "utf-16" else "\ufeff"
     assert told(keys_of((mark + text).encode(form))) == [
@@ -522,7 +522,7 @@ class TestRefresh:
         assert keys.server_keys == Keys([path]).server_keys
         assert (keys.secrets_for(CLIENT_TRANSIENT.public) is not None) == (size == "the same")
 
-    def test_a_file_that_has_gone_goes_on_saying_what_it_said(self, path: pathlib.Path) -> None:
+    def test_a_removed_file_keeps_its_keys(self, path: pathlib.Path) -> None:
         keys = Keys([path])
         path.unlink()
         assert not keys.refresh()
@@ -531,7 +531,7 @@ class TestRefresh:
         assert keys.refresh()
         assert found(keys, OTHER).shared == ()
 
-    def test_growing_too_large_is_told_once(self, path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_growing_too_large_is_reported_once(self, path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(files, "LARGEST_FILE", 1000)
         keys = Keys([path])
         for _ in range(2):
@@ -541,7 +541,9 @@ class TestRefresh:
         assert "later lines are not read" in keys.problems[0]
         assert found(keys, OTHER).shared == (SHARED,)
 
-    def test_growing_beyond_the_lines_is_told_once(self, path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_growing_beyond_the_lines_is_reported_once(
+        self, path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(files, "MAX_LINES", 10)
         keys = Keys([path])
         for _ in range(2):
@@ -602,7 +604,7 @@ SPELT = st.sampled_from([bytes.hex, upper, z85.encode])
 
 
 @given(KEY)
-def test_z85_comes_back(key: bytes) -> None:
+def test_z85_is_restored(key: bytes) -> None:
     assert key_from_text(z85.encode(key).encode()) == key
 
 
@@ -659,7 +661,7 @@ def test_a_secret_that_is_handed_out_belongs_to_its_public_half(path: pathlib.Pa
 
 
 @given(pieces=pieces_of_files(), cuts=st.lists(st.integers(0, 2000)), opened_early=st.booleans())
-def test_lines_appended_in_any_pieces_say_the_same_as_at_once(
+def test_lines_appended_in_any_pieces_give_the_same_as_at_once(
     path: pathlib.Path, pieces: list[bytes], cuts: Iterable[int], opened_early: bool
 ) -> None:
     octets = b"".join(pieces) + b"\n"

@@ -104,7 +104,7 @@ def test_links_lead_somewhere() -> None:
     assert [(str(page), link) for page, link in links if not (page.parent / link).exists()] == []
 
 
-def test_the_script_about_sockets_does_what_the_page_says() -> None:
+def test_the_script_about_sockets_prints_the_output_of_the_page() -> None:
     text = (ROOT / "docs/sockets.md").read_text()
     (script, output) = re.findall(r"```python\n(.*?)```\n```\n(.*?)```", text, re.DOTALL)[0]
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=60)

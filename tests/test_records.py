@@ -40,7 +40,7 @@ def test_text_shows_other_octets_by_their_number() -> None:
     assert to_text(b"caf\xc3\xa9 \xff\x80 C:\\x41") == "café \\xff\\x80 C:\\\\x41"
 
 
-def test_records_come_in_the_order_of_the_reference() -> None:
+def test_records_are_in_the_order_of_the_reference() -> None:
     assert list(RECORDS) == [
         "connection",
         "greeting",
@@ -115,6 +115,6 @@ def test_a_finding_is_a_sentence_with_a_source(kind: tuple[str, str, str, str, s
     assert hint is None or (hint and not hint.endswith("."))
 
 
-def test_every_error_that_people_cause_by_a_setting_says_what_to_do() -> None:
+def test_every_error_caused_by_a_setting_has_a_hint() -> None:
     settings = ("ZMTP3X-META-08", "ZMTP3X-GREETING-05", "ZMTP-DOWNGRADE-01", "ZMTP-CONN-05", "PLAIN-06", "ZMTP-SUB-07")
     assert all(FINDINGS[id_].hint for id_ in settings)

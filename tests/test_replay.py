@@ -76,7 +76,7 @@ def said_by(dialogue: Dialogue, side: int, settings: Settings) -> bytes:
 
 
 @pytest.mark.parametrize(("dialogue", "side"), REAL, ids=lambda value: getattr(value, "capture", value))
-def test_what_we_say_is_what_was_said(dialogue: Dialogue, side: int) -> None:
+def test_our_peer_sends_the_captured_octets(dialogue: Dialogue, side: int) -> None:
     settings = settings_for(dialogue, side, types_of(dialogue)[side])
     expected = said_by(dialogue, side, settings)
     peer, said = replay(dialogue, side, settings)

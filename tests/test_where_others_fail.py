@@ -24,7 +24,7 @@ def texts(reading: Reading) -> list[Frames]:
     return [frames for _, frames in reading.messages()]
 
 
-def test_no_port_has_to_be_told() -> None:
+def test_no_port_has_to_be_named() -> None:
     """Three patterns on ports 5555, 9999 and 12345, found in one run without an option."""
     connections = read(CAPTURES / "public/abazh-dist-sys-zmq.pcap").of("connection")
     assert {(c["dst_port"], c["socket_type_0"], c["socket_type_1"]) for c in connections} == {
@@ -164,7 +164,7 @@ def test_subscriptions_are_known_with_their_topics() -> None:
     assert {record["topic"] for record in reading.of("message")} == {"a.topic", "b.topic", "c.topic"}
 
 
-def test_envelopes_are_told_from_content() -> None:
+def test_envelopes_are_separate_from_content() -> None:
     """A request that reaches a REP through two proxies has two addresses before the delimiter."""
     reading = read(CAPTURES / "patterns/multihop-proxy.pcap")
     assert max(len(record["envelope"] or []) for record in reading.of("message")) == 2

@@ -34,7 +34,7 @@ def expected() -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: path.stem)
-def test_records_are_those_that_are_read_one_by_one(path: pathlib.Path) -> None:
+def test_records_match_records_read_one_by_one(path: pathlib.Path) -> None:
     assert values(zmtpscope.open(path)) == values(zmtpscope.read(path, zmtpscope.Record))
 
 
@@ -65,7 +65,7 @@ def test_filters_select_what_they_select_when_reading(capture: zmtpscope.Capture
     assert values(capture.filter(filter).messages()) == [each for each in found if each["record"] == "message"]
 
 
-def test_classes_and_tables_are_those_of_reading(capture: zmtpscope.Capture) -> None:
+def test_classes_and_tables_match_reading(capture: zmtpscope.Capture) -> None:
     for name, view, class_ in (
         ("messages", capture.messages(), zmtpscope.Message),
         ("commands", capture.commands(), zmtpscope.Command),

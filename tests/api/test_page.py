@@ -15,7 +15,7 @@ PAGE = ROOT / "docs/python.md"
 EXAMPLE = re.compile(r"```python\n(.*?)```\n```\n(.*?)```", re.DOTALL)
 
 
-def test_examples_print_what_the_page_says(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+def test_examples_print_the_output_of_the_page(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     monkeypatch.chdir(ROOT)
     text = PAGE.read_text()
     names: dict[str, object] = {}

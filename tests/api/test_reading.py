@@ -30,7 +30,7 @@ def ignored_warnings() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: path.stem)
-def test_records_are_those_of_json_lines(path: pathlib.Path) -> None:
+def test_records_match_json_lines(path: pathlib.Path) -> None:
     records = list(zmtpscope.read(path, zmtpscope.Record))
     lines = [orjson.dumps(record.as_dict(), default=as_base64) for record in records]
     expected = [{name: line[name] for name in line if name != "time"} for line in read_inside(path).records]
@@ -70,7 +70,7 @@ def test_several_files_and_directories_are_merged() -> None:
     assert sum(1 for _ in zmtpscope.read(CAPTURES / "patterns")) > 1000
 
 
-def test_records_come_before_the_file_ends(tmp_path: pathlib.Path) -> None:
+def test_records_are_returned_before_the_file_ends(tmp_path: pathlib.Path) -> None:
     """The rest of what is written into a fifo comes when the first message has been handed out."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
@@ -95,7 +95,7 @@ def test_records_come_before_the_file_ends(tmp_path: pathlib.Path) -> None:
     assert waited == [True]
 
 
-def test_who_closes_reads_no_further() -> None:
+def test_a_closed_reader_reads_no_further() -> None:
     with zmtpscope.read(PUBSUB) as messages:
         next(messages)
     assert list(messages) == []
@@ -150,7 +150,7 @@ def test_public_names_are_completed() -> None:
     assert {"read", "open", "sniff", "Message"} <= set(dir(zmtpscope))
 
 
-def test_damage_is_warned_of_where_the_loop_stands() -> None:
+def test_damage_is_warned_of_where_the_loop_is() -> None:
     with pytest.warns(zmtpscope.CaptureWarning, match="cut-file.pcap: the file ends inside a packet") as warned:
         assert sum(1 for _ in zmtpscope.read(CAPTURES / "damage/cut-file.pcap")) == 19
     assert warned[0].filename == __file__

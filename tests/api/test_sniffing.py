@@ -26,7 +26,7 @@ def talk(count: int) -> None:
 
 
 @in_namespace(LOOPBACK)
-def test_messages_come_as_they_are_sent() -> None:
+def test_messages_arrive_as_they_are_sent() -> None:
     talking = threading.Thread(target=talk, args=(20,))
     with zmtpscope.sniff("lo", capture_filter="tcp", seconds=PATIENCE) as messages:
         talking.start()
@@ -38,7 +38,7 @@ def test_messages_come_as_they_are_sent() -> None:
 
 
 @in_namespace(LOOPBACK)
-def test_a_filter_and_a_class_say_which() -> None:
+def test_a_filter_and_a_class_select_messages() -> None:
     talking = threading.Thread(target=talk, args=(20,))
     with zmtpscope.sniff("lo", zmtpscope.Record, filter="record == connection or bodies == '7'") as records:
         talking.start()
@@ -77,7 +77,7 @@ def test_a_filter_is_understood_before_anything_is_captured() -> None:
 
 
 @in_namespace(LOOPBACK)
-def test_a_capture_that_does_not_begin_says_why() -> None:
+def test_a_capture_that_does_not_begin_gives_the_reason() -> None:
     with pytest.raises(zmtpscope.CaptureRefused, match="no interface named nowhere"):
         zmtpscope.sniff("nowhere")
     with pytest.raises(zmtpscope.CaptureFilterError, match="syntax error\n  tcp prt 5\n      \\^"):

@@ -116,7 +116,7 @@ def test_lines_of_tshark_become_frames() -> None:
     ]
 
 
-def test_a_wrong_row_is_told() -> None:
+def test_a_wrong_row_is_reported() -> None:
     right = [Frame((0, 1), 0, b"a", 7), Frame((1, 2), 0, b"b", 8)]
     for wrong in (right[0]._replace(body=b"x"), right[0]._replace(packet=9), right[0]._replace(flags=2)):
         told = Digests(right).differences(Digests([wrong, right[1]]))

@@ -98,7 +98,7 @@ def test_the_loop_in_c_opens_every_box(capture: Path, tmp_path: Path) -> None:
     assert json.loads(subprocess.check_output([program, boxes.with_name("damaged")]))["opened"] == MESSAGES - 1
 
 
-def test_opening_is_told_beside_libsodium() -> None:
+def test_opening_is_reported_beside_libsodium() -> None:
     costs = {"count": [[2.0, 2.0, 5e7]], "count keys": [[6.0, 6.0, 5e7]]}
     starts = {"count": [[1.0, 1.0, 5e7]], "count keys": [[2.0, 2.0, 5e7]]}
     each = {"messages": 10**6, "octets": 133 * 10**6, "costs": costs, "starts": starts, "loops": {"libsodium": [1.5]}}

@@ -10,7 +10,7 @@ OURS = [[1.0, 1.0, 5e7], [2.0, 2.0, 5e7], [1.0, 1.0, 6e7]]
 THEIRS = [[4.0, 4.0, 1e8], [8.0, 8.0, 1e8], [30.0, 30.0, 1e8]]
 
 
-def test_ratios_are_those_of_runs_side_by_side() -> None:
+def test_ratios_are_of_runs_side_by_side() -> None:
     assert ratios(THEIRS, OURS) == [4.0, 4.0, 30.0]
 
 
@@ -79,7 +79,7 @@ def test_an_attack_that_costs_more_than_linear_has_missed() -> None:
     assert "| 200.0, 200.0, 200.0 (missed) |" in dear
 
 
-def test_waits_among_a_crowd_are_told_with_the_longest() -> None:
+def test_waits_among_a_crowd_are_reported_with_the_longest() -> None:
     found = {"crowd": "flood a PULL", "size": 1023, "messages": 3, "least": 0.01, "median": 0.02, "most": 5.0}
     text = crowds([found])
     assert "| flood a PULL | 1,023 | 3 | 0.01 | 0.02 | 5.00 |" in text

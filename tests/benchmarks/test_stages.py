@@ -35,7 +35,7 @@ def test_every_file_of_the_fast_path_is_there() -> None:
         ("unheard.of", REST),
     ],
 )
-def test_the_module_tells_the_stage(place: str, stage: str) -> None:
+def test_the_module_determines_the_stage(place: str, stage: str) -> None:
     assert stage_of(place) == stage
 
 

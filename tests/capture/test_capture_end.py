@@ -52,7 +52,7 @@ def end_of(paths: Iterable[str], packet_limit: int | None = None) -> float | Non
     return (end - START) / SECOND if end else None
 
 
-def test_the_last_statistics_tell_when_the_capture_ended(tmp_path: Path) -> None:
+def test_the_last_statistics_show_when_the_capture_ended(tmp_path: Path) -> None:
     path = file_of(tmp_path / "a.pcapng", packets(1), ended(2, 1), packets(3), ended(9, 2))
     assert end_of([path]) == 9
 
@@ -61,7 +61,7 @@ def test_many_packets_are_counted_as_few_are(tmp_path: Path) -> None:
     assert end_of([file_of(tmp_path / "a.pcapng", packets(*range(100)), ended(120, 100))]) == 120
 
 
-def test_dumpcap_counts_microseconds_whatever_the_clock_of_the_interface_counts(tmp_path: Path) -> None:
+def test_dumpcap_counts_microseconds_for_any_clock_of_the_interface(tmp_path: Path) -> None:
     microseconds = (START + 9 * SECOND) // 1000
     high, low = microseconds >> 32, microseconds & 0xFFFFFFFF
     options = pack("<HHII", 3, 8, high, low) + pack("<HHQ", 4, 8, 1) + pack("<HH", 0, 0)
@@ -75,12 +75,12 @@ def test_without_later_statistics_the_capture_ends_with_its_last_packet(tmp_path
     assert end_of([file_of(tmp_path / "a.pcapng", packets(1), statistics, packets(3))]) is None
 
 
-def test_a_file_of_which_packets_were_taken_out_does_not_tell(tmp_path: Path) -> None:
+def test_a_file_of_which_packets_were_removed_does_not_show_the_end(tmp_path: Path) -> None:
     """Tools that cut or filter captures keep the statistics of the whole."""
     assert end_of([file_of(tmp_path / "a.pcapng", packets(1), ended(600, 2))]) is None
 
 
-def test_nobody_knows_what_follows_the_packets_that_were_asked_for(tmp_path: Path) -> None:
+def test_the_end_is_unknown_after_the_requested_packets(tmp_path: Path) -> None:
     path = file_of(tmp_path / "a.pcapng", packets(1, 2), ended(9, 2))
     assert (end_of([path], 1), end_of([path], 2), end_of([path], 3)) == (None, None, 9)
 
@@ -107,6 +107,6 @@ def test_of_captures_one_after_the_other_the_last_one_decides(tmp_path: Path) ->
     assert end_of(paths) == 29
 
 
-def test_a_file_that_does_not_tell_leaves_the_end_open(tmp_path: Path) -> None:
+def test_a_file_without_statistics_leaves_the_end_open(tmp_path: Path) -> None:
     paths = [file_of(tmp_path / "a.pcapng", packets(1), ended(9, 1)), file_of(tmp_path / "b.pcapng", packets(2))]
     assert end_of(paths) is None

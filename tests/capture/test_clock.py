@@ -30,7 +30,7 @@ def test_times_go_on_behind_a_step_back() -> None:
     assert corrected(7200, 7201, 3601.5, 3602) == [7200, 7201, 7201, 7201.5]
 
 
-def test_they_are_as_they_stand_again_once_the_clock_has_caught_up() -> None:
+def test_times_are_unchanged_again_once_the_clock_has_caught_up() -> None:
     assert corrected(7200, 3600, 3601, 7202) == [7200, 7200, 7201, 7202]
 
 

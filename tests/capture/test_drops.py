@@ -97,19 +97,19 @@ def test_sections_are_captures_of_their_own_unless_they_began_together(tmp_path:
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("count", [1, 20])
-def test_packets_tell_what_was_lost_in_front_of_them(tmp_path: Path, count: int, order: str) -> None:
+def test_packets_count_the_lost_packets_before_them(tmp_path: Path, count: int, order: str) -> None:
     comment = option(1, b"hello", order)
     packets = [packet_with(each % 3, order, comment * (each % 4)) for each in range(1, count + 1)]
     octets = b"".join([section(order), named("eth0", order), *packets])
     assert drops(tmp_path, octets) == {"eth0": sum(each % 3 for each in range(1, count + 1))}
 
 
-def test_what_packets_tell_is_part_of_the_total(tmp_path: Path) -> None:
+def test_losses_counted_by_packets_are_part_of_the_total(tmp_path: Path) -> None:
     octets = section() + named("eth0") + packet_with(4) + packet_with(5) + statistics(0, {IF_DROP: 9}, start=3)
     assert drops(tmp_path, octets) == {"eth0": 9}
 
 
-def test_files_that_are_summed_up_one_by_one_say_what_all_say(tmp_path: Path) -> None:
+def test_files_summed_up_one_by_one_have_the_total_of_all(tmp_path: Path) -> None:
     begin = section() + named("eth0") + named("eth1")
     files = [
         begin + packet_with(4) + statistics(0, {IF_DROP: 9}, start=3) + statistics(1, {IF_DROP: 1}),
@@ -132,7 +132,7 @@ def test_options_behind_many_others_are_not_looked_at(tmp_path: Path) -> None:
     assert drops(tmp_path, section() + named("eth0") + packet_with(4, before=comments)) == {}
 
 
-def test_statistics_that_cannot_be_read_say_nothing(tmp_path: Path) -> None:
+def test_unreadable_statistics_are_ignored(tmp_path: Path) -> None:
     damaged = [
         block(5, b""),
         block(5, b"1234"),

@@ -72,7 +72,7 @@ FILES = {"pcap": pcap(PACKETS), "pcapng": pcapng(PACKETS), "gzip": gzip.compress
 
 
 @given(st.sampled_from(list(FILES)), st.lists(st.integers(0), max_size=8))
-def test_wherever_the_writer_pauses_the_same_comes_out(form: str, places: list[int]) -> None:
+def test_the_output_is_the_same_wherever_the_writer_pauses(form: str, places: list[int]) -> None:
     octets = FILES[form]
     with tempfile.TemporaryDirectory() as directory:
         script = Script(Path(directory), ["a", *cut(octets, places)])
@@ -86,7 +86,7 @@ def test_wherever_the_writer_pauses_the_same_comes_out(form: str, places: list[i
 
 
 @pytest.mark.parametrize("octets", [pcap(PACKETS[:4]), pcapng(PACKETS[:4])])
-def test_a_packet_comes_out_as_soon_as_its_last_octet_is_there(tmp_path: Path, octets: bytes) -> None:
+def test_a_packet_is_returned_as_soon_as_its_last_octet_is_there(tmp_path: Path, octets: bytes) -> None:
     pieces = [octets[place : place + 1] for place in range(len(octets))]
     script = Script(tmp_path, ["a", *pieces])
     whole = 0
@@ -146,13 +146,13 @@ def test_standard_input_without_an_octet_yet_is_waited_for(monkeypatch: pytest.M
     assert sum(map(len, blocks)) == len(PACKETS)
 
 
-def test_without_an_octet_until_the_end_there_is_nothing_to_say(tmp_path: Path) -> None:
+def test_without_an_octet_until_the_end_nothing_is_reported(tmp_path: Path) -> None:
     captures = follow_captures(Script(tmp_path, ["a", b"", b""]))
     assert sum(len(block) for block in captures) == 0
     assert not captures.problems
 
 
-def test_what_is_no_capture_is_told_where_it_is_read(tmp_path: Path) -> None:
+def test_a_file_that_is_no_capture_is_reported_when_it_is_read(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="is not a capture"):
         read(follow_captures(Script(tmp_path, ["a", b"GET / HTTP/1.1\r\n"])))
 

@@ -132,7 +132,7 @@ def test_fragments_that_overlap_void_their_datagram(tmp_path: Path) -> None:
         max_size=60,
     )
 )
-def test_no_fragments_whatever_make_more_wait_than_the_bound(
+def test_no_fragments_make_more_wait_than_the_bound(
     pieces: list[tuple[int, int, bool, int, int]],
 ) -> None:
     """Hostile ones: overlapping, beyond the largest datagram, never completed."""

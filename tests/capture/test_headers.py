@@ -84,7 +84,7 @@ def test_scapy_reads_the_same(folder: Path, packets: list[Crafted]) -> None:
 
 
 @given(packet=crafted(plain=True), data=st.data())
-def test_a_snap_length_cuts_payload_and_says_how_much(folder: Path, packet: Crafted, data: st.DataObject) -> None:
+def test_a_snap_length_cuts_payload_and_the_size_is_known(folder: Path, packet: Crafted, data: st.DataObject) -> None:
     """Headers that are there give a segment, however little of the payload was captured."""
     at = packet.octets.index(packet.ip)
     header = at + len(packet.ip) - len(packet.payload)

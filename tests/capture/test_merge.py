@@ -45,7 +45,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(files=st.lists(times, min_size=1, max_size=9), size=st.sampled_from([64, 500, 1 << 20]), mixed=st.booleans())
-def test_packets_of_all_files_come_in_time_order(folder: Path, files: list[list[int]], size: int, mixed: bool) -> None:
+def test_packets_of_all_files_arrive_in_time_order(
+    folder: Path, files: list[list[int]], size: int, mixed: bool
+) -> None:
     """Equal times in the order of the files; each file's own order is kept also where its time runs backwards."""
     written = [packets(moments, index) for index, moments in enumerate(files)]
     octets = [(pcapng if mixed and index % 2 else pcap)(each) for index, each in enumerate(written)]
@@ -178,7 +180,7 @@ def test_a_merge_costs_each_file_as_much_however_many_there_are(
     assert blocks > 3 * each // 2
 
 
-def test_a_directory_stands_for_the_captures_in_it(tmp_path: Path) -> None:
+def test_a_directory_is_replaced_by_the_captures_in_it(tmp_path: Path) -> None:
     """By name, whatever the names are; other files are passed over."""
     (tmp_path / "b.pcap0").write_bytes(pcap(packets([5], 0)))
     (tmp_path / "a.pcapng").write_bytes(pcapng(packets([6], 0)))

@@ -32,7 +32,9 @@ def blocks(draw: st.DrawFn, order: str) -> bytes:
 
 
 @given(order=st.sampled_from("<>"), data=st.data(), cut=st.integers(0, 40), room=st.integers(0, 7))
-def test_p20_packet_blocks_compiled_are_those_in_python(order: str, data: st.DataObject, cut: int, room: int) -> None:
+def test_p20_packet_blocks_are_the_same_compiled_and_in_python(
+    order: str, data: st.DataObject, cut: int, room: int
+) -> None:
     octets = b"".join(data.draw(st.lists(blocks(order), max_size=5)))
     octets = octets[: max(0, len(octets) - cut)]
     links, units = array("q", (1, 101, 113)), array("q", (1000, 1, 0))

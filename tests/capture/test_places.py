@@ -42,7 +42,7 @@ def read_again(captures: Captures) -> Iterator[tuple[SegmentBlock, dict[int, byt
 
 
 @pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_octets_that_are_read_again_are_those_of_the_packet(path: Path) -> None:
+def test_octets_that_are_read_again_equal_the_packet(path: Path) -> None:
     octets = path.read_bytes()
     for block in CaptureFile(str(path)).blocks(1 << 12, FileReports()):
         for start, stop, offset in zip(
@@ -76,7 +76,7 @@ def test_packets_of_files_that_overlap_keep_their_places(
 
 
 @pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_payloads_that_are_read_again_are_those_of_the_segments(path: Path) -> None:
+def test_payloads_that_are_read_again_equal_the_segments(path: Path) -> None:
     octets = path.read_bytes()
     for block in open_captures([str(path)], block_size=1 << 12):
         for start, stop, offset in zip(
@@ -95,13 +95,13 @@ def test_a_part_of_a_block_has_its_places() -> None:
             assert part.data[start:stop] in found[packet]
 
 
-def test_what_was_compressed_stands_nowhere(tmp_path: Path) -> None:
+def test_packets_of_compressed_files_have_no_place(tmp_path: Path) -> None:
     path = tmp_path / "packed.gz"
     path.write_bytes(gzip.compress(TWO_PACKETS))
     assert [block.places.offsets.tolist() for block in open_captures([str(path)])] == [[NOWHERE] * 2]
 
 
-def test_what_comes_through_a_pipe_stands_nowhere(tmp_path: Path) -> None:
+def test_packets_of_pipes_have_no_place(tmp_path: Path) -> None:
     path = tmp_path / "fifo"
     os.mkfifo(path)
     writer = threading.Thread(target=path.write_bytes, args=(TWO_PACKETS,))

@@ -54,7 +54,9 @@ def test_a_record_has_a_time_and_octets_that_were_not_captured(records: Records)
     st.integers(0, 20),
     st.integers(0, 7),
 )
-def test_p20_records_compiled_are_those_in_python(lengths: list[int], rest: bytes, position: int, room: int) -> None:
+def test_p20_records_are_the_same_compiled_and_in_python(
+    lengths: list[int], rest: bytes, position: int, room: int
+) -> None:
     octets = b"".join(record("<", 16, length) for length in lengths) + rest
     for order in "<>":
         for header in (16, 24):

@@ -38,7 +38,7 @@ def taken_times(path: str) -> list[int]:
     shift=st.integers(-1, 1),
     size=st.sampled_from([1 << 10, 1 << 20]),
 )
-def test_packets_of_a_span_of_time_are_those_that_were_taken_in_it(
+def test_packets_of_a_span_of_time_were_captured_in_it(
     path: str, first: int, count: int, shift: int, size: int
 ) -> None:
     times = taken_times(path)

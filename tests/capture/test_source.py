@@ -52,7 +52,7 @@ def test_a_pipe_is_read_in_blocks_too(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(blocks) <= 1 + len(octets) // (1 << 20)
 
 
-def test_what_came_through_a_pipe_is_told_while_its_writer_is_silent(tmp_path: Path) -> None:
+def test_octets_of_a_pipe_are_returned_while_its_writer_is_silent(tmp_path: Path) -> None:
     path = tmp_path / "fifo"
     os.mkfifo(path)
     told = threading.Event()
@@ -209,7 +209,7 @@ def test_zstd_is_read_where_its_module_is_installed(tmp_path: Path, file: Path) 
     assert read(captures_of(tmp_path, compressed)) == read(open_captures([str(file)]))
 
 
-def test_a_zstd_stream_with_damage_gives_the_same_whatever_is_read_at_a_time(tmp_path: Path) -> None:
+def test_a_damaged_zstd_stream_gives_the_same_for_reads_of_any_size(tmp_path: Path) -> None:
     """All in front of the damage but the last octets."""
     octets = FILE + FILE[24:] * 3
     damaged = bytearray(importlib.import_module("zstandard").ZstdCompressor(write_checksum=True).compress(octets))
@@ -226,7 +226,7 @@ def test_a_zstd_stream_with_damage_gives_the_same_whatever_is_read_at_a_time(tmp
     assert found[0] == found[1] == found[2]
 
 
-def test_zstd_without_a_module_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zstd_without_a_module_names_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("compression.zstd", "zstandard"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(CaptureError, match=r"is compressed with zstd.*; install the Python package zstandard"):
@@ -245,7 +245,7 @@ def test_zstd_without_a_module_says_what_to_install(tmp_path: Path, monkeypatch:
         (gzip.compress(FILE, mtime=0)[:10], "the compressed stream is damaged"),
     ],
 )
-def test_what_is_no_capture_is_said_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_no_capture_is_reported_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(CaptureError) as caught:
         captures_of(tmp_path, content)
     assert str(caught.value).startswith(str(tmp_path))

@@ -238,7 +238,7 @@ class TestRunning:
             socket.send(b"two")
             assert pulling.end() == (0, "", "")
 
-    def test_output_that_nobody_takes_does_not_hold_up_the_end(self, libzmq: Libzmq) -> None:
+    def test_output_without_a_reader_does_not_delay_the_end(self, libzmq: Libzmq) -> None:
         socket, endpoint = libzmq.bound("PUSH")
         with Cat("pull", endpoint) as pulling:
             for _ in range(20):
@@ -299,7 +299,7 @@ class TestRunning:
             assert [socket.recv(), socket.recv()] == [b"weather", b"news"]
             assert publishing.end() == (0, "", "")
 
-    def test_a_subscriber_comes_back(self, libzmq: Libzmq) -> None:
+    def test_a_subscriber_returns(self, libzmq: Libzmq) -> None:
         socket, endpoint = libzmq.bound("XPUB")
         with Cat("sub", endpoint) as subscribing:
             socket.recv()

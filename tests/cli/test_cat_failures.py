@@ -164,7 +164,7 @@ def test_an_endpoint_that_is_taken(cat: Run) -> None:
     assert "address already in use" in err
 
 
-def test_a_server_that_comes_up_late(cat: Run) -> None:
+def test_a_server_that_starts_late(cat: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with Cat("req", f"tcp://127.0.0.1:{port}", "hello") as asking:
@@ -182,7 +182,7 @@ def test_a_server_that_comes_up_late(cat: Run) -> None:
         (["pub", "x"], "no peer connected within 0.2 s"),
     ],
 )
-def test_nobody_comes(arguments: list[str], sentence: str, cat: Run) -> None:
+def test_no_peer_connects(arguments: list[str], sentence: str, cat: Run) -> None:
     code, out, err = cat(arguments[0], "tcp://:0", *arguments[1:], "--bind", "--wait", 0.2)
     assert (code, out) == (11, "")
     assert sentence in err
@@ -196,14 +196,14 @@ def test_no_host_has_this_name(host: str, cat: Run) -> None:
         assert err.endswith("not a valid host name\n")
 
 
-def test_nobody_subscribes(cat: Run) -> None:
+def test_no_peer_subscribes(cat: Run) -> None:
     with served(behind_handshake("SUB")) as endpoint:
         code, _, err = cat("pub", endpoint, "x", "--wait", 0.2)
     assert code == 11
     assert "no peer subscribed within 0.2 s" in err
 
 
-def test_what_nobody_wants_is_said_ten_times_and_counted(cat: Run) -> None:
+def test_unwanted_messages_are_reported_ten_times_and_counted(cat: Run) -> None:
     with served(behind_handshake("SUB", command("NULL", "SUBSCRIBE", topic="news"))) as endpoint:
         code, _, err = cat("pub", endpoint, stdin=b"sports\x1b[2J\n" * 50 + b"news\n")
     assert code == 0
@@ -213,7 +213,7 @@ def test_what_nobody_wants_is_said_ten_times_and_counted(cat: Run) -> None:
     assert lines[-1] == "zmtpscope: messages without a subscriber: 50 in total"
 
 
-def test_what_does_not_come_is_11(cat: Run) -> None:
+def test_a_missing_message_is_11(cat: Run) -> None:
     with served(behind_handshake("PUB", message(b"x"))) as endpoint:
         assert cat("sub", endpoint, "-c", 2, "--wait", 0.2)[:2] == (11, "x\n")
         code, out, err = cat("sub", endpoint, "--wait", 0.2)
@@ -255,7 +255,7 @@ def test_expectations(cat: Run) -> None:
 
 
 @pytest.mark.slow
-def test_single_connections_do_not_end_who_listens() -> None:
+def test_single_connections_do_not_end_a_listener() -> None:
     with Cat("pull", "tcp://:0", "--bind", "-c", "1") as pulling:
         endpoint = pulling.endpoint()
         port = int(endpoint.rpartition(":")[2])
@@ -318,7 +318,7 @@ def test_what_cannot_begin_leaves_no_recording(tmp_path: pathlib.Path, cat: Run)
 
 
 @pytest.mark.parametrize("closed", [False, True], ids=["full", "closed"])
-def test_a_dialogue_that_nobody_can_read_goes_on(closed: bool, tmp_path: pathlib.Path) -> None:
+def test_a_dialogue_that_cannot_be_shown_goes_on(closed: bool, tmp_path: pathlib.Path) -> None:
     """So much is said at once that it is shown while it is sent."""
     message = tmp_path / "message"
     message.write_bytes(bytes(3 << 20))
@@ -354,7 +354,7 @@ def test_help(cat: Run) -> None:
 
 
 @pytest.mark.slow
-def test_who_reads_nothing_is_not_waited_for_longer_than_asked(tmp_path: pathlib.Path, cat: Run) -> None:
+def test_a_peer_that_reads_nothing_is_not_waited_for_longer_than_asked(tmp_path: pathlib.Path, cat: Run) -> None:
     file = tmp_path / "large"
     file.write_bytes(bytes(16 << 20))
 

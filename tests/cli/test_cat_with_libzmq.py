@@ -144,7 +144,7 @@ class TestPlain:
         assert "ERROR '400'" in err
         assert "wr0ng" not in err
 
-    def test_a_server_with_security_is_13_for_who_has_none(self, server: tuple[Any, str], cat: Run) -> None:
+    def test_a_server_with_security_is_13_without_credentials(self, server: tuple[Any, str], cat: Run) -> None:
         code, out, err = cat("req", server[1], "hello")
         assert (code, out) == (13, "")
         assert "mechanism" in err  # libzmq closes before or behind telling which

@@ -84,7 +84,7 @@ def test_a_topic_that_is_no_utf_8_may_be_asked_for(captures: Path, form: tuple[s
     assert (code, "Traceback" in error) == (0, False)
 
 
-def test_a_cause_is_told_once_while_it_goes_on(captures: Path) -> None:
+def test_a_cause_is_reported_once_while_it_goes_on(captures: Path) -> None:
     watch, told = Watch(), []
     for batch in Analyser(Options(bodies="none")).run(open_captures([str(captures / LOGIN)], block_size=64)):
         watch.feed(batch)
@@ -92,7 +92,7 @@ def test_a_cause_is_told_once_while_it_goes_on(captures: Path) -> None:
     assert told == ["clear-text", "login-refused"]
 
 
-def test_what_is_stuck_is_told_while_it_is(captures: Path) -> None:
+def test_a_blocked_peer_is_reported_while_it_is_blocked(captures: Path) -> None:
     watch, told = Watch(), []
     analyser, source = Analyser(Options(bodies="none")), open_captures([str(captures / PUSH_BLOCKED)], block_size=64)
     analyser.begin(source.files)

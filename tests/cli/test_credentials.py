@@ -45,7 +45,7 @@ def test_password_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert given_security({"user": "admin"}) == peer.PlainClient("admin", "secret")
 
 
-def test_a_password_that_nobody_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_without_a_terminal_to_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_terminal(prompt: str) -> str:
         raise EOFError
 

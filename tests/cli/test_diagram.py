@@ -29,7 +29,7 @@ def test_connections_are_chosen_by_number(zmtpscope: Run) -> None:
     assert "REP" not in both
 
 
-def test_a_peer_is_drawn_with_all_of_its_connections_and_nobody_else(zmtpscope: Run) -> None:
+def test_a_peer_is_drawn_with_all_of_its_connections_and_no_other_peer(zmtpscope: Run) -> None:
     output = arrows(zmtpscope, BROKER, "--peer", "client-1")
     assert {line.split()[1] for line in output.splitlines() if " c3 " in line} != set()
     assert " c1 " not in output
@@ -48,7 +48,7 @@ def test_a_request_is_drawn_with_its_reply_over_all_hops(zmtpscope: Run) -> None
     assert "World 0" in direct
 
 
-def test_a_request_without_a_reply_is_drawn_as_far_as_it_came(zmtpscope: Run) -> None:
+def test_a_request_without_a_reply_is_drawn_up_to_its_last_hop(zmtpscope: Run) -> None:
     path = CAPTURES / "problems" / "request-unanswered-behind-broker.pcap"
     _, lines, _ = zmtpscope("read", path, "-Y", "record == message", "--format", "{packet} {socket_type} {size}")
     packet = next(line.split()[0] for line in reversed(lines.splitlines()) if line.split()[1] == "REQ")
@@ -58,7 +58,7 @@ def test_a_request_without_a_reply_is_drawn_as_far_as_it_came(zmtpscope: Run) ->
     assert all("◄" not in line or "►" not in line for line in said)
 
 
-def test_a_topic_is_drawn_with_the_connections_it_came_on(zmtpscope: Run) -> None:
+def test_a_topic_is_drawn_with_its_connections(zmtpscope: Run) -> None:
     output = arrows(zmtpscope, PUBSUB, "--topic", "c.topic")
     assert '"a.topic"' not in output
     assert "c1 " not in output
@@ -75,7 +75,7 @@ def test_what_repeats_is_there_with_all(zmtpscope: Run) -> None:
     assert unfolded.count("payload") == 15
 
 
-def test_what_is_left_out_is_said_in_the_diagram_and_beside_it(zmtpscope: Run) -> None:
+def test_omitted_events_are_reported_in_the_diagram_and_beside_it(zmtpscope: Run) -> None:
     code, output, errors = zmtpscope("diagram", PUBSUB, "--arrows", 5)
     assert code == 0
     assert "more are left out" in output.splitlines()[-1]
@@ -83,7 +83,7 @@ def test_what_is_left_out_is_said_in_the_diagram_and_beside_it(zmtpscope: Run) -
     assert "--arrows draws more" in errors
 
 
-def test_the_form_is_that_of_the_ending_unless_somebody_says_otherwise(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+def test_the_file_suffix_selects_the_format_unless_an_option_does(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
     for name, form, begin in (
         ("a.mmd", [], "sequenceDiagram\n"),
         ("a.SVG", [], "<svg "),

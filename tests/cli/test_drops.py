@@ -11,7 +11,7 @@ from tests.capture.test_drops import IF_DROP, PACKETS, UNITS, named, statistics
 from tests.cli.running import Run
 
 
-def test_read_says_what_the_capture_lost_and_ends_with_3(zmtpscope: Run, tmp_path: Path) -> None:
+def test_read_reports_what_the_capture_lost_and_ends_with_3(zmtpscope: Run, tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     packets = b"".join(enhanced(packet, UNITS) for packet in PACKETS)
     path.write_bytes(section() + named("eth0") + packets + statistics(0, {IF_DROP: 12}))
@@ -47,7 +47,7 @@ def test_a_file_that_is_cut_short_is_a_finding(zmtpscope: Run, tmp_path: Path) -
     assert f'"text":"The capture file could not be read to its end: {path}: the file ends inside a packet' in out
 
 
-def test_a_capture_that_lost_nothing_says_nothing(zmtpscope: Run, tmp_path: Path) -> None:
+def test_a_capture_that_lost_nothing_reports_nothing(zmtpscope: Run, tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     path.write_bytes(section() + named("eth0") + enhanced(PACKETS[0], UNITS) + statistics(0, {IF_DROP: 0}))
     assert zmtpscope("read", "--json", path)[:2] == (0, "")

@@ -95,7 +95,7 @@ FILTERS = [
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLE if (CAPTURES / name).exists()])
-def test_packets_are_those_behind_the_records_once_each_and_as_they_were(
+def test_packets_of_the_records_are_written_once_each_and_unchanged(
     zmtpscope: Run, tmp_path: pathlib.Path, name: str
 ) -> None:
     everything = packets_of(CAPTURES / name)
@@ -185,9 +185,7 @@ def test_what_was_encrypted_stays_so(zmtpscope: Run, tmp_path: pathlib.Path) -> 
     assert [text for text in texts if text[:8] in "\n".join(each.comment for each in written)]
 
 
-def test_packets_that_are_kept_are_those_there_are(
-    zmtpscope: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_packets_that_are_kept_exist(zmtpscope: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of thousands of messages in a few packets these few."""
     path = CAPTURES / "patterns" / "many-small.pcap"
     whole = excerpt(zmtpscope, path, tmp_path / "whole.pcapng", "record == message")[1]

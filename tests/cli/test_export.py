@@ -50,7 +50,7 @@ def csv_rows(path: pathlib.Path) -> list[list[str]]:
     return list(csv.reader(io.StringIO(path.read_text(), newline="")))
 
 
-def test_json_lines_are_those_of_read_a_file_for_each_type(zmtpscope: Run, out: pathlib.Path) -> None:
+def test_json_lines_match_read_in_a_file_for_each_type(zmtpscope: Run, out: pathlib.Path) -> None:
     assert zmtpscope("export", PUBSUB, "-o", out, "--frames", "--derived")[0] == 0
     printed = zmtpscope("read", "--json", "--frames", "--derived", PUBSUB)[1].splitlines(keepends=True)
     for record in RECORDS:
@@ -58,7 +58,7 @@ def test_json_lines_are_those_of_read_a_file_for_each_type(zmtpscope: Run, out: 
         assert (out / f"{PLURALS[record]}.jsonl").read_text() == "".join(expected)
 
 
-def test_a_closing_line_tells_people_what_was_written(zmtpscope: Run, out: pathlib.Path) -> None:
+def test_a_closing_line_reports_the_files(zmtpscope: Run, out: pathlib.Path) -> None:
     code, printed, err = zmtpscope("export", PUBSUB, "-o", out, "--select", "message:conn", "--select", "gap:conn")
     octets = (out / "messages.jsonl").stat().st_size
     assert (code, printed) == (0, "")
@@ -97,12 +97,12 @@ def test_a_record_type_goes_by_the_name_of_its_table_too(zmtpscope: Run, out: pa
 
 
 @pytest.mark.parametrize("asked", [["--select", "frame"], ["--select", "gap", "--frames"], ["--frames"]])
-def test_frames_come_to_those_who_ask(zmtpscope: Run, out: pathlib.Path, asked: list[str]) -> None:
+def test_frames_are_exported_on_request(zmtpscope: Run, out: pathlib.Path, asked: list[str]) -> None:
     assert zmtpscope("export", PUBSUB, "-o", out, *asked)[0] == 0
     assert len((out / "frames.jsonl").read_text().splitlines()) == 38
 
 
-def test_bodies_packets_and_forced_connections_are_those_of_read(zmtpscope: Run, out: pathlib.Path) -> None:
+def test_bodies_packets_and_forced_connections_match_read(zmtpscope: Run, out: pathlib.Path) -> None:
     given = ["--body", "head:2", "-c", "35", "-d", "tcp.port==5630,zmtp", "-r", PUBSUB]
     assert zmtpscope("export", *given, "-o", out)[0] == 0
     printed = zmtpscope("read", "--json", *given)[1].splitlines(keepends=True)
@@ -140,7 +140,7 @@ def test_a_file_that_is_there_is_overwritten_by_force_only(zmtpscope: Run, out: 
     assert len((out / "messages.jsonl").read_text().splitlines()) == 19
 
 
-def test_a_directory_in_the_way_is_said_before_anything_is_written(zmtpscope: Run, out: pathlib.Path) -> None:
+def test_a_directory_in_the_way_is_reported_before_anything_is_written(zmtpscope: Run, out: pathlib.Path) -> None:
     (out / "messages.jsonl").mkdir(parents=True)
     code, _, err = zmtpscope("export", PUBSUB, "-o", out, "--force")
     assert code == 1
@@ -174,7 +174,7 @@ def test_what_cannot_be_done_is_2_and_leaves_nothing(
     assert names(tmp_path) == []
 
 
-def test_without_pyarrow_parquet_is_1_and_tells_how_to_get_it(tmp_path: pathlib.Path) -> None:
+def test_without_pyarrow_parquet_is_1_and_explains_how_to_get_it(tmp_path: pathlib.Path) -> None:
     code = "import sys; sys.modules['pyarrow'] = None; from zmtpscope.cli import main; main()"
     command = [sys.executable, "-c", code, "export", PUBSUB, "-o", str(tmp_path / "out"), "--format"]
     done = subprocess.run([*command, "parquet"], capture_output=True, text=True)

@@ -19,7 +19,7 @@ def lines(zmtpscope: Run, *arguments: str) -> list[str]:
     return out.splitlines(keepends=True)
 
 
-def test_json_lines_are_those_of_all_that_it_holds_of(zmtpscope: Run) -> None:
+def test_json_lines_are_the_ones_that_the_filter_matches(zmtpscope: Run) -> None:
     every = lines(zmtpscope, "--json", "--frames")
     for text, is_wanted in (
         ("type == message", lambda record: record["record"] == "message"),
@@ -33,7 +33,7 @@ def test_json_lines_are_those_of_all_that_it_holds_of(zmtpscope: Run) -> None:
         assert said
 
 
-def test_lines_name_sides_that_only_messages_tell(zmtpscope: Run) -> None:
+def test_lines_name_sides_that_only_messages_identify(zmtpscope: Run) -> None:
     said = [line.split(None, 2)[2] for line in lines(zmtpscope, "-Y", "kind == data and conn == 1")]
     assert said[0].startswith("c1  127.0.0.1:5630 > 127.0.0.1:49692  message 7+9 octets")
     assert said[1].startswith("c1  PUB:5630 > SUB     message 7+9 octets")
@@ -53,7 +53,7 @@ def test_tables_have_the_rows_that_it_holds_of(zmtpscope: Run, tmp_path: pathlib
     assert (tmp_path / "out/greetings.jsonl").read_text() == ""
 
 
-def test_what_is_wrong_with_a_filter_stands_under_it(zmtpscope: Run) -> None:
+def test_an_error_in_a_filter_is_marked_below_it(zmtpscope: Run) -> None:
     code, out, err = zmtpscope("read", "-Y", "topik == 3", PUBSUB)
     assert (code, out) == (2, "")
     assert err == (
@@ -81,7 +81,7 @@ def test_a_password_that_is_not_shown_is_not_compared_either(zmtpscope: Run) -> 
         ["-T", "fields", "-e", "zmtp.flags.more"],
     ],
 )
-def test_frames_that_nobody_asked_for_are_spoken_of(zmtpscope: Run, arguments: list[str]) -> None:
+def test_a_filter_for_frames_that_were_not_requested_is_reported(zmtpscope: Run, arguments: list[str]) -> None:
     sentence = "zmtpscope: only frames have these fields: add --frames\n"
     assert zmtpscope("read", PUBSUB, *arguments) == (0, "", sentence)
     code, output, errors = zmtpscope("read", PUBSUB, "--frames", *arguments)

@@ -107,7 +107,7 @@ def test_what_is_there_stays_and_what_fails_leaves_nothing(
     assert (code, errors) == (1, f"zmtpscope: {tmp_path}/no/such: No such file or directory\n")
 
 
-def test_payloads_as_their_dissectors_say(zmtpscope: Run) -> None:
+def test_payloads_are_shown_by_their_dissectors(zmtpscope: Run) -> None:
     path = CAPTURES / "implementations" / "jupyter.pcap"
     _, output, _ = zmtpscope("follow", path, "-Y", "payload.protocol == jupyter", "--as", "payload")
     assert ">    jupyter  " in output or "<    jupyter  " in output
@@ -143,7 +143,7 @@ def test_mistakes_are_a_sentence(zmtpscope: Run, arguments: list[object], error:
         (["--topic", "a.topic", "-Y", "size > 1MB"], " -> zmtpscope read -q prints a summary of the capture"),
     ],
 )
-def test_nothing_to_follow_is_said(zmtpscope: Run, arguments: list[object], words: str) -> None:
+def test_that_there_is_nothing_to_follow_is_reported(zmtpscope: Run, arguments: list[object], words: str) -> None:
     front = "zmtpscope: no message matches the selection"
     behind = words if words.startswith(" ->") else f": {words}"
     assert zmtpscope("follow", PUBSUB, *arguments) == (0, "", f"{front}{behind}\n")

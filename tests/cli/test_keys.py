@@ -73,7 +73,7 @@ class TestGivingKeys:
         assert "one:1: CURVE_SHARED wants" in err
         assert "two:1: CURVE_COOKIE_KEY wants" in err
 
-    def test_a_missing_file_of_the_environment_says_where_it_was_named(
+    def test_a_missing_file_of_the_environment_is_reported_with_its_variable(
         self, zmtpscope: Run, monkeypatch: pytest.MonkeyPatch, command: str, tmp_path: pathlib.Path
     ) -> None:
         monkeypatch.setenv("ZMTPSCOPE_KEYLOG", str(tmp_path / "none.txt"))
@@ -96,7 +96,7 @@ class TestGivingKeys:
         assert code == 0
         assert f"zmtpscope: {path}: other users can read the secret keys in it -> chmod 600 '{path}'\n" in err
 
-    def test_lines_that_cannot_be_used_are_told_once_and_escaped(
+    def test_lines_that_cannot_be_used_are_reported_once_and_escaped(
         self, zmtpscope: Run, key_file: KeyFile, command: str, tmp_path: pathlib.Path
     ) -> None:
         path = key_file(f"CURVE_SHARED {SHARED.hex()} \x1b[31m\n", "a\x1b[31m.txt")
@@ -128,13 +128,13 @@ class TestStandardInput:
         for each in [before, *pipes]:
             os.close(each)
 
-    def test_keys_come_through_it(self, zmtpscope: Run, piped: Callable[[bytes], None]) -> None:
+    def test_keys_are_read_from_a_pipe(self, zmtpscope: Run, piped: Callable[[bytes], None]) -> None:
         piped(pathlib.Path(CAPTURE.replace(".pcap", ".keys")).read_bytes())
         code, out, err = zmtpscope("read", CAPTURE, "--keys", "-")
         assert (code, err) == (0, "")
         assert "decrypted message" in out
 
-    def test_what_is_wrong_with_them_is_told(self, zmtpscope: Run, piped: Callable[[bytes], None]) -> None:
+    def test_errors_in_keys_are_reported(self, zmtpscope: Run, piped: Callable[[bytes], None]) -> None:
         piped(b"CURVE_SHARED\n")
         _, _, err = zmtpscope("read", CAPTURE, "--keys", "-")
         assert "zmtpscope: standard input:1: CURVE_SHARED wants 2 keys" in err
@@ -210,13 +210,17 @@ class TestWhatStayedClosed:
         ],
         ids=["nothing", "no key", "long-term keys", "another run", "not named", "wrong", "both"],
     )
-    def test_it_is_said_why(self, zmtpscope: Run, key_file: KeyFile, keys: str, said: str, form: list[str]) -> None:
+    def test_the_reason_is_reported(
+        self, zmtpscope: Run, key_file: KeyFile, keys: str, said: str, form: list[str]
+    ) -> None:
         code, out, err = zmtpscope("read", *form, CAPTURE, "--keys", key_file(keys))
         assert code == 0
         assert "".join(line for line in err.splitlines(True) if "contains no key" not in line) == said
         assert ("CURVE-12" in out) == ("CURVE-12" in said)
 
-    def test_long_term_keys_say_what_they_proved(self, key_file: KeyFile, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_long_term_keys_are_reported_with_their_proof(
+        self, key_file: KeyFile, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         keys = Keys([key_file(LONG_TERM)])
         report_still_encrypted(Summary(curve_connections=5, proven_connections=3), keys)
         assert capsys.readouterr().err == (
@@ -252,11 +256,11 @@ class TestWhatStayedClosed:
         _, analyser = records(Capture(talk.packets), options)
         assert (analyser.summary.named_connections, analyser.summary.opened_connections) == (1, 1)
 
-    def test_export_says_it_too(self, zmtpscope: Run, key_file: KeyFile, tmp_path: pathlib.Path) -> None:
+    def test_export_reports_it_too(self, zmtpscope: Run, key_file: KeyFile, tmp_path: pathlib.Path) -> None:
         _, _, err = zmtpscope("export", CAPTURE, "-o", tmp_path / "out", "--keys", key_file(LONG_TERM))
         assert CLOSED.format(2) + "long-term keys do not decrypt messages" + GET_KEYS in err
 
-    def test_the_summary_counts_those_that_came_to_messages(self, zmtpscope: Run, key_file: KeyFile) -> None:
+    def test_the_summary_counts_connections_with_messages(self, zmtpscope: Run, key_file: KeyFile) -> None:
         _, out, _ = zmtpscope("read", "-q", CAPTURE, "--keys", key_file(OWN[2]))
         assert "decrypted        1 of 2 connections with CURVE that reached messages: " in out
 
@@ -291,7 +295,9 @@ class TestList:
         ]
 
     @pytest.mark.parametrize("label", ["CURVE_SERVER_LONGTERM", "CURVE_CLIENT_TRANSIENT"])
-    def test_halves_that_do_not_belong_together_are_told(self, zmtpscope: Run, key_file: KeyFile, label: str) -> None:
+    def test_halves_that_do_not_belong_together_are_reported(
+        self, zmtpscope: Run, key_file: KeyFile, label: str
+    ) -> None:
         code, out, err = zmtpscope("keys", "list", key_file(f"{label} {SERVER.public.hex()} {CLIENT.secret.hex()}\n"))
         assert (code, out) == (0, "0 keys in 1 file\n")
         assert "keys.txt:1: the secret key" in err

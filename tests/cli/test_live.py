@@ -47,7 +47,7 @@ def test_nothing_is_loaded_before_the_capture_begins_that_reads_packets() -> Non
 
 
 @in_namespace(LOOPBACK)
-def test_live_says_what_applications_said_and_what_read_says_of_the_file(tmp_path: pathlib.Path) -> None:
+def test_live_prints_what_applications_sent_and_what_read_prints_of_the_file(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.pcapng"
     with Live("-i", "lo", "--json", "-w", path) as live:
         sent = push(500) if live.begun() else []
@@ -61,7 +61,7 @@ def test_live_says_what_applications_said_and_what_read_says_of_the_file(tmp_pat
 
 @pytest.mark.slow
 @in_namespace(LOOPBACK)
-def test_what_waits_on_a_silent_connection_is_told_by_the_clock(tmp_path: pathlib.Path) -> None:
+def test_events_of_a_silent_connection_are_printed_by_the_clock(tmp_path: pathlib.Path) -> None:
     """A peer greets a server that sends nothing: although no packet follows, the greeting is printed."""
     path = tmp_path / "a.pcapng"
     with Live("-i", "lo", "--json", "-w", path) as live, socket.create_server(("127.0.0.1", 0)) as server:
@@ -258,7 +258,7 @@ def test_a_hangup_stops_once_and_stays_ignored_where_it_was() -> None:
 
 
 @pytest.mark.parametrize(("pause", "interrupts"), [(0.0, 0), (2 * SAME_INTERRUPT, 1)])
-def test_signals_that_come_together_are_one(pause: float, interrupts: int) -> None:
+def test_simultaneous_signals_are_one(pause: float, interrupts: int) -> None:
     """timeout(1) sends its signal to the command, and then to its process group."""
     stops, interrupted = [], 0
     with stopped_by_interrupt(lambda: stops.append("stop")):
@@ -347,7 +347,7 @@ def test_a_file_is_followed_while_another_process_writes_it(tmp_path: pathlib.Pa
     assert read("--json", path) == (0, "".join(lines) + rest)
 
 
-def test_keys_that_come_while_a_file_is_followed_open_what_comes_behind(tmp_path: pathlib.Path) -> None:
+def test_keys_added_while_a_file_is_followed_open_later_traffic(tmp_path: pathlib.Path) -> None:
     capture, keys = CAPTURES / "security/curve-with-key-log.pcap", CAPTURES / "security/curve-with-key-log.keys"
     path, log = tmp_path / "a.pcap", tmp_path / "a.keys"
     log.touch(0o600)
@@ -477,7 +477,7 @@ def test_a_filter_that_makes_no_sense_has_a_caret_under_it() -> None:
 
 
 @as_root
-def test_who_may_not_capture_is_told_what_to_type() -> None:
+def test_a_user_who_may_not_capture_learns_what_to_type() -> None:
     without = ["setpriv", "--bounding-set=-net_raw"]
     done = subprocess.run([*without, *COMMAND, "live", "-i", "lo"], capture_output=True, text=True, check=False)
     sentence, *ways = done.stderr.splitlines()
@@ -486,7 +486,7 @@ def test_who_may_not_capture_is_told_what_to_type() -> None:
     assert ways[0] == "  docker run --cap-add NET_RAW ...  (starts the container with this capability)"
 
 
-def test_the_status_line_says_how_it_goes_on() -> None:
+def test_the_status_line_shows_progress() -> None:
     state = State(packets=1204, messages=310, connections=1, dropped=0, lag=0.2)
     assert status_text(state, 25.4) == "1,204 packets  310 messages (25/s)  1 connection  0 dropped"
     assert status_text(state._replace(lag=2.04, connections=2), 0).endswith("2 connections  0 dropped  lag 2.0 s")

@@ -65,7 +65,7 @@ def test_every_socket_type(probe: Run, libzmq: Libzmq, socket_type: str) -> None
 
 
 @pytest.mark.parametrize("socket_type", [each for each in STABLE if each in JOINING])
-def test_joins_where_it_is_told_to(probe: Run, libzmq: Libzmq, socket_type: str) -> None:
+def test_joins_if_requested(probe: Run, libzmq: Libzmq, socket_type: str) -> None:
     code, output, _ = probe(
         libzmq.endpoint(socket_type), "--join", "--expect", "handshake=complete", "--expect", "ping=yes"
     )
@@ -96,7 +96,7 @@ def test_what_people_read(probe: Run, libzmq: Libzmq) -> None:
     ]
 
 
-def test_says_why_it_did_not_complete_the_handshake(probe: Run, libzmq: Libzmq) -> None:
+def test_reports_why_it_did_not_complete_the_handshake(probe: Run, libzmq: Libzmq) -> None:
     _, push, _ = probe(libzmq.endpoint("PUSH"))
     assert "handshake       not completed\n" in push
     assert "note a PUSH sends messages to every connected peer, so the handshake was not completed -> --join" in push
@@ -191,7 +191,7 @@ def test_a_refused_login(probe: Run, libzmq: Libzmq, tmp_path: pathlib.Path) -> 
     assert "not-this" not in output + errors
 
 
-def test_a_login_that_nobody_wants(probe: Run, libzmq: Libzmq, tmp_path: pathlib.Path) -> None:
+def test_a_login_that_the_peer_does_not_want(probe: Run, libzmq: Libzmq, tmp_path: pathlib.Path) -> None:
     login = secret_file(tmp_path / "login", "admin:secret")
     code, _, errors = probe(libzmq.endpoint("PUB"), "--plain-file", login)
     assert code == 13
@@ -317,7 +317,7 @@ WRONG: dict[str, tuple[Script, int, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_goes_wrong_is_said(probe: Run, name: str) -> None:
+def test_failures_are_reported(probe: Run, name: str) -> None:
     script, expected, words = WRONG[name]
     wait = "0.12" if expected == 11 else "2"
     with served(script) as endpoint:

@@ -50,7 +50,7 @@ def test_standard_input_is_a_capture() -> None:
     assert len(records) == 40
 
 
-def test_a_capture_without_zmtp_is_0_and_says_so_beside_the_data(zmtpscope: Run) -> None:
+def test_a_capture_without_zmtp_is_0_and_is_reported_beside_the_data(zmtpscope: Run) -> None:
     code, out, err = zmtpscope("read", str(CAPTURES / "negative" / "http.pcap"))
     assert (code, out) == (0, "")
     counts = "10 packets, 1 TCP connection, 0 UDP datagrams"
@@ -174,7 +174,7 @@ def test_a_full_disk_is_1_and_one_line() -> None:
 
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
-def test_without_a_standard_error_the_data_comes_all_the_same(redirection: str) -> None:
+def test_without_a_standard_error_the_data_is_printed_all_the_same(redirection: str) -> None:
     command = shlex.join([*COMMAND, "read", CUT])
     done = subprocess.run(["sh", "-c", f"{command} {redirection}"], capture_output=True)
     assert done.returncode == 3
@@ -272,7 +272,7 @@ def test_secrets_are_masked_unless_asked_for(zmtpscope: Run) -> None:
     assert "s3cret" in zmtpscope("read", "--show-secrets", path)[1]
 
 
-def test_color_is_for_terminals_and_those_who_ask(zmtpscope: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_color_is_for_terminals_and_on_request(zmtpscope: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" not in zmtpscope("read", PUBSUB)[1]
     assert "\x1b[" in zmtpscope("read", "--color", "always", PUBSUB)[1]
     monkeypatch.setattr(sys.stdout.__class__, "isatty", lambda self: True, raising=False)
@@ -290,7 +290,7 @@ def test_wide_lines_have_the_addresses(zmtpscope: Run) -> None:
     assert [line.count("127.0.0.1:") for line in short] == [2, *[0] * (len(short) - 2), 2]
 
 
-def test_lines_of_files_are_in_the_order_of_time_and_those_of_pipes_as_they_are_decided(zmtpscope: Run) -> None:
+def test_lines_of_files_are_in_time_order_and_lines_of_pipes_as_decided(zmtpscope: Run) -> None:
     path = CAPTURES / "damage/one-segment-lost.pcap"
     with path.open("rb") as file:
         redirected = subprocess.run(
@@ -319,7 +319,7 @@ def test_letters_keep_the_meaning_they_have_in_tcpdump_and_tshark() -> None:
     assert letters <= {f"-{letter}" for letter in known}
 
 
-def test_every_option_says_what_it_does() -> None:
+def test_every_option_has_a_description() -> None:
     for parameter in read.params:
         if isinstance(parameter, click.Option):
             assert parameter.help, parameter.name
@@ -352,7 +352,7 @@ def test_fields_has_a_schema_for_spark(zmtpscope: Run) -> None:
     assert zmtpscope("fields", "--spark", "--json")[0] == 2
 
 
-def test_progress_tells_share_octets_and_rate(tmp_path: pathlib.Path) -> None:
+def test_progress_shows_share_octets_and_rate(tmp_path: pathlib.Path) -> None:
     assert progress_line(50_000_000, 100_000_000, 1234, 2.0) == (
         "[############------------]  50%  50 MB  25.0 MB/s  1234 packets"
     )

@@ -41,14 +41,14 @@ def test_a_damaged_capture_is_searched_as_far_as_it_can_be_read(zmtpscope: Run, 
 @pytest.mark.parametrize(
     ("arguments", "words"), [([], "name a capture"), (["/nowhere"], "/nowhere"), ([__file__], "not a capture")]
 )
-def test_what_cannot_be_done_is_said(arguments: list[str], words: str, zmtpscope: Run) -> None:
+def test_what_cannot_be_done_is_reported(arguments: list[str], words: str, zmtpscope: Run) -> None:
     code, output, errors = zmtpscope("scan", *arguments)
     assert (code, output) == (2, "")
     assert words in errors
 
 
 @pytest.mark.parametrize(("command", "shown"), [("scan", "127.0.0.1:5630"), ("stats", "messages         19")])
-def test_what_was_read_until_an_interrupt_is_told(
+def test_records_read_before_an_interrupt_are_reported(
     command: str, shown: str, zmtpscope: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also of connections that have not ended by then."""

@@ -105,7 +105,7 @@ def test_a_closed_standard_output_is_an_error_with_a_sentence() -> None:
     ("octets", "program"),
     [(b"\xfd7zXZ\0", "xz -dc"), (b"BZh9", "bzip2 -dc"), (b"\x04\x22\x4d\x18", "lz4 -dc"), (b"PK\x03\x04", "unzip -p")],
 )
-def test_a_capture_in_another_form_is_told_how_to_unpack_it(
+def test_a_capture_in_another_form_is_reported_with_the_way_to_unpack_it(
     zmtpscope: Run, tmp_path: pathlib.Path, octets: bytes, program: str
 ) -> None:
     path = tmp_path / "of mine"

@@ -32,7 +32,7 @@ def test_all_is_what_the_applications_received(truth: Truth, zmtpscope: Run) -> 
     assert every["messages"] == len(truth.received)
 
 
-def test_a_filter_says_what_is_counted(zmtpscope: Run) -> None:
+def test_a_filter_selects_what_is_counted(zmtpscope: Run) -> None:
     found = rows(zmtpscope, PUBSUB, "-Y", "topic == a.topic or type == greeting")
     assert [(row["by"], row.get("topic") or row.get("type"), row["messages"]) for row in found] == [
         ("all", None, 7),
@@ -63,7 +63,7 @@ def test_the_busiest_interval(zmtpscope: Run) -> None:
         ([__file__], "not a capture"),
     ],
 )
-def test_what_cannot_be_done_is_said(arguments: list[str], words: str, zmtpscope: Run) -> None:
+def test_what_cannot_be_done_is_reported(arguments: list[str], words: str, zmtpscope: Run) -> None:
     code, output, errors = zmtpscope("stats", *arguments)
     assert (code, output) == (2, "")
     assert words in errors
@@ -87,7 +87,7 @@ def test_a_capture_without_packets(zmtpscope: Run, tmp_path: pathlib.Path) -> No
         assert "no ZMTP found" in errors
 
 
-def test_damage_is_said_as_read_says_it(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+def test_damage_is_reported_as_read_does(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
     for name in ("holes", "one-segment-lost"):
         (path,) = CAPTURES.glob(f"damage/{name}.pcap")
         _, summed, _ = zmtpscope("read", "-q", path)

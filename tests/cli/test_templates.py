@@ -21,7 +21,7 @@ def test_columns_of_messages(zmtpscope: Run) -> None:
     assert sum(int(size) for _, size in lines) == 284
 
 
-def test_a_header_stands_once_and_first_also_where_nothing_follows(zmtpscope: Run) -> None:
+def test_a_header_is_printed_once_and_first_even_without_lines(zmtpscope: Run) -> None:
     arguments = ["-T", "fields", "-E", "header=y", "-E", "separator=;", "-e", "topic", "-e", "size"]
     assert zmtpscope("read", PUBSUB, *arguments, "-Y", "topic == none")[1] == "topic;size\n"
     assert zmtpscope("read", PUBSUB, *arguments)[1].count("topic;size\n") == 1
@@ -40,7 +40,7 @@ def test_a_capture_that_is_written_is_shown_so_too(zmtpscope: Run, tmp_path: pat
     assert out.startswith("a.topic\nb.topic\n")
 
 
-def test_a_password_is_shown_to_those_who_ask(zmtpscope: Run) -> None:
+def test_a_password_is_shown_on_request(zmtpscope: Run) -> None:
     capture = str(CAPTURES / "security/plain-wrong-password.pcap")
     arguments = ["read", capture, "--format", "{password}", "-Y", "password"]
     assert zmtpscope(*arguments)[1] == "***\n"
@@ -65,11 +65,11 @@ def test_a_password_is_shown_to_those_who_ask(zmtpscope: Run) -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["read", "live"])
-def test_what_contradicts_itself_is_said(command: str, arguments: list[str], words: str, zmtpscope: Run) -> None:
+def test_contradicting_options_are_reported(command: str, arguments: list[str], words: str, zmtpscope: Run) -> None:
     code, out, err = zmtpscope(command, *arguments, PUBSUB)
     assert (code, out) == (2, "")
     assert words in err
 
 
-def test_carets_stand_under_what_is_wrong(zmtpscope: Run) -> None:
+def test_carets_mark_the_error(zmtpscope: Run) -> None:
     assert zmtpscope("read", PUBSUB, "--format", "{time} {topik}")[2].endswith("\n  {time} {topik}\n          ^^^^^\n")

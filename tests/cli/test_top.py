@@ -100,7 +100,7 @@ def test_json_of_the_whole_capture_is_one_interval(zmtpscope: Run) -> None:
         (["--follow", __file__], "not a capture"),
     ],
 )
-def test_what_cannot_be_done_is_said(arguments: list[str], words: str, zmtpscope: Run) -> None:
+def test_what_cannot_be_done_is_reported(arguments: list[str], words: str, zmtpscope: Run) -> None:
     code, output, errors = zmtpscope("top", *arguments)
     assert (code, output) == (2, "")
     assert words in errors
@@ -115,7 +115,7 @@ def test_a_damaged_capture_is_counted_as_far_as_it_can_be_read(zmtpscope: Run, t
     assert "cut.pcap" in errors
 
 
-def test_a_beginning_that_is_missing_is_said(zmtpscope: Run) -> None:
+def test_a_missing_beginning_is_reported(zmtpscope: Run) -> None:
     code, output, errors = zmtpscope("top", CAPTURES / "damage/midstream-3.0.pcap")
     assert code == 0
     assert "(no topic)" in output
@@ -242,7 +242,7 @@ class Following:
             return self.process.stdout.readline()
 
 
-def test_an_interval_is_told_when_it_is_over_though_nothing_more_comes(zmtpscope: Run) -> None:
+def test_an_interval_is_printed_at_its_end_without_further_packets(zmtpscope: Run) -> None:
     whole = zmtpscope("top", "--json", PUBSUB)[1].encode()
     with Following("--json") as top:
         top.write(PUBSUB.read_bytes())
@@ -252,7 +252,7 @@ def test_an_interval_is_told_when_it_is_over_though_nothing_more_comes(zmtpscope
         assert (top.process.returncode, out, errors) == (0, b"", b"")
 
 
-def test_a_table_for_each_interval_where_nobody_looks() -> None:
+def test_a_table_for_each_interval_without_a_terminal() -> None:
     with Following() as top:
         top.write(PUBSUB.read_bytes())
         assert top.line() == b"2026-11-21T03:08:54.000Z\n"
@@ -260,7 +260,7 @@ def test_a_table_for_each_interval_where_nobody_looks() -> None:
         assert top.line().startswith(b'"b.topic" 127.0.0.1:5630 PUB       8')
 
 
-def test_interrupted_once_it_tells_what_there_is(zmtpscope: Run) -> None:
+def test_interrupted_once_it_prints_the_current_numbers(zmtpscope: Run) -> None:
     intervals = "--interval", "0.25"
     whole = zmtpscope("top", "--json", *intervals, PUBSUB)[1].encode()
     with Following("--json", *intervals) as top:
@@ -310,7 +310,7 @@ def test_only_messages_that_a_filter_holds_of_are_counted(zmtpscope: Run) -> Non
     assert "did you mean topic" in zmtpscope("top", PUBSUB, "-Y", "topik == x")[2]
 
 
-def test_who_subscribes_counts_whatever_the_filter(zmtpscope: Run) -> None:
+def test_subscribers_count_for_any_filter(zmtpscope: Run) -> None:
     """On ZMTP 3.0 subscriptions are messages."""
     path = CAPTURES / "versions/pubsub-bind4.0.10-conn4.0.10.pcap"
     plain, filtered = (

@@ -81,7 +81,7 @@ def test_topics_are_counted_as_applications_receive_them(tmp_path: pathlib.Path)
 
 
 @in_namespace(LOOPBACK)
-def test_a_terminal_shows_what_comes_while_it_comes() -> None:
+def test_a_terminal_shows_traffic_as_it_arrives() -> None:
     with Terminal("top", "-i", "lo", "--interval", "0.2") as top:
         top.wait_for("0 topics by rate", "q quit")
         publish(40)
@@ -96,7 +96,7 @@ def test_a_terminal_shows_what_comes_while_it_comes() -> None:
 
 
 @in_namespace(LOOPBACK)
-def test_a_capture_ends_where_it_is_told_to() -> None:
+def test_a_capture_ends_at_its_limit() -> None:
     with Top("-i", "lo", "-a", "packets:100") as top:
         top.begun()
         publish(100)
@@ -124,7 +124,7 @@ def test_an_interface_that_is_not_there_is_named() -> None:
         (["--follow", os.curdir], "directory"),
     ],
 )
-def test_what_does_not_go_together_is_said(arguments: list[str], words: str, zmtpscope: Run) -> None:
+def test_conflicting_options_are_reported(arguments: list[str], words: str, zmtpscope: Run) -> None:
     code, output, err = zmtpscope("top", *arguments)
     assert (code, output) == (2, "")
     assert words in err

@@ -54,7 +54,7 @@ FOLLOWED = ["patterns/pubsub.pcap", "damage/holes.pcap", "damage/midstream-pubsu
 
 
 @pytest.mark.parametrize("name", FOLLOWED)
-def test_it_is_what_read_says_of_the_connection_and_nothing_else(name: str) -> None:
+def test_it_prints_what_read_prints_of_the_connection_and_nothing_else(name: str) -> None:
     expected = [
         place(each)
         for each in read(CAPTURES / name).records
@@ -89,7 +89,7 @@ def test_a_peer_is_followed_from_connection_to_connection(size: int) -> None:
     assert found == told(Capture(two_clients()), Chosen(peer="ann"))
 
 
-def test_a_gap_is_told_in_its_place_also_where_only_a_topic_is_followed() -> None:
+def test_a_gap_is_printed_in_its_place_even_if_only_a_topic_is_followed() -> None:
     path = str(CAPTURES / "damage" / "holes.pcap")
     found = told(open_captures([path]), Chosen(filters=[Filter("topic matches '^w'")]))
     kinds = [each["record"] for each, is_told in found if is_told]
@@ -140,7 +140,7 @@ def shown_as(form: str, *bodies: bytes) -> list[str]:
     ]
 
 
-def test_frames_are_told_apart_and_shown_as_what_they_are() -> None:
+def test_frames_are_separate_and_shown_in_their_format() -> None:
     assert shown_as("auto", b"one\n\ttwo\r\n", b"", "größe".encode(), b"\x1b[31m") == [
         " 1  one",
         "    " + "        two",
@@ -152,7 +152,7 @@ def test_frames_are_told_apart_and_shown_as_what_they_are() -> None:
     assert shown_as("hex", b"ab") == [" 1  00000000 61 62                                           ab"]
 
 
-def test_what_was_not_kept_is_said() -> None:
+def test_missing_octets_are_reported() -> None:
     talk = Conversation()
     talk.send(0, hello("PUSH") + message(b"abcdef"))
     talk.send(1, hello("PULL"))

@@ -84,7 +84,7 @@ def test_a_request_without_a_reply() -> None:
     assert [(conn, side) for conn, side, _ in network.hops(0)] == [(1, 0), (3, 1)]
 
 
-def test_who_asks_the_same_is_drawn_with_its_own_reply() -> None:
+def test_an_equal_request_is_drawn_with_its_own_reply() -> None:
     network = Network()
     network.say(0, 0, b"", b"one")
     network.say(1, 0, b"", b"one")

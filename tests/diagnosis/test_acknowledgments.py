@@ -22,7 +22,7 @@ from zmtpscope.dissect import Analyser, Options
 REPORTED = Path(__file__).parents[2] / "captures/problems/reported"
 
 
-def test_a_path_that_drops_large_packets_is_named_as_such() -> None:
+def test_a_path_that_drops_large_packets_is_named() -> None:
     assert "MTU" in told(REPORTED / "mtu-black-hole.pcap")["not-acknowledged"].hint
     assert "MTU" not in told(REPORTED / "nat-idle-req-hang.pcap")["not-acknowledged"].hint
 
@@ -55,7 +55,7 @@ def resent(asker: Asker, seconds: int) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "severity"), [(4, "error"), (2, None)])
-def test_data_sent_again_once_is_not_delivered_if_nothing_comes_back(seconds: int, severity: str | None) -> None:
+def test_data_sent_again_once_is_not_delivered_without_an_answer(seconds: int, severity: str | None) -> None:
     """A system whose link is down soon stops sending again."""
     asker = Asker(("PUSH", "PULL"))
     asker.acknowledge(1)
@@ -125,7 +125,7 @@ def test_a_request_with_a_reply_was_acknowledged() -> None:
 
 
 @pytest.mark.parametrize("conversation", [cut_off(0, recovers=True), cut_off(2, recovers=True)])
-def test_what_tcp_mends_at_once_is_not_told(conversation: Conversation) -> None:
+def test_what_tcp_mends_at_once_is_not_reported(conversation: Conversation) -> None:
     assert not diagnosed(conversation, rule="not-acknowledged")
 
 
@@ -135,7 +135,7 @@ def test_one_direction_shows_no_acknowledgments() -> None:
     assert not diagnosed(conversation, rule="not-acknowledged")
 
 
-def test_messages_that_were_not_acknowledged_did_not_come() -> None:
+def test_messages_that_were_not_acknowledged_did_not_arrive() -> None:
     path = REPORTED / "unplugged-heartbeats-untold.pcapng"
     (delivery,) = deliveries(derive(path)[0].knowledge())
     assert (delivery.messages, delivery.unacknowledged) == (23, 3)
@@ -145,7 +145,7 @@ def test_messages_that_were_not_acknowledged_did_not_come() -> None:
     ]
 
 
-def test_messages_of_an_outage_that_was_mended_came_late() -> None:
+def test_messages_of_an_outage_that_was_mended_arrived_late() -> None:
     assert why(REPORTED / "link-outage-delays.pcapng", "10.9.7.2") == [
         (1, 34, True, "came"),
         (35, 37, True, "arrived late: TCP retransmitted for 6.25 s, 5 times, until it was acknowledged"),

@@ -48,7 +48,7 @@ def test_a_topic_that_another_publisher_has_is_named() -> None:
     ],
     ids=["the client is connected to both", "a moment only", "another topic", "nobody publishes it"],
 )
-def test_a_quiet_publisher_is_nothing_to_tell(others: list[Subscriber]) -> None:
+def test_a_quiet_publisher_is_not_reported(others: list[Subscriber]) -> None:
     assert [
         each.text for each in diagnosed(*others, rule="subscription-without-messages") if "publishes it" in each.text
     ] == []
@@ -81,7 +81,7 @@ def speaking(host: int = 4) -> Subscriber:
     return subscriber
 
 
-def test_a_topic_that_another_publisher_has_is_named_beside_those_of_this_one() -> None:
+def test_a_topic_of_another_publisher_is_named_beside_topics_of_this_one() -> None:
     (diagnosis,) = diagnosed(
         waits(Subscriber(2, 0, "orders"), 6 * SECONDS), speaking(), served(), rule="subscription-without-messages"
     )
@@ -154,7 +154,7 @@ def test_a_worker_that_left_when_all_was_given_out_had_its_share_too() -> None:
     ) in diagnosis.text
 
 
-def test_a_worker_that_left_while_more_came_is_not_compared() -> None:
+def test_a_worker_that_left_while_more_arrived_is_not_compared() -> None:
     busy = worker(2, 0, 100, 5000, every=50)
     assert diagnosed(busy, worker(3, 5, 0, 10), rule="unbalanced-push") == []
 

@@ -33,7 +33,7 @@ def test_the_one_cause(captures: Path, name: str, rule: str, certainty: str) -> 
 
 
 @pytest.mark.parametrize("name", ["plain-accepted", "plain-dealer-router", "curve-4.3.5", "curve-large-messages"])
-def test_who_is_let_in(captures: Path, name: str) -> None:
+def test_accepted_clients(captures: Path, name: str) -> None:
     assert told(captures / f"security/{name}.pcap") == {}
 
 
@@ -46,7 +46,7 @@ def _login(number: int, reason: str | None = "400", user: str = "admin") -> Talk
 
 
 @given(st.integers(1, 118), st.sampled_from(["400", None]))
-def test_refusals_fold_whatever_their_number(times: int, reason: str | None) -> None:
+def test_any_number_of_refusals_folds(times: int, reason: str | None) -> None:
     (diagnosis,) = told_of(*(_login(number, reason) for number in range(times))).values()
     assert diagnosis.rule == ("login-refused" if reason else "no-zap-handler")
     assert diagnosis.count == times
@@ -59,7 +59,7 @@ def test_a_login_that_succeeds_later_is_a_note(captures: Path) -> None:
     assert "a handshake succeeded" in diagnosis.text
 
 
-def test_no_password_is_told() -> None:
+def test_no_password_is_reported() -> None:
     diagnosis = told_of(_login(0))["login-refused"]
     assert "secret" not in repr(diagnosis)
     assert "admin" in diagnosis.subject

@@ -43,7 +43,7 @@ def found(*talks: Talk, rule: str = RULE) -> list[Diagnosis]:
     return [each.diagnosis for each in diagnose(knowledge) if each.diagnosis.rule == rule]
 
 
-def test_the_last_calls_have_no_reply_while_those_before_had_one() -> None:
+def test_the_last_calls_have_no_reply_while_earlier_ones_had_one() -> None:
     made = talk(7)
     for number in range(3):
         made.multipart(CLIENT, b"", event(f"x{number}", "block")).wait(1)
@@ -155,7 +155,7 @@ def test_all_else_is_silent(made: Talk) -> None:
     assert found(made) == []
 
 
-def test_an_empty_message_beside_those_of_a_broker_is_none_of_them() -> None:
+def test_an_empty_message_is_no_message_of_a_broker() -> None:
     made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
     made.multipart(CLIENT, b"", b"MDPC01", b"echo", b"x").message(CLIENT, b"").message(SERVER, b"")
     (diagnosis,) = found(made.wait(5).close(CLIENT))
@@ -224,7 +224,7 @@ def test_a_result_of_null_is_no_error() -> None:
     assert not found(rpc_talk({"result": None}, {"result": None, "error": None}), rule=FAILING)
 
 
-def test_a_request_of_a_req_without_a_reply_is_told_once() -> None:
+def test_a_request_of_a_req_without_a_reply_is_reported_once() -> None:
     made = Talk(0, at=0).handshake("REQ", "REP").wait(0.5)
     made.multipart(CLIENT, b"", rpc(0, method="get_price")).wait(8).close(CLIENT)
     assert not found(made)
@@ -246,7 +246,7 @@ def test_errors_of_a_kernel_are_counted() -> None:
     assert diagnosis.statement.endswith('answered 1 of 2 calls of execute_request with an error: "NameError: x"')
 
 
-def test_replies_that_are_published_answer_nobody() -> None:
+def test_published_replies_answer_no_call() -> None:
     """The hub of ipyparallel publishes copies of all messages."""
     made = Talk(0, at=0).handshake("SUB", "PUB").command(CLIENT, "SUBSCRIBE").wait(0.5)
     made.multipart(SERVER, *jupyter("execute_reply", "execute_request", {"status": "error", "ename": "NameError"}))

@@ -30,7 +30,7 @@ def circle(*bodies: bytes, every: float = 0.01, **given: int) -> tuple[Talk, Tal
     return there, link(1, *bodies, sender=CLIENT, every=every, at=every / 2, **given)
 
 
-def test_a_message_that_comes_again_and_again_on_both_links_goes_round() -> None:
+def test_a_message_that_repeats_on_both_links_circulates() -> None:
     diagnosis = told_of(*circle(*[b"price"] * 20))[RULE]
     assert diagnosis.statement == (
         "likely: XPUB 10.0.0.1:6000 and XPUB 10.0.0.2 send each other the same message repeatedly: 20 times in "
@@ -67,7 +67,7 @@ def test_all_else_does_not(talks: tuple[Talk, ...]) -> None:
     assert RULE not in told_of(*talks)
 
 
-def test_so_many_messages_are_remembered_until_one_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_many_messages_are_remembered_until_one_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "MAX_MESSAGES", 4)
     for others, is_named in ((4, False), (3, True)):
         bodies = [*[b"%d" % number for number in range(others)], b"price"] * 9

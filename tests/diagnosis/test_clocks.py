@@ -19,7 +19,7 @@ from zmtpscope.dissect import Analyser, Batch, Options, Record
 REPORTED = Path(__file__).parents[2] / "captures/problems/reported"
 
 
-def test_one_finding_says_where_the_clock_went_back() -> None:
+def test_one_finding_reports_where_the_clock_went_back() -> None:
     (finding,) = [
         record.values
         for batch in read(REPORTED / "clock-back.pcap")

@@ -22,13 +22,13 @@ from zmtpscope.zmtp.greeting import build_signature
         ("problems/connection-unanswered", "connection-unanswered", "Nothing answers at 10.0.0.1:5555"),
     ],
 )
-def test_nobody_is_there(captures: Path, name: str, rule: str, words: str) -> None:
+def test_nothing_listens(captures: Path, name: str, rule: str, words: str) -> None:
     (diagnosis,) = told(captures / f"{name}.pcap").values()
     assert (diagnosis.rule, diagnosis.severity) == (rule, "error")
     assert diagnosis.text.startswith(words)
 
 
-def test_who_came_later_is_a_note(captures: Path) -> None:
+def test_a_server_that_starts_later_is_a_note(captures: Path) -> None:
     (diagnosis,) = told(captures / "unreachable/server-up-later.pcap").values()
     assert (diagnosis.rule, diagnosis.severity) == ("listener-late", "note")
     assert "did not listen until 1.32 s after 10.0.0.2 began to connect (8 attempts)" in diagnosis.text
@@ -48,7 +48,7 @@ def test_a_process_that_listens_late_at_several_endpoints_is_one_note() -> None:
     )
 
 
-def test_who_came_at_once_is_nothing_to_tell(captures: Path) -> None:
+def test_a_server_that_starts_at_once_is_not_reported(captures: Path) -> None:
     assert told(captures / "problems/server-started-later.pcap") == {}
 
 
@@ -121,7 +121,7 @@ def _unanswered(at: float) -> Talk:
     return Talk(50, at=at, client=4).unanswered(7)
 
 
-def test_who_gets_no_answer_although_others_are_served_has_a_firewall_or_no_route() -> None:
+def test_a_peer_that_gets_no_answer_although_others_are_served_has_a_firewall_or_no_route() -> None:
     others = [_connected(10, 0, 9), _connected(11, 0.5, 9, client=3)]
     diagnosis = told_of(*others, _unanswered(0.2))["connection-unanswered"]
     assert diagnosis.severity == "error"
@@ -140,13 +140,13 @@ def test_a_host_that_is_served_and_whose_new_connections_get_no_answer_has_a_fir
 
 
 @pytest.mark.parametrize("at", [0, 4], ids=["served before the host went down", "served when it was up again"])
-def test_others_that_were_served_at_another_time_say_nothing_of_the_host(at: float) -> None:
+def test_clients_served_at_another_time_prove_nothing_about_the_host(at: float) -> None:
     diagnosis = told_of(_connected(10, at, 1), _unanswered(0 if at else 2))["connection-unanswered"]
     assert diagnosis.text.startswith("Nothing answers at 10.0.0.1:5555: 10.0.0.4 tried once")
     assert "the host is down" in diagnosis.hint
 
 
-def test_who_is_refused_although_others_are_served_is_not_told_that_nobody_listens() -> None:
+def test_a_client_refused_while_others_are_served_does_not_mean_that_nothing_listens() -> None:
     others = [_connected(10, 0, 9, client=3), _connected(11, 0.5, 9, client=5)]
     diagnosis = told_of(*others, *_refused(20, 5, 2, client=4))["connection-refused"]
     assert diagnosis.severity == "error"
@@ -156,7 +156,7 @@ def test_who_is_refused_although_others_are_served_is_not_told_that_nobody_liste
     assert "the program runs" in diagnosis.hint
 
 
-def test_who_is_refused_before_and_after_another_one_connects_meets_a_firewall() -> None:
+def test_a_client_refused_before_and_after_another_one_connects_meets_a_firewall() -> None:
     diagnosis = told_of(*_refused(20, 40, 0, client=4), _connected(10, 0.05, 9, client=3))["connection-refused"]
     assert diagnosis.text.startswith("10.0.0.1:5555 refuses connections, although it serves 10.0.0.3 meanwhile")
 
@@ -173,7 +173,7 @@ def _closed_but_told_of_later(number: int) -> Talk:
     [_connected(10, 0, 1, client=3), _closed_but_told_of_later(10), _connected(10, 4, 1, client=3)],
     ids=["left before", "left before, and its client did not see it", "served when it was up again"],
 )
-def test_who_was_connected_at_another_time_says_nothing_of_who_listens(other: Talk) -> None:
+def test_a_client_connected_at_another_time_proves_nothing_about_the_listener(other: Talk) -> None:
     diagnosis = told_of(other, *_refused(20, 5, 2, client=4))["connection-refused"]
     assert diagnosis.text.startswith("Nothing listens at 10.0.0.1:5555: 10.0.0.4 tried 5 times")
 
@@ -192,7 +192,7 @@ def test_connections_that_a_program_does_not_accept_fill_the_queue_of_its_listen
     assert consequences_of("handshake-timeout", *talks) == {"connection-unanswered"}
 
 
-def test_a_port_that_accepts_later_is_not_one_where_nobody_listens_whatever_it_speaks() -> None:
+def test_a_port_that_accepts_later_has_a_listener_of_any_protocol() -> None:
     web = [
         Talk(30 + n, at=2 + n).say(CLIENT, build_signature(1)).say(SERVER, b"HTTP/1.1 400\r\n\r\n") for n in range(3)
     ]

@@ -28,7 +28,7 @@ def _talk(client: str, server: str, *steps: tuple[int, tuple[bytes, ...]]) -> Ta
         ("ROUTER", "REQ", CLIENT, "ROUTER 10.0.0.2 replies to REQ 10.0.0.1:5555"),
     ],
 )
-def test_who_leaves_the_empty_frame_out_is_told(client: str, server: str, side: int, who: str) -> None:
+def test_a_peer_that_omits_the_empty_frame_is_reported(client: str, server: str, side: int, who: str) -> None:
     request, reply = (b"", b"request"), (b"", b"reply")
     steps = [(side, (b"bare",))] if side == CLIENT else [(CLIENT, request), (SERVER, (b"bare",))]
     diagnosis = told_of(_talk(client, server, *steps, (1 - side, reply)).close(CLIENT))[RULE]
@@ -46,11 +46,13 @@ def test_who_leaves_the_empty_frame_out_is_told(client: str, server: str, side: 
         ("DEALER", "REP", [(CLIENT, (b"name", b"", b"request")), (SERVER, (b"name", b"", b"reply"))]),
     ],
 )
-def test_who_needs_none_or_has_one_is_not(client: str, server: str, steps: list[tuple[int, tuple[bytes, ...]]]) -> None:
+def test_a_peer_that_needs_none_or_has_one_is_not(
+    client: str, server: str, steps: list[tuple[int, tuple[bytes, ...]]]
+) -> None:
     assert RULE not in told_of(_talk(client, server, *steps))
 
 
-def test_that_a_req_leaves_because_of_it_is_said() -> None:
+def test_that_a_req_leaves_because_of_it_is_reported() -> None:
     stays = _talk("REQ", "ROUTER", (CLIENT, (b"", b"request")), (SERVER, (b"reply",)))
     assert "closes" not in told_of(stays)[RULE].text
     stays.wait(3).close(CLIENT)

@@ -19,7 +19,7 @@ def _life(number: int, at: float, seconds: float, by: int = SERVER) -> Talk:
 
 
 @given(st.integers(3, 40), st.floats(2, 60))
-def test_a_period_is_told_once_however_often(times: int, seconds: float) -> None:
+def test_a_period_is_reported_once_however_often(times: int, seconds: float) -> None:
     found = told_of(*(_life(number, number * (seconds + 0.2), seconds) for number in range(times)))
     assert list(found) == ["periodic-disconnect"]
     diagnosis = found["periodic-disconnect"]
@@ -55,13 +55,13 @@ def test_when_clients_were_connected_again_is_a_range_where_they_differ() -> Non
     assert "reconnected 989 ms to 8.99 s later" in told_of(*first, *again)["peer-departed"].text
 
 
-def test_who_ends_its_own_connections_is_not_disconnected() -> None:
+def test_a_peer_that_ends_its_own_connections_is_not_disconnected() -> None:
     assert told_of(*(_life(number, 10 * number, 5, CLIENT) for number in range(5))).keys() <= {"peer-departed"}
     closing = (Talk(number, at=10 * number).handshake("REQ", "REP").wait(5).close(CLIENT) for number in range(5))
     assert told_of(*closing) == {}
 
 
-def test_a_limit_of_silence_is_told_from_one_of_life() -> None:
+def test_a_limit_of_silence_differs_from_one_of_life() -> None:
     talks = []
     for number, active in enumerate((1, 9, 25, 4)):
         talk = Talk(number, at=100 * number).handshake("DEALER", "ROUTER").wait(active).message(CLIENT, b"still here")
@@ -81,7 +81,7 @@ def test_silences_that_are_equal_count_more_than_lives_that_are_similar() -> Non
     assert "after 3 s of silence, 3 times" in told_of(*talks)["periodic-disconnect"].text
 
 
-def test_a_client_that_does_not_come_back_as_others_do_is_named() -> None:
+def test_a_client_that_does_not_return_as_others_do_is_named() -> None:
     first = [Talk(n, at=0, client=2 + n).handshake("PULL", "PUSH").wait(9).close(SERVER) for n in range(3)]
     again = [Talk(9 + n, at=10, client=2 + n).handshake("PULL", "PUSH").wait(9).message(SERVER, b"") for n in range(2)]
     text = told_of(*first, *again)["peer-departed"].text
@@ -104,12 +104,14 @@ def test_a_server_that_leaves_is_one_departure_for_all_its_clients() -> None:
     assert "reconnected" in diagnosis.text
 
 
-def test_clients_that_come_and_go_are_nothing_to_tell() -> None:
+def test_clients_that_connect_and_leave_are_not_reported() -> None:
     assert told_of(*(Talk(number).handshake("REQ", "REP").wait(number).close() for number in range(4))) == {}
 
 
 @given(st.permutations([None, "identity", "another"]))
-def test_clients_with_and_without_an_identity_may_come_and_go_at_the_same_moments(identities: list[str | None]) -> None:
+def test_clients_with_and_without_an_identity_may_connect_and_leave_at_the_same_moments(
+    identities: list[str | None],
+) -> None:
     talks = [
         Talk(number, at=0, client=2).handshake("DEALER", "ROUTER", identity).wait(5).close(SERVER)
         for number, identity in enumerate(identities)
@@ -117,18 +119,18 @@ def test_clients_with_and_without_an_identity_may_come_and_go_at_the_same_moment
     assert told_of(*talks) == {}
 
 
-def test_a_server_that_nobody_misses_is_nothing_to_tell() -> None:
+def test_a_server_that_no_client_misses_is_not_reported() -> None:
     assert told_of(Talk(0).handshake("REQ", "REP").wait(5).close(SERVER)) == {}
 
 
-def test_a_server_that_does_not_come_back_is_the_cause_of_refused_attempts(captures: Path) -> None:
+def test_a_server_that_does_not_return_is_the_cause_of_refused_attempts(captures: Path) -> None:
     found = told(captures / "problems/server-departed.pcap")
     assert list(found) == ["peer-departed"]
     assert "no reconnection succeeded" in found["peer-departed"].text
 
 
 @pytest.mark.parametrize(("client", "server"), [("REQ", "REP"), ("PUSH", "PULL"), ("REQ", "ROUTER")])
-def test_a_program_that_ends_when_nobody_needs_it_is_nothing_to_tell(client: str, server: str) -> None:
+def test_a_program_that_ends_when_it_is_not_needed_is_not_reported(client: str, server: str) -> None:
     one, other = (Talk(number, at=0, client=2 + number).handshake(client, server) for number in range(2))
     assert told_of(one.wait(3).close(CLIENT), other.wait(9).close(CLIENT)) == {}
 
@@ -136,19 +138,19 @@ def test_a_program_that_ends_when_nobody_needs_it_is_nothing_to_tell(client: str
 @pytest.mark.parametrize(
     ("client", "server"), [("PULL", "PUSH"), ("DEALER", "ROUTER"), ("REP", "DEALER")], ids=["PULL", "DEALER", "REP"]
 )
-def test_one_of_several_that_share_work_is_told_when_it_leaves(client: str, server: str) -> None:
+def test_one_of_several_that_share_work_is_reported_when_it_leaves(client: str, server: str) -> None:
     one, other = (Talk(number, at=0, client=2 + number).handshake(client, server) for number in range(2))
     found = told_of(one.wait(3).close(CLIENT), other.wait(9).close(CLIENT))
     assert f"{client} 10.0.0.2 closes its connection" in found["peer-departed"].text
 
 
-def test_one_of_several_that_is_reset_is_told() -> None:
+def test_one_of_several_that_is_reset_is_reported() -> None:
     one, other = (Talk(number, at=0, client=2 + number).handshake("REQ", "REP") for number in range(2))
     found = told_of(one.wait(3).reset(CLIENT), other.wait(9).close(CLIENT))
     assert list(found) == ["peer-departed"]
 
 
-def test_one_of_several_that_leaves_is_told(captures: Path) -> None:
+def test_one_of_several_that_leaves_is_reported(captures: Path) -> None:
     assert "DEALER 10.0.0.3" in told(captures / "problems/peer-departed.pcap")["peer-departed"].text
 
 
@@ -165,7 +167,7 @@ def test_two_clients_of_one_host_are_not_a_dead_connection_and_its_successor() -
     assert "PULL 10.0.0.2 reconnected" in silent["peer-departed"].text
 
 
-def test_who_leaves_in_the_middle_of_its_own_message_is_a_warning() -> None:
+def test_a_peer_that_leaves_in_the_middle_of_its_own_message_is_a_warning() -> None:
     cut = Talk(0).handshake("PUSH", "PULL").say(CLIENT, b"\x00\x10abc").close(CLIENT)
     found = told_of(cut)
     assert list(found) == ["peer-departed"]
@@ -173,13 +175,13 @@ def test_who_leaves_in_the_middle_of_its_own_message_is_a_warning() -> None:
     assert "in the middle of a message" in found["peer-departed"].text
 
 
-def test_who_is_closed_for_what_it_sent(captures: Path) -> None:
+def test_a_peer_that_is_closed_for_what_it_sent(captures: Path) -> None:
     diagnosis = told(captures / "faults/frame-length-2p63.pcap")["violating-frame"]
     assert "because of what DEALER 10.77.0.2 sends" in diagnosis.text
     assert "violating-frame" not in told(captures / "faults/reserved-flag-80.pcap"), "it was not closed for it"
 
 
-def test_a_storm_stands_beneath_its_cause() -> None:
+def test_a_storm_is_below_its_cause() -> None:
     talks = []
     for number in range(20):
         talk = Talk(number, at=number * 0.2).greet(CLIENT, "NULL").greet(SERVER, "CURVE")

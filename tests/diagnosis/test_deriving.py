@@ -17,7 +17,7 @@ def _records(*arguments: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in run("read", "--json", *arguments).stdout.splitlines()]
 
 
-def test_derived_records_are_written_where_somebody_asks_for_them(captures: Path) -> None:
+def test_derived_records_are_written_on_request(captures: Path) -> None:
     path = str(captures / LOGIN)
     plain, derived = _records(path), _records("--derived", path)
     kinds = {record["record"] for record in derived} - {record["record"] for record in plain}

@@ -15,7 +15,7 @@ from zmtpscope.diagnosis.rules.catalogue import RULES
 from zmtpscope.findings.kinds import Severity
 
 
-def test_a_login_that_is_refused_is_told_once_with_its_packet(captures: Path) -> None:
+def test_a_login_that_is_refused_is_reported_once_with_its_packet(captures: Path) -> None:
     diagnosis = diagnoses(captures / "security/plain-refused-4.3.5.pcap")[0].diagnosis
     assert (diagnosis.rule, diagnosis.severity) == ("login-refused", "error")
     assert "400, the login of the user" in diagnosis.text
@@ -23,7 +23,7 @@ def test_a_login_that_is_refused_is_told_once_with_its_packet(captures: Path) ->
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
-def test_rules_say_what_they_stand_on_in_sentences(rule: Rule) -> None:
+def test_rules_have_explanations_in_sentences(rule: Rule) -> None:
     assert RULES[rule.id] is rule
     assert rule.explanation.endswith(".")
     assert rule.refuted_by.endswith(".")
@@ -32,17 +32,17 @@ def test_rules_say_what_they_stand_on_in_sentences(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize(("cause", "consequence"), [("error", "error"), ("error", "warn"), ("note", "note")])
-def test_a_consequence_stands_beneath_its_cause(cause: Severity, consequence: Severity) -> None:
+def test_a_consequence_is_below_its_cause(cause: Severity, consequence: Severity) -> None:
     assert beneath(cause, consequence) == ["reconnect-storm"]
 
 
 @pytest.mark.parametrize(("cause", "consequence"), [("note", "error"), ("note", "warn"), ("warn", "error")])
-def test_nothing_stands_beneath_a_cause_that_is_less_severe(cause: Severity, consequence: Severity) -> None:
+def test_nothing_is_below_a_cause_that_is_less_severe(cause: Severity, consequence: Severity) -> None:
     assert beneath(cause, consequence) == []
 
 
 @pytest.mark.parametrize("severities", [("error", "error", "note"), ("error", "note", "note")])
-def test_what_follows_from_a_consequence_stands_beneath_the_cause(severities: tuple[Severity, ...]) -> None:
+def test_what_follows_from_a_consequence_is_below_the_cause(severities: tuple[Severity, ...]) -> None:
     """A REQ gets no reply because the network drops its packets, and its program does not close because of that."""
     chain = ("not-acknowledged", "request-unanswered", "half-closed")
     (explained,) = _diagnosed(zip(chain, severities, strict=True))

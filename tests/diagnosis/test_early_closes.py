@@ -33,7 +33,7 @@ def test_some_of_them_may_be_in_time() -> None:
     assert RULE in told_of(*(visit(number, messages=number % 2) for number in range(6)))
 
 
-def test_those_that_leave_even_before_the_subscription_count() -> None:
+def test_publishers_that_leave_before_the_subscription_count() -> None:
     visits = [visit(number, subscribes=number == 0) for number in range(4)]
     diagnosis = told_of(*visits, Talk(9, at=9).reset(CLIENT))[RULE]
     assert diagnosis.text.startswith("PUB 10.0.0.2 closes 4 of ")

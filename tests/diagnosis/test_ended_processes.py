@@ -50,18 +50,18 @@ def test_endpoints_that_are_left_at_once_are_one_diagnosis() -> None:
     ]
 
 
-def test_endpoints_that_are_left_one_after_the_other_are_told_apart() -> None:
+def test_endpoints_that_are_left_one_after_the_other_are_distinguished() -> None:
     assert len(texts(subscriber(5555), subscriber(5556, lasts=900), goes_on())) == 2
 
 
-def test_one_endpoint_is_named_with_who_was_connected() -> None:
+def test_one_endpoint_is_named_with_its_clients() -> None:
     assert texts(subscriber(5555), goes_on()) == [
         "PUB 10.0.0.1:5555 closes its connection with SUB 10.0.0.2; no client reconnected"
     ]
 
 
 @pytest.mark.parametrize(("idle", "found"), [(20, 1), (2000, 0)], ids=["at work", "after the work"])
-def test_a_push_whose_last_receiver_left_while_it_sent_is_told(idle: int, found: int) -> None:
+def test_a_push_whose_last_receiver_left_while_it_sent_is_reported(idle: int, found: int) -> None:
     worker = Asker(("PULL", "PUSH"))
     for _ in range(10):
         worker.pause(100)
@@ -73,12 +73,12 @@ def test_a_push_whose_last_receiver_left_while_it_sent_is_told(idle: int, found:
     assert texts(worker, goes_on(9000)) == expected * found
 
 
-def test_who_else_is_connected_to_the_publisher_shows_that_it_is_there() -> None:
+def test_another_subscriber_shows_that_the_publisher_is_there() -> None:
     other = subscriber(5555, host=3, lasts=6000)
     assert texts(subscriber(5555), other) == []
 
 
-def test_nobody_knows_who_comes_back_after_the_end_of_the_capture() -> None:
+def test_reconnects_after_the_end_of_the_capture_are_unknown() -> None:
     assert texts(subscriber(5555), goes_on(1000)) == []
 
 

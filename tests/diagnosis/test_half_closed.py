@@ -40,7 +40,7 @@ def test_a_program_that_never_closes_is_named_with_its_connections() -> None:
     )
 
 
-def test_one_that_answers_nobody_any_more_is_a_note() -> None:
+def test_a_program_that_answers_no_peer_any_more_is_a_note() -> None:
     talks = [left(number, at=number / 1000) for number in range(5)]
     assert told_of(*talks, Talk(9, at=8).greet(CLIENT))[RULE].severity == "note"
 
@@ -53,7 +53,7 @@ def test_one_connection_is_a_note() -> None:
     )
 
 
-def test_who_has_many_messages_to_read_may_close_later() -> None:
+def test_a_peer_that_has_many_messages_to_read_may_close_later() -> None:
     talks = [left(number, at=number, messages=101) for number in range(5)]
     assert told_of(*talks, served(8))[RULE].severity == "note"
 
@@ -86,7 +86,7 @@ def had_a_closed_window() -> Talk:
 
 
 @pytest.mark.parametrize("half", [goes_on_to_send, is_not_acknowledged, closes_later, had_a_closed_window])
-def test_who_has_a_reason_is_not_reported(half: Callable[[], Talk]) -> None:
+def test_a_peer_that_has_a_reason_is_not_reported(half: Callable[[], Talk]) -> None:
     assert RULE not in told_of(half(), served(8))
 
 
@@ -107,5 +107,5 @@ def test_live_capture_reports_it_while_packets_arrive(last: Talk) -> None:
     assert live.keys() <= {"clear-text"}
 
 
-def test_a_capture_that_ends_soon_says_nothing() -> None:
+def test_a_capture_that_ends_soon_proves_nothing() -> None:
     assert RULE not in told_of(left(0, at=7), served(8))

@@ -14,7 +14,7 @@ from zmtpscope.zmtp.greeting import build_signature
 
 
 @given(st.integers(1, 30))
-def test_who_never_speaks_is_told_once_with_how_long_it_was_waited_for(times: int) -> None:
+def test_a_peer_that_never_speaks_is_reported_once_with_how_long_it_was_waited_for(times: int) -> None:
     found = told_of(*(Talk(number, at=30.1 * number).greet(CLIENT).wait(30).close(CLIENT) for number in range(times)))
     diagnosis = found["handshake-timeout"]
     assert list(found) == ["handshake-timeout"]
@@ -25,7 +25,7 @@ def test_who_never_speaks_is_told_once_with_how_long_it_was_waited_for(times: in
     assert ("every 30.1 s" in diagnosis.text) == (times > 2)
 
 
-def test_who_stops_behind_its_greeting() -> None:
+def test_a_peer_that_stops_behind_its_greeting() -> None:
     talk = Talk(0).greet(CLIENT).greet(SERVER).ready(CLIENT, "DEALER").wait(30).close(CLIENT)
     assert "stops during the handshake" in told_of(talk)["handshake-timeout"].text
 
@@ -39,11 +39,11 @@ def test_who_stops_behind_its_greeting() -> None:
     ],
     ids=["impatient", "slow", "visitor"],
 )
-def test_who_did_not_wait_or_was_answered(talk: Talk) -> None:
+def test_a_peer_that_did_not_wait_or_was_answered(talk: Talk) -> None:
     assert "handshake-timeout" not in told_of(talk)
 
 
-def test_a_capture_with_gaps_accuses_nobody() -> None:
+def test_a_capture_with_gaps_accuses_no_peer() -> None:
     talk = Talk(0).greet(CLIENT).greet(SERVER).ready(SERVER, "REP").wait(30).close(CLIENT)
     del talk.conversation.packets[5]
     assert "handshake-timeout" not in told_of(talk)
@@ -112,7 +112,7 @@ def test_mechanisms_that_differ_are_named_from_all_connections_of_the_two(captur
     assert found["mechanism-mismatch"].certainty == "proven"
 
 
-def test_a_mechanism_that_was_not_said_is_not_made_up(captures: Path) -> None:
+def test_a_mechanism_that_was_not_announced_is_not_made_up(captures: Path) -> None:
     diagnosis = told(captures / "security/mismatch-null-server-plain-client.pcap")["mechanism-mismatch"]
     assert "PLAIN" not in diagnosis.text
     assert diagnosis.certainty == "likely"
@@ -136,7 +136,7 @@ def test_a_listener_that_closes_without_a_word_is_a_proxy_rather_than_a_socket_t
 
 
 @pytest.mark.parametrize(("waits", "is_timed"), [((0.4,) * 3, True), ((0.2, 0.4, 0.7), False), ((0.001,) * 3, False)])
-def test_who_closes_equally_long_after_the_start_has_a_timer(waits: tuple[float, ...], is_timed: bool) -> None:
+def test_a_peer_that_closes_equally_long_after_the_start_has_a_timer(waits: tuple[float, ...], is_timed: bool) -> None:
     talks = (
         Talk(number, at=2 * number).greet(CLIENT).wait(0.3).greet(SERVER).wait(wait).close(CLIENT)
         for number, wait in enumerate(waits)

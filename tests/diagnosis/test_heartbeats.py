@@ -108,18 +108,18 @@ def left_alone(host: int, at: int) -> Heart:
     return heart
 
 
-def test_a_server_that_is_silent_to_several_clients_at_once_is_told_once() -> None:
+def test_a_server_that_is_silent_to_several_clients_at_once_is_reported_once() -> None:
     (diagnosis,) = diagnosed(*(left_alone(host, at=50 * host) for host in (2, 3, 4)), rule=RULE)
     assert diagnosis.text.endswith("; it is silent to 3 clients at once: 10.0.0.2, 10.0.0.3, 10.0.0.4")
     assert (diagnosis.count, len(diagnosis.conn_ids)) == (3, 3)
     assert diagnosis.subject == "ROUTER 10.0.0.1:5555 with 3 clients at 10.0.0.1:5555"
 
 
-def test_clients_that_a_server_leaves_alone_at_different_times_are_told_apart() -> None:
+def test_clients_that_a_server_leaves_alone_at_different_times_are_distinguished() -> None:
     assert len(diagnosed(left_alone(2, at=0), left_alone(3, at=5000), rule=RULE)) == 2
 
 
-def test_an_answer_behind_the_end_of_who_asked_is_none() -> None:
+def test_an_answer_after_the_end_of_the_asker_is_none() -> None:
     """The ROUTER is stopped for 2 s (SIGSTOP), and then answers everything that has arrived."""
     heart = Heart()
     heart.beat(3)
@@ -167,7 +167,7 @@ def test_a_peer_nearby_that_does_not_answer_in_time_is_silent() -> None:
     assert told.text.startswith("ROUTER 10.0.0.1:5555 does not answer the heartbeats")
 
 
-def test_pings_that_came_in_one_segment_do_not_prove_a_silent_peer() -> None:
+def test_pings_that_arrived_in_one_segment_do_not_prove_a_silent_peer() -> None:
     """The link was down; TCP retransmitted the waiting PINGs together when it was up again."""
     heart = Heart()
     heart.beat(3)
@@ -194,7 +194,7 @@ def cut_off(pings: int, *, asks: bool = True) -> Heart:
     return heart
 
 
-def test_pings_that_came_with_the_fin_prove_that_the_way_was_broken() -> None:
+def test_pings_that_arrived_with_the_fin_prove_that_the_way_was_broken() -> None:
     (diagnosis,) = diagnosed(cut_off(3), rule=RULE)
     assert (diagnosis.certainty, diagnosis.severity) == ("proven", "error")
     assert "the path to 10.0.0.2 was broken for 4 s" in diagnosis.text
@@ -202,12 +202,12 @@ def test_pings_that_came_with_the_fin_prove_that_the_way_was_broken() -> None:
 
 
 @pytest.mark.parametrize("heart", [cut_off(1), cut_off(0), cut_off(3, asks=False)])
-def test_one_ping_or_none_that_came_with_the_fin_proves_nothing(heart: Heart) -> None:
+def test_one_ping_or_none_that_arrived_with_the_fin_proves_nothing(heart: Heart) -> None:
     assert diagnosed(heart, rule=RULE) == []
 
 
 @pytest.mark.parametrize(("pause", "expected"), [(0, 1), (100, 0)])
-def test_an_answer_that_is_answered_with_rst_came_behind_the_end(pause: int, expected: int) -> None:
+def test_an_answer_that_is_answered_with_rst_arrived_behind_the_end(pause: int, expected: int) -> None:
     """No packet reaches the DEALER, and its FIN waits after octets that it sent before."""
     heart = Heart()
     heart.beat(3)
@@ -222,7 +222,7 @@ def test_an_answer_that_is_answered_with_rst_came_behind_the_end(pause: int, exp
 
 
 @pytest.mark.parametrize(("waited", "certainty"), [(100, "likely"), (200, "proven")])
-def test_who_closes_before_its_next_ping_may_have_another_reason(waited: int, certainty: str) -> None:
+def test_a_peer_that_closes_before_its_next_ping_may_have_another_reason(waited: int, certainty: str) -> None:
     heart = Heart()
     heart.beat(3)
     heart.ping()
@@ -258,7 +258,7 @@ def keeps_its_word(heart: Heart) -> None:
 
 
 @pytest.mark.parametrize("script", [answers_late, says_something_else, leaves_at_once, keeps_its_word])
-def test_who_was_heard_of_is_not_to_blame(script: Any) -> None:
+def test_a_peer_that_was_heard_of_is_not_to_blame(script: Any) -> None:
     heart = Heart()
     heart.beat(3)
     script(heart)
@@ -266,7 +266,7 @@ def test_who_was_heard_of_is_not_to_blame(script: Any) -> None:
     assert diagnosed(heart, rule=RULE) == []
 
 
-def test_octets_that_were_not_captured_blame_nobody(captures: Path) -> None:
+def test_octets_that_were_not_captured_accuse_no_peer(captures: Path) -> None:
     heart = Heart()
     heart.beat(3)
     heart.ping()
@@ -340,7 +340,7 @@ def test_a_peer_whose_own_heartbeats_cease_has_fallen_silent() -> None:
     assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
 
 
-def test_whose_heartbeats_cease_and_messages_go_on_has_not_fallen_silent() -> None:
+def test_a_peer_without_heartbeats_that_sends_messages_has_not_fallen_silent() -> None:
     heart = Heart()
     heart.beat(5)
     for _ in range(3):
@@ -377,7 +377,7 @@ def test_a_message_that_still_arrives_is_no_silence() -> None:
     assert diagnosed(in_transfer(is_closed=True), rule="protocol-violation") == []
 
 
-def test_while_a_message_arrives_nobody_is_silent() -> None:
+def test_while_a_message_arrives_its_sender_is_not_silent() -> None:
     assert diagnosed(in_transfer(is_closed=False), rule=RULE) == []
     heart, watch, analyser, found = in_transfer(is_closed=False), Watch(), Analyser(Options(bodies="none")), []
     analyser.begin([None])

@@ -41,7 +41,7 @@ def small(size: int = 4) -> Asker:
     return asker
 
 
-def test_who_closes_behind_each_large_message_has_a_limit() -> None:
+def test_a_peer_that_closes_behind_each_large_message_has_a_limit() -> None:
     (diagnosis,) = diagnosed(small(), *(closed_behind(3002, at) for at in (100, 1100, 2100)), rule=RULE)
     assert (diagnosis.severity, diagnosis.certainty) == ("error", "likely")
     assert diagnosis.text == (
@@ -140,5 +140,5 @@ def fetches(at: int) -> Asker:
         pytest.param([small(), *(closed_behind(3002, at, after=500) for at in (100, 1100, 2100))], id="later"),
     ],
 )
-def test_who_closes_for_other_reasons_has_no_limit(askers: list[Asker]) -> None:
+def test_a_peer_that_closes_for_other_reasons_has_no_limit(askers: list[Asker]) -> None:
     assert diagnosed(*askers, rule=RULE) == []

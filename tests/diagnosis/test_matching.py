@@ -56,14 +56,14 @@ PAIRS = twins("zmtpscope.diagnosis.observers.matching.pair")
 
 
 @given(MESSAGES)
-def test_who_keeps_to_the_order_answers_the_oldest_request(messages: Any) -> None:
+def test_a_peer_that_keeps_to_the_order_answers_the_oldest_request(messages: Any) -> None:
     rows = rows_of(messages)
     for pair in PAIRS:
         assert pairs_of(pair, rows, in_order=True) == one_by_one(rows, 0)
 
 
 @given(MESSAGES)
-def test_who_asks_anew_is_answered_for_the_newest_request_only(messages: Any) -> None:
+def test_a_peer_that_asks_anew_is_answered_for_the_newest_request_only(messages: Any) -> None:
     rows = rows_of(messages)
     for pair in PAIRS:
         assert pairs_of(pair, rows, in_order=False) == one_by_one(rows, -1)
@@ -94,7 +94,7 @@ def test_a_reply_that_was_read_late_answers_the_newest_request_before_it() -> No
 
 
 @given(MESSAGES, st.randoms(use_true_random=False), st.booleans(), st.integers(1, 24))
-def test_a_side_that_was_read_later_is_matched_the_same_whoever_does_it(
+def test_a_side_that_was_read_later_is_matched_the_same_for_every_caller(
     messages: Any, random: Any, in_order: bool, size: int
 ) -> None:
     rows = rows_of(messages)
@@ -112,7 +112,7 @@ def test_a_side_that_was_read_later_is_matched_the_same_whoever_does_it(
 
 @examples(300, least=300)
 @given(message_runs(), st.integers(0, 5), st.booleans())
-def test_messages_with_an_envelope_are_the_same_whoever_finds_them(
+def test_messages_with_an_envelope_are_the_same_for_every_caller(
     run: MessageTable, captured: int, addressed: bool
 ) -> None:
     finders = twins("zmtpscope.diagnosis.observers.request_rows.enveloped")

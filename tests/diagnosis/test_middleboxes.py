@@ -51,7 +51,7 @@ def test_a_reset_with_the_ttl_of_the_syn_is(tmp_path: Path) -> None:
     assert {"request-lost", "peer-departed"} & found
 
 
-def test_ttls_are_those_of_the_syn_and_of_the_reset() -> None:
+def test_ttls_of_the_syn_and_of_the_reset_are_read() -> None:
     first, second = connections(REPORTED)
     assert (first["syn_ttl"], first["rst_ttl"]) == (TTL_OF_PEER, 64)
     assert (second["syn_ttl"], second["rst_ttl"]) == (None, None)

@@ -20,7 +20,7 @@ from zmtpscope.zmtp.greeting import build_signature
         ("problems/health-check", "10.0.0.3 connects to 10.0.0.1:5555 and leaves without sending anything, 6 times"),
     ],
 )
-def test_who_looks_in(captures: Path, name: str, words: str) -> None:
+def test_visitors(captures: Path, name: str, words: str) -> None:
     found = told(captures / f"{name}.pcap")
     assert list(found) == ["scanner"]
     assert words in found["scanner"].text
@@ -33,7 +33,7 @@ def test_a_port_scan_that_also_visits_open_ports_is_one_diagnosis() -> None:
 
 
 @pytest.mark.parametrize("name", ["problems/short-visits", "unreachable/server-down"])
-def test_who_is_a_client(captures: Path, name: str) -> None:
+def test_clients(captures: Path, name: str) -> None:
     assert "scanner" not in told(captures / f"{name}.pcap")
 
 
@@ -47,7 +47,7 @@ def test_who_is_a_client(captures: Path, name: str) -> None:
         (b"\x99\x99\x99\x99", "something else"),
     ],
 )
-def test_who_speaks_something_else(octets: bytes, speaks: str) -> None:
+def test_other_protocols(octets: bytes, speaks: str) -> None:
     (diagnosis,) = told_of(Talk(0).greet(SERVER).say(CLIENT, octets).close(CLIENT)).values()
     assert diagnosis.rule == "foreign-client"
     assert diagnosis.text == f"10.0.0.2 speaks {speaks} to 10.0.0.1:5555, which is ZeroMQ"

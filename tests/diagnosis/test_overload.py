@@ -49,7 +49,7 @@ def told(talk: Talk) -> Diagnosis | None:
     return next((each for each in found if each.rule == RULE), None)
 
 
-def test_a_queue_that_grows_is_told_with_both_latencies() -> None:
+def test_a_queue_that_grows_is_reported_with_both_latencies() -> None:
     diagnosis = told(served(every(0.05, 200), 0.08, until=6))
     assert diagnosis is not None
     assert diagnosis.statement.startswith(
@@ -89,7 +89,7 @@ def test_a_queue_that_has_drained_is_no_overload() -> None:
     assert told(served(every(0.05, 40), 0.08, until=6)) is None
 
 
-def test_a_server_that_keeps_up_is_not_told() -> None:
+def test_a_server_that_keeps_up_is_not_reported() -> None:
     assert told(served(every(0.1, 100), 0.08, until=8)) is None
 
 
@@ -140,7 +140,7 @@ def test_clients_that_wait_for_each_other_are_a_note() -> None:
     assert "replies to one request at a time" in diagnosis.text
 
 
-def test_a_server_that_works_on_several_at_once_is_not_told() -> None:
+def test_a_server_that_works_on_several_at_once_is_not_reported() -> None:
     talks = [in_turn(number, [0.01] + [0.4] * 10) for number in range(4)]
     assert RULE not in told_of(*talks)
 
@@ -151,7 +151,7 @@ def test_a_server_that_pauses_now_and_then_is_a_note() -> None:
     assert diagnosis.text.endswith("took up to 1.5 s for 3 of 60 replies; half took 3.03 ms or less")
 
 
-def test_a_server_whose_replies_vary_is_not_told() -> None:
+def test_a_server_whose_replies_vary_is_not_reported() -> None:
     assert told_of(in_turn(0, [0.4, 1.6, 0.7, 1.1] * 8)) == {}
 
 

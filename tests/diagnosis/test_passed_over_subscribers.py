@@ -47,10 +47,10 @@ def cancelled() -> Subscriber:
     ],
     ids=["another topic", "it gets them", "cancelled", "it never got any"],
 )
-def test_who_asked_for_nothing_of_it_or_gets_it_is_not_passed_over(old: Subscriber) -> None:
+def test_a_peer_that_asked_for_nothing_of_it_or_gets_it_is_not_passed_over(old: Subscriber) -> None:
     assert diagnosed(old, served_until(3, 40, "beat", at=7000), rule=RULE) == []
 
 
-def test_a_publisher_that_ceased_passes_nobody_over() -> None:
+def test_a_publisher_that_ceased_skips_no_subscriber() -> None:
     one, other = served_until(2, 20, "", rests=11_000), served_until(3, 20, "", at=10, rests=11_000)
     assert diagnosed(one, other, rule=RULE) == []

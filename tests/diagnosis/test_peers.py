@@ -21,7 +21,7 @@ def _causes(peer: Peer) -> list[tuple[str, bool]]:
     return [(departure.ending.cause, departure.by_itself) for departure in peer.departures()]
 
 
-def test_a_peer_that_comes_again_is_the_same(captures: Path) -> None:
+def test_a_peer_that_returns_is_the_same(captures: Path) -> None:
     found = _peers(captures / "patterns/reconnect-after-restart.pcap")
     assert set(found) == {"10.77.0.1:5561", "10.77.0.2"}
     router, dealer = found["10.77.0.1:5561"], found["10.77.0.2"]
@@ -30,7 +30,7 @@ def test_a_peer_that_comes_again_is_the_same(captures: Path) -> None:
     assert (dealer.failed, dealer.state) == (3, "gone")
 
 
-def test_who_never_connected_is_a_peer_too(captures: Path) -> None:
+def test_a_peer_that_never_connected_is_a_peer_too(captures: Path) -> None:
     (peer,) = _peers(captures / "unreachable/server-down.pcap").values()
     assert (peer.name, peer.remote, peer.state, peer.failed) == ("10.0.0.2", ("10.0.0.1", 5555), "never connected", 20)
 
@@ -63,6 +63,6 @@ def test_an_identity_is_one_peer_however_often_it_connects(names: list[str]) -> 
 
 
 @pytest.mark.parametrize("name", ["heartbeat-timeout", "heartbeat-ttl-over"])
-def test_who_gave_up_for_want_of_a_sign_of_life(captures: Path, name: str) -> None:
+def test_a_peer_that_gave_up_for_want_of_a_sign_of_life(captures: Path, name: str) -> None:
     causes = {cause for peer in _peers(captures / f"problems/{name}.pcap").values() for cause, _ in _causes(peer)}
     assert "heartbeat" in causes

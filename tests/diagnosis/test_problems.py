@@ -16,7 +16,7 @@ TRUTHS = sorted(PROBLEMS.glob("*.truth.json"))
 
 
 @pytest.mark.parametrize("path", TRUTHS, ids=lambda path: path.name.removesuffix(".truth.json"))
-def test_the_cause_is_told_and_nothing_else_is(path: Path) -> None:
+def test_the_cause_is_reported_and_nothing_else_is(path: Path) -> None:
     truth = json.loads(path.read_text())
     expected = truth["diagnosis"]
     if any(each["rule"] not in RULES for each in expected):

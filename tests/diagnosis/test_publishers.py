@@ -56,7 +56,7 @@ def test_what_asks_for_a_topic_matches_while_it_was_in_force(made: Made, topic: 
 
 
 @given(subscriptions, st.lists(long_topics, max_size=12).map(sorted))
-def test_topics_that_match_stand_together(made: Made, ascending: list[bytes]) -> None:
+def test_topics_that_match_are_together(made: Made, ascending: list[bytes]) -> None:
     subscriber = _subscriber(made)
     found = [place for places in subscriber.places(ascending) for place in places]
     assert set(found) == {
@@ -64,7 +64,7 @@ def test_topics_that_match_stand_together(made: Made, ascending: list[bytes]) ->
     }
 
 
-def test_who_got_nothing_is_left_out_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subscribers_without_messages_are_left_out_if_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = Traffic(2, 0, "a", "b"), Traffic(3, 0, "a", "b")
     one.publish(b"a", b"body")
     other.publish(b"b", b"body")

@@ -43,7 +43,7 @@ def _published(derivation: Derivation) -> list[PublishedTopics]:
 @pytest.mark.parametrize(
     ("form", "name"), [("command", "pubsub-bind4.3.5-conn4.3.5.pcap"), ("message", "pubsub-bind3.2.5-conn3.2.5.pcap")]
 )
-def test_a_subscription_says_what_came_of_it_in_all_versions(captures: Path, form: str, name: str) -> None:
+def test_a_subscription_has_its_messages_in_all_versions(captures: Path, form: str, name: str) -> None:
     found = _subscriptions(captures / "versions" / name)
     assert found
     assert {each["form"] for each in found} == {form}
@@ -59,7 +59,7 @@ def test_a_subscription_that_is_cancelled_ends_then_and_others_with_their_connec
     assert ends == [("alerts", "cancel", 8), ("prices", "close", 8), ("prices", None, 8)]
 
 
-def test_messages_of_a_subscription_are_those_that_came_while_it_was_in_force(captures: Path) -> None:
+def test_messages_of_a_subscription_arrived_while_it_was_in_force(captures: Path) -> None:
     early, late = _subscriptions(captures / PROBLEMS / "late-subscriber.pcap")
     assert (early["messages"], late["messages"]) == (40, 19)
     assert early["ts_ns"] < early["first_ns"] < late["ts_ns"] < late["first_ns"]
@@ -68,7 +68,7 @@ def test_messages_of_a_subscription_are_those_that_came_while_it_was_in_force(ca
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_it_does_not_matter_in_which_blocks_changes_and_messages_come(size: int) -> None:
+def test_it_does_not_matter_in_which_blocks_changes_and_messages_arrive(size: int) -> None:
     subscriber = Subscriber(2, 0, "a", "")
     subscriber.publish(b"a", b"body", times=3)
     subscriber.cancel("")
@@ -211,7 +211,7 @@ def test_messages_are_grouped_by_topic_in_the_order_in_which_topics_appear(names
 
 @examples(300, least=300)
 @given(message_runs(), st.integers(0, 4))
-def test_topics_and_summaries_of_any_run_are_the_same_whoever_makes_them(run: MessageTable, latest: int) -> None:
+def test_topics_and_summaries_of_any_run_are_the_same_for_every_caller(run: MessageTable, latest: int) -> None:
     groups = [
         [each._replace(rows=each.rows.tolist(), times=each.times.tolist()) for each in by_topic(run, latest)]
         for by_topic in twins("zmtpscope.diagnosis.observers.topic_groups.by_topic")

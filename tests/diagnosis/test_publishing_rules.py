@@ -43,7 +43,7 @@ def test_what_a_sibling_got_before_is_what_a_late_subscriber_missed() -> None:
     assert diagnosis.count == 11
 
 
-def test_two_subscribers_of_one_host_are_told_apart_by_their_ports() -> None:
+def test_two_subscribers_of_one_host_are_distinguished_by_their_ports() -> None:
     late = Subscriber(2, 200, "prices")
     (diagnosis,) = diagnosed(_early(), late, rule=LATE)
     assert diagnosis.text.startswith("SUB 10.0.0.2:50200 subscribed")
@@ -52,7 +52,7 @@ def test_two_subscribers_of_one_host_are_told_apart_by_their_ports() -> None:
     assert diagnosis.evidence[1].text.startswith("SUB 10.0.0.2:50200")
 
 
-def test_that_it_was_away_more_than_once_is_told() -> None:
+def test_that_it_was_away_more_than_once_is_reported() -> None:
     """Of the second time no message is proven to be missing."""
     whole = Subscriber(2, 0, "prices")
     whole.at(100)
@@ -78,7 +78,7 @@ def test_the_subscription_is_named_and_the_topic_where_it_is_longer() -> None:
     [_late(50), _late(11_000), _late(250, "news"), _late(190)],
     ids=["before the first message", "much later", "for another topic", "started together"],
 )
-def test_who_is_not_late_for_a_topic_is_not_blamed(late: Subscriber) -> None:
+def test_a_peer_that_is_not_late_for_a_topic_is_not_blamed(late: Subscriber) -> None:
     assert diagnosed(_early(), late, rule=LATE) == []
 
 
@@ -88,7 +88,7 @@ def test_a_sibling_that_is_gone_proves_nothing() -> None:
     assert diagnosed(early, _late(400), rule=LATE) == []
 
 
-def test_who_connects_again_missed_only_what_came_in_between() -> None:
+def test_a_peer_that_connects_again_missed_only_what_arrived_in_between() -> None:
     first = Subscriber(3, 0, "prices")
     first.at(150)
     first.close()
@@ -97,13 +97,13 @@ def test_who_connects_again_missed_only_what_came_in_between() -> None:
 
 
 @pytest.mark.parametrize("by_ms", [210, 250, 2_100])
-def test_who_is_started_later_than_its_sibling_is_noted(by_ms: int) -> None:
+def test_a_peer_that_is_started_later_than_its_sibling_is_noted(by_ms: int) -> None:
     (diagnosis,) = diagnosed(_early(), _late(by_ms), rule=LATE)
     assert diagnosis.severity == "note"
 
 
 @pytest.mark.parametrize("by_ms", [0, 2_100])
-def test_who_subscribes_after_its_own_handshake_is_warned_of_whenever_it_came(by_ms: int) -> None:
+def test_a_peer_that_subscribes_long_after_its_handshake_is_a_warning_at_any_time(by_ms: int) -> None:
     hesitant = Subscriber(3, by_ms)
     hesitant.at(by_ms + 150)
     hesitant.subscribe("prices")
@@ -122,7 +122,7 @@ def test_a_program_that_adds_a_subscription_later_is_not_late() -> None:
     assert diagnosis.severity == "note"
 
 
-def test_who_was_cut_off_came_back_and_is_compared_from_then() -> None:
+def test_a_peer_that_was_cut_off_returned_and_is_compared_from_then() -> None:
     early, first, again = Subscriber(2, 0, "a"), Subscriber(3, 0, "a"), Subscriber(3, 3_000, "a")
     early.at(100)
     early.publish(b"a", b"body", times=400, every=10)
@@ -141,7 +141,7 @@ def test_who_was_cut_off_came_back_and_is_compared_from_then() -> None:
     assert 150 <= diagnosis.count <= 190
 
 
-def test_who_left_by_itself_may_be_followed_by_another_program_of_its_host() -> None:
+def test_a_peer_that_left_by_itself_may_be_followed_by_another_program_of_its_host() -> None:
     early, first, again = Subscriber(2, 0, "a"), Subscriber(3, 0, "a"), Subscriber(3, 1_000, "a")
     early.at(100)
     early.publish(b"a", b"body", times=100, every=10)
@@ -153,7 +153,7 @@ def test_who_left_by_itself_may_be_followed_by_another_program_of_its_host() -> 
     assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
 
 
-def test_who_gave_up_on_heartbeats_had_nothing_since_its_last_message() -> None:
+def test_a_peer_that_gave_up_on_heartbeats_had_nothing_since_its_last_message() -> None:
     early, first, again = Subscriber(2, 0, "a"), Subscriber(3, 0, "a"), Subscriber(3, 3_000, "a")
     for subscriber in (early, first):
         subscriber.at(100)
@@ -227,7 +227,7 @@ def test_what_was_cancelled_or_given_up_is_not_lost() -> None:
     assert diagnosed(given_up, Subscriber(2, 500, "b"), rule=LOST) == []
 
 
-def test_where_connections_of_an_address_overlap_nobody_is_blamed() -> None:
+def test_overlapping_connections_of_an_address_accuse_no_peer() -> None:
     other = Subscriber(2, 5, "b")
     other.at(400)
     other.publish(b"b", b"body")
@@ -238,7 +238,7 @@ def test_where_connections_of_an_address_overlap_nobody_is_blamed() -> None:
 
 
 @pytest.mark.parametrize(("types", "waits", "told"), [("SUB", 3000, 1), ("SUB", 300, 0), ("XSUB", 3000, 0)])
-def test_a_sub_that_had_time_to_subscribe_is_told(types: str, waits: int, told: int) -> None:
+def test_a_sub_that_had_time_to_subscribe_is_reported(types: str, waits: int, told: int) -> None:
     mute = Subscriber(2, 0, types=(types, "PUB"))
     mute.at(waits)
     mute.acknowledge(0)
@@ -282,7 +282,7 @@ def test_a_subscription_that_is_like_no_topic_is_a_note() -> None:
     assert diagnosis.severity == "note"
 
 
-def test_a_wildcard_is_told_where_the_topic_comes_by_another_subscription() -> None:
+def test_a_wildcard_is_reported_where_the_topic_arrives_by_another_subscription() -> None:
     both = Subscriber(3, 0, "pri*", "prices")
     both.at(300)
     both.publish(b"prices", b"body", times=5)
@@ -301,7 +301,7 @@ def test_how_many_did_not_match_is_a_lower_bound_where_two_got_others() -> None:
     assert "none of at least 20 messages" in both.text
 
 
-def test_who_gets_the_topic_anyway_made_no_mistake() -> None:
+def test_a_peer_that_gets_the_topic_anyway_made_no_mistake() -> None:
     both = Subscriber(3, 0, "Prices", "prices")
     both.at(300)
     both.publish(b"prices", b"body", times=5)
@@ -365,7 +365,7 @@ def test_what_is_not_alike_has_no_nearest(topic: bytes) -> None:
 # -- while packets come ------------------------------------------------------------------------------------------------
 
 
-def test_a_receiver_that_takes_nothing_is_told_while_it_does_and_again_when_that_is_long() -> None:
+def test_a_receiver_that_takes_nothing_is_reported_while_it_does_and_again_when_that_is_long() -> None:
     slow = Subscriber(2, 0, "a")
     slow.publish(b"a", b"body")
     slow.close_window(0)
@@ -384,7 +384,7 @@ def test_a_receiver_that_takes_nothing_is_told_while_it_does_and_again_when_that
 # -- slow-receiver, deliveries -----------------------------------------------------------------------------------------
 
 
-def test_what_a_publisher_drops_is_seen_where_later_messages_come() -> None:
+def test_what_a_publisher_drops_is_seen_where_later_messages_arrive() -> None:
     fast, slow = Subscriber(2, 0, "a"), Subscriber(3, 0, "a")
     for subscriber, every in ((fast, 10), (slow, 20)):
         subscriber.at(1000)
@@ -443,7 +443,7 @@ def test_topics_and_deliveries_are_records(captures: Path) -> None:
     assert (late.values["messages"], late.values["missed_early"], late.values["missed"]) == (19, 21, 0)
 
 
-def test_siblings_are_those_of_one_bound_publisher() -> None:
+def test_siblings_belong_to_one_bound_publisher() -> None:
     connected = Subscriber(2, 0, "a", types=("PUB", "SUB"))
     connected.packets = connected.packets[:7]
     derivation = derivation_of(_early(), Subscriber(3, 0, "prices", port=7000), connected)

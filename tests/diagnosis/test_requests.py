@@ -175,9 +175,7 @@ def one_way(asker: Asker) -> None:
     ],
     ids=lambda value: value.__name__ if callable(value) else "-".join(value),
 )
-def test_outcomes_where_somebody_asks(
-    types: tuple[str, str], script: Callable[[Asker], None], expected: list[str]
-) -> None:
+def test_outcomes_of_requests(types: tuple[str, str], script: Callable[[Asker], None], expected: list[str]) -> None:
     for size in (1, 3, 1000):
         asker = Asker(types)
         script(asker)
@@ -210,7 +208,7 @@ def test_what_waits_is_known_before_the_connection_ends() -> None:
     assert seen.waiting[0].content == seen.waiting[0].content != seen.first.content
 
 
-def test_a_reply_to_nobody_has_no_request() -> None:
+def test_an_unrequested_reply_has_no_request() -> None:
     asker = Asker()
     asker.ask(b"question")
     asker.answer(b"answer")
@@ -227,7 +225,7 @@ def test_a_reply_to_nobody_has_no_request() -> None:
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=8), st.data(), st.integers(1, 9), st.booleans())
-def test_what_the_capture_lost_makes_requests_unknown_and_accuses_nobody(
+def test_lost_octets_make_requests_unknown_and_accuse_no_peer(
     hows: list[int], data: st.DataObject, size: int, pipelines: bool
 ) -> None:
     asker = Asker(("DEALER", "REP") if pipelines else ("REQ", "REP"))
@@ -260,7 +258,7 @@ def test_it_is_unknown_what_became_of_a_request_whose_reply_the_capture_lost() -
         assert outcomes(asker, size=size) == ["unknown", "unknown"]
 
 
-def test_where_the_start_or_one_side_was_not_captured_nothing_is_said_against_anybody() -> None:
+def test_without_the_start_or_one_side_no_peer_is_accused() -> None:
     asker = Asker()
     by_turns(asker)
     asker.ask(b"question")

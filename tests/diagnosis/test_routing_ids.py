@@ -26,7 +26,7 @@ def back(number: int = 1, *, at: float = 6, alive: int = 10, identity: str | Non
     return talk
 
 
-def test_a_router_that_is_silent_to_the_client_that_came_back_is_named() -> None:
+def test_a_router_that_is_silent_to_the_client_that_returned_is_named() -> None:
     diagnosis = told_of(updated(), back())[RULE]
     assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
     assert diagnosis.text == (
@@ -74,7 +74,7 @@ ANSWERING.close(CLIENT)
         "two left and one came",
     ],
 )
-def test_other_clients_that_come_back_are_not_reported(talks: tuple[Talk, ...]) -> None:
+def test_other_clients_that_return_are_not_reported(talks: tuple[Talk, ...]) -> None:
     assert RULE not in told_of(*talks)
 
 

@@ -24,7 +24,7 @@ def _clear(path: Path) -> list[str]:
         ("security/plain-accepted", "1 client sent a password to ROUTER 10.77.0.1:5570 unencrypted"),
     ],
 )
-def test_who_could_be_listened_to(captures: Path, name: str, words: str) -> None:
+def test_unencrypted_connections(captures: Path, name: str, words: str) -> None:
     (text,) = _clear(captures / f"{name}.pcap")
     assert text.startswith(words)
 
@@ -34,7 +34,7 @@ def test_one_host_alone_and_encryption_are_no_clear_text(captures: Path, name: s
     assert _clear(captures / f"{name}.pcap") == []
 
 
-def test_where_no_message_crossed_none_is_said_to_be_in_clear() -> None:
+def test_without_messages_nothing_is_reported_as_unencrypted() -> None:
     def rules(talk: Talk) -> list[str]:
         return [each.diagnosis.rule for each in diagnose(knowledge_of(talk.close()))]
 

@@ -135,7 +135,7 @@ def test_a_client_whose_siblings_go_on_has_fallen_silent() -> None:
 
 
 @pytest.mark.parametrize("by_itself", [True, False])
-def test_who_leaves_has_not_fallen_silent(by_itself: bool) -> None:
+def test_a_peer_that_leaves_has_not_fallen_silent(by_itself: bool) -> None:
     gone, other = Worker(2).beat(10), Worker(3, at=100).beat(22)
     gone.pause(5000)
     if by_itself:
@@ -191,7 +191,7 @@ def test_what_did_not_arrive_on_the_other_connection_needs_no_answer() -> None:
     assert told(there, back) == []
 
 
-def test_who_asks_for_replies_may_stop_asking() -> None:
+def test_a_peer_that_asks_for_replies_may_stop_asking() -> None:
     types = ("REQ", "REP")
     done, other = Worker(2, types=types).beat(10).idles(6000), Worker(3, at=100, types=types).beat(22)
     assert told(done, other) == []
@@ -207,7 +207,7 @@ def test_a_client_that_asked_steadily_and_stops_beside_others_is_a_note() -> Non
     assert (severity, text.partition(" sent nothing")[0]) == ("note", "REQ 10.0.0.2")
 
 
-def test_others_of_another_rhythm_tell_nothing() -> None:
+def test_others_of_another_rhythm_prove_nothing() -> None:
     rare, frequent = Worker(2).beat(5, every=5000).idles(25_000), Worker(3, at=100).beat(100)
     assert told(rare, frequent) == []
 
@@ -228,7 +228,7 @@ class NamedWorker(Worker):
         super().send(side, named if octets == ready("DEALER") else octets)
 
 
-def test_of_who_is_sent_nothing_it_is_unknown_whether_the_host_is_there() -> None:
+def test_without_data_to_a_peer_it_is_unknown_whether_its_host_is_there() -> None:
     (asked,) = diagnosed(Worker().beat(10).asks(5), rule=RULE)
     assert asked.hint.endswith("its host still acknowledges data")
     (left_alone,) = diagnosed(ceased_publisher(), rule=RULE)
@@ -418,7 +418,7 @@ def test_a_server_that_was_blocked_and_goes_on_is_a_note() -> None:
     [Served().waits(2).continues(), Served().continues().idles(9000).beat(5), Worker().beat(3, every=4000).beat(10)],
     ids=["two requests", "nobody asked", "slow before"],
 )
-def test_a_pause_in_which_little_was_asked_is_nothing_to_tell(worker: Worker) -> None:
+def test_a_pause_with_few_requests_is_not_reported(worker: Worker) -> None:
     assert diagnosed(worker, rule="paused") == []
 
 

@@ -50,7 +50,7 @@ def test_messages_that_are_missing_after_a_nap_follow_from_it() -> None:
     assert told(subscriber) == [(RULE, "warn", ["sequence-gap"])]
 
 
-def test_those_that_were_missing_before_do_not() -> None:
+def test_numbers_that_were_missing_before_do_not() -> None:
     subscriber = Subscriber(2, 0, "prices")
     numbered(subscriber, *range(5), 9, 10)
     naps(subscriber, 300)
@@ -58,7 +58,7 @@ def test_those_that_were_missing_before_do_not() -> None:
     assert told(subscriber) == [("sequence-gap", "warn", []), (RULE, "note", [])]
 
 
-def test_why_tells_of_the_numbers_that_are_left_out() -> None:
+def test_why_reports_omitted_numbers() -> None:
     path = CAPTURES / "problems/reported/bitcoin-seq.pcap.gz"
     lines = run("check", "--why", "hashtx@10.9.0.2", str(path)).stdout.splitlines()
     assert (

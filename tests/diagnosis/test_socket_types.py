@@ -12,7 +12,7 @@ from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.regime import Framing
 
 
-def test_types_that_both_said_are_proof() -> None:
+def test_types_that_both_announced_are_proof() -> None:
     (diagnosis,) = told_of(Talk(0).handshake("SUB", "PULL").close(SERVER)).values()
     assert (diagnosis.rule, diagnosis.certainty) == ("wrong-pairing", "proven")
     assert "SUB of 10.0.0.2 connects to PULL at 10.0.0.1:5555" in diagnosis.text
@@ -80,7 +80,7 @@ def _twins(asked: int, *, answered: bool = True, at: float = 1, client: int = 3)
     return [first.close(), second.close()]
 
 
-def test_who_of_two_with_one_identity_gets_nothing_is_named() -> None:
+def test_of_two_clients_with_one_identity_the_ignored_one_is_named() -> None:
     diagnosis = told_of(*_twins(8))["identity-collision"]
     assert diagnosis.severity == "error"
     assert diagnosis.text.endswith(

@@ -25,7 +25,7 @@ def _timeline(batches: list[list[int]]) -> tuple[Timeline, list[int]]:
 
 
 @given(waits, st.integers(-1, 4000))
-def test_bounds_hold_whatever_came_in_whatever_batches(batches: list[list[int]], time: int) -> None:
+def test_bounds_hold_for_any_events_in_any_batches(batches: list[list[int]], time: int) -> None:
     timeline, times = _timeline(batches)
     least, most = timeline.before(time)
     true = bisect_left(times, time)

@@ -29,7 +29,7 @@ def test_a_client_without_tls_is_named() -> None:
     )
 
 
-def test_without_tls_it_is_only_known_who_closes() -> None:
+def test_without_tls_only_the_closing_side_is_known() -> None:
     told = told_of(*map(in_clear, range(1, 5)))
     assert RULE not in told
     assert "10.0.0.1:5555 closes 2 ms after the greeting" in told["handshake-failing"].text

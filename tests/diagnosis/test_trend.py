@@ -20,9 +20,7 @@ RULE = "replies-slower"
 
 @example([*range(300)], [33, 66, 99, 150])
 @given(st.lists(st.integers(0, 10**12), max_size=700), st.lists(st.integers(0, 700)))
-def test_groups_are_means_of_equally_many_in_their_order_however_they_come(
-    durations: list[int], cuts: list[int]
-) -> None:
+def test_groups_are_means_of_equally_many_in_order_for_any_batches(durations: list[int], cuts: list[int]) -> None:
     trend = Trend()
     for begin, end in pairwise([0, *sorted(cuts), len(durations)]):
         trend.add(durations[begin:end])
@@ -48,7 +46,7 @@ def _asked(client: str, milliseconds: list[float]) -> Talk:
 SLOWER = [1 + number * 2 for number in range(80)]
 
 
-def test_replies_that_take_longer_and_longer_are_told() -> None:
+def test_replies_that_take_longer_and_longer_are_reported() -> None:
     diagnosis = told_of(_asked("REQ", SLOWER))[RULE]
     assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
     assert "ROUTER 10.0.0.1:5555 replies to REQ 10.0.0.2 ever more slowly" in diagnosis.text

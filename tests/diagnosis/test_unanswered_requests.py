@@ -30,7 +30,7 @@ def hanging(host: int = 2, at: int = 0, types: tuple[str, str] = ("REQ", "REP"),
     return asker
 
 
-def test_a_request_that_hangs_names_who_should_reply_and_the_packet() -> None:
+def test_a_request_that_hangs_names_the_server_and_the_packet() -> None:
     (diagnosis,) = told(hanging())
     assert (diagnosis.rule, diagnosis.severity, diagnosis.certainty) == ("request-unanswered", "error", "proven")
     assert diagnosis.text == (
@@ -40,14 +40,14 @@ def test_a_request_that_hangs_names_who_should_reply_and_the_packet() -> None:
     assert diagnosis.evidence[0].moment.packet == 14
 
 
-def test_a_server_that_hangs_for_many_is_told_once() -> None:
+def test_a_server_that_hangs_for_many_is_reported_once() -> None:
     (diagnosis,) = told(*(hanging(host, 100 * host) for host in (2, 3, 4)))
     assert diagnosis.count == 3
     assert "2 more behind it have no reply either" in diagnosis.text
     assert len(diagnosis.conn_ids) == 3
 
 
-def test_who_is_asked_by_a_dealer_owes_no_reply_for_certain() -> None:
+def test_a_peer_that_is_asked_by_a_dealer_owes_no_reply_for_certain() -> None:
     asker = Asker(("DEALER", "ROUTER"))
     asker.ask(b"question", envelope=[b"client"])
     asker.answer(b"answer", envelope=[b"client"])
@@ -58,7 +58,7 @@ def test_who_is_asked_by_a_dealer_owes_no_reply_for_certain() -> None:
     assert (diagnosis.rule, diagnosis.severity, diagnosis.certainty) == ("request-unanswered", "warn", "likely")
 
 
-def test_what_a_broker_hands_on_is_told_of_the_one_behind_it() -> None:
+def test_a_request_that_a_broker_passes_on_is_reported_about_its_worker() -> None:
     client, worker = Asker(("REQ", "ROUTER"), host=2), Asker(("REP", "DEALER"), host=3, at=1, port=5556)
     client.ask(b"question")
     client.answer(b"answer")
@@ -111,7 +111,7 @@ def test_a_worker_that_hangs_is_named_where_its_client_asks_again_and_another_on
     )
 
 
-def test_a_worker_whose_reply_finds_nobody_is_late() -> None:
+def test_a_worker_whose_reply_finds_no_client_is_late() -> None:
     (diagnosis,) = told(*gives_up(worker_replies=True))
     assert diagnosis.rule == "late-reply"
     assert "REP 10.0.0.3 took 1.5 s, and its reply had no receiver" in diagnosis.text
@@ -135,7 +135,7 @@ def test_a_req_that_works_for_a_router_is_named_with_its_client_behind_it() -> N
     )
 
 
-def test_who_asks_the_same_of_the_same_server_is_no_broker() -> None:
+def test_a_peer_that_asks_the_same_of_the_same_server_is_no_broker() -> None:
     on_its_host, beside = Asker(host=1), Asker(host=1, at=1)
     for asker in (on_its_host, beside):
         asker.ask(b"question")
@@ -183,7 +183,7 @@ def test_each_worker_that_hangs_is_named() -> None:
 
 
 @pytest.mark.parametrize(("milliseconds", "rule"), [(5000, "request-unanswered"), (500, "request-lost")])
-def test_who_was_silent_for_long_before_it_left_hangs(milliseconds: int, rule: str) -> None:
+def test_a_peer_that_was_silent_for_long_before_it_left_hangs(milliseconds: int, rule: str) -> None:
     (diagnosis,) = told(left_in_the_middle(milliseconds=milliseconds))
     assert diagnosis.rule == rule
     assert "left" in diagnosis.text
@@ -225,7 +225,7 @@ def test_a_lost_request_that_its_client_made_up_for_is_a_note(question: bytes, a
     )
 
 
-def test_another_client_of_the_host_that_comes_back_made_up_for_nothing() -> None:
+def test_another_client_of_the_host_that_returns_makes_up_for_nothing() -> None:
     """Both lost their connections, one of them while it waited: the connection with replies is the other one's."""
     idle, again, more = Asker(at=20), Asker(at=1000), Asker(at=1100)
     idle.ask(b"something")
@@ -339,7 +339,7 @@ def impatient(times: int, waits: Sequence[int] = (300,), answered: int = 0) -> l
     return askers
 
 
-def test_a_client_that_never_waits_long_enough_is_told_once() -> None:
+def test_a_client_that_never_waits_long_enough_is_reported_once() -> None:
     (diagnosis,) = told(*impatient(20))
     assert (diagnosis.rule, diagnosis.severity, diagnosis.count) == ("request-unanswered", "error", 20)
     assert diagnosis.text == (
@@ -382,11 +382,11 @@ def test_a_rep_that_never_answers_hangs_however_long_each_wait_was() -> None:
         pytest.param(impatient(6, (3,)), id="wants no reply"),
     ],
 )
-def test_who_closes_while_it_waits_may_have_no_time_out(askers: list[Asker]) -> None:
+def test_a_peer_that_closes_while_it_waits_may_have_no_time_out(askers: list[Asker]) -> None:
     assert told(*askers) == []
 
 
-def test_who_gives_up_and_asks_again_is_answered_late() -> None:
+def test_a_peer_that_gives_up_and_asks_again_is_answered_late() -> None:
     asker, again = Asker(), Asker(at=500)
     asker.ask(b"question")
     asker.pause(300)
@@ -436,7 +436,7 @@ def test_a_request_that_was_queued_until_its_server_was_there_shows_no_patience(
     assert told(*map(refused, range(0, 1000, 100)), asker, again) == []
 
 
-def test_a_reply_that_comes_when_a_req_has_asked_anew_is_late() -> None:
+def test_a_reply_that_arrives_when_a_req_has_asked_anew_is_late() -> None:
     asker = Asker(("REQ", "ROUTER"))
     asked_anew_with_numbers(asker)
     assert [diagnosis.rule for diagnosis in told(asker)] == ["late-reply"]
@@ -493,7 +493,9 @@ def closes_without_question(asker: Asker) -> None:
         (("DEALER", "ROUTER"), still_waits),
     ],
 )
-def test_who_may_still_be_answered_is_left_alone(types: tuple[str, str], script: Callable[[Asker], None]) -> None:
+def test_a_request_that_may_still_be_answered_is_not_reported(
+    types: tuple[str, str], script: Callable[[Asker], None]
+) -> None:
     asker = Asker(types)
     script(asker)
     assert told(asker) == []

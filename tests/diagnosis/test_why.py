@@ -63,13 +63,13 @@ def test_each_message_has_its_reason(
     assert _of(captures / PROBLEMS / f"{name}.pcap", topic, peer) == expected
 
 
-def test_a_closed_window_is_named_where_messages_did_not_come(captures: Path) -> None:
+def test_a_closed_window_is_named_where_messages_did_not_arrive(captures: Path) -> None:
     came, *lost = _of(captures / PROBLEMS / "slow-receiver-recovers.pcap", b"ticks", "10.0.0.3")
     assert came[2] == "came"
     assert any("the receive window of the peer was closed" in text for _, _, text in lost)
 
 
-def test_a_message_before_one_that_came_was_dropped() -> None:
+def test_a_message_before_one_that_arrived_was_dropped() -> None:
     numbers = range(10)
     both, some = Subscriber(2, 0, "a"), Subscriber(3, 0, "a")
     for number in numbers:
@@ -100,7 +100,7 @@ def _both(*subscribers: Subscriber, first: int, last: int) -> None:
             subscriber.publish(b"a", b"%d" % number)
 
 
-def test_who_comes_back_had_no_connection_from_the_first_fin_on() -> None:
+def test_a_peer_that_returns_had_no_connection_from_the_first_fin_on() -> None:
     """The publisher closes, and its FIN is never answered; later messages would be on no connection."""
     whole, before = Subscriber(2, 0, "a"), Subscriber(3, 0, "a")
     _both(whole, before, first=1, last=4)
@@ -117,7 +117,7 @@ def test_who_comes_back_had_no_connection_from_the_first_fin_on() -> None:
     ]
 
 
-def test_what_came_on_a_later_connection_says_nothing_of_the_queue_of_an_earlier_one() -> None:
+def test_messages_of_a_later_connection_prove_nothing_about_the_queue_of_an_earlier_one() -> None:
     whole, before = Subscriber(2, 0, "a"), Subscriber(3, 0, "a")
     _both(whole, before, first=1, last=2)
     _both(whole, first=3, last=4)

@@ -59,7 +59,7 @@ def told(packets: list[Packet], port: int = 5555) -> list[dict[str, Any]]:
     ]
 
 
-def test_who_was_refused_how_often() -> None:
+def test_refusals_are_counted_by_client() -> None:
     packets = [packet for number in range(31) for packet in attempt(number, *REFUSED, at=number + number % 3 / 9)]
     (finding,) = told(packets)
     assert (finding["id"], finding["severity"], finding["side"]) == ("ZMTP-CONN-14", "warn", None)
@@ -99,7 +99,7 @@ OUTCOMES = [
 
 
 @pytest.mark.parametrize(("reason", "id_"), [(PROHIBITED, "ZMTP-CONN-20"), (NO_HOST, "ZMTP-CONN-21")])
-def test_an_icmp_error_tells_why_nobody_answers(reason: int, id_: str) -> None:
+def test_an_icmp_error_shows_why_nothing_answers(reason: int, id_: str) -> None:
     syn, error = attempt(0, (CLIENT, SYN), (SERVER, RST))
     (finding,) = told(later([syn, replace(error, flags=UNREACHABLE, acknowledgment=reason)]))
     assert (finding["id"], finding["count"]) == (id_, 1)
@@ -136,7 +136,7 @@ def test_what_had_no_time_for_an_answer_is_not_held_against_anybody() -> None:
     assert records(Capture(packets))[1].summary.attempts == {"under way": 1}
 
 
-def test_who_connected_without_a_word_is_other_tcp() -> None:
+def test_a_connection_without_data_is_other_tcp() -> None:
     packets = attempt(0, *HALF_OPEN, (CLIENT, ACK)) + attempt(1, (SERVER, SYN | ACK), (CLIENT, ACK), at=1)
     assert told(packets) == []
     _, analyser = records(Capture(packets))
@@ -209,7 +209,7 @@ def _connected(number: int, at: float, seconds: float) -> list[Packet]:
 
 @pytest.mark.parametrize("seconds", [1, 60], ids=["ends before the last attempts", "outlasts all"])
 @pytest.mark.parametrize("flags", [REFUSED, UNANSWERED])
-def test_attempts_before_a_connection_are_not_those_behind_it(
+def test_attempts_before_a_connection_are_not_attempts_after_it(
     flags: tuple[tuple[int, int], ...], seconds: float
 ) -> None:
     """A client that starts before its server, and tries in vain when that has gone."""
@@ -226,7 +226,7 @@ def test_attempts_before_a_connection_are_not_those_behind_it(
     assert behind["packet"] > early["last_packet"]
 
 
-def test_the_next_connection_is_told_not_the_last() -> None:
+def test_the_next_connection_is_reported_not_the_last() -> None:
     packets = attempt(0, *REFUSED) + _connected(1, 0.2, 1) + _connected(2, 4, 1) + _connected(3, 9, 1)
     (finding,) = told(later(packets))
     assert finding["text"].endswith("10.0.0.2 tried once to reach 10.0.0.1:5555; it connected 0.2 s later")
@@ -250,7 +250,7 @@ def test_a_pair_with_many_stretches_costs_no_more(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(("times", "severity"), [(12, "warn"), (9, "note")])
-def test_who_tries_for_long_to_get_back_is_a_warning(times: int, severity: str) -> None:
+def test_a_peer_that_tries_for_long_to_get_back_is_a_warning(times: int, severity: str) -> None:
     packets = _connected(0, 0, 1)
     packets += [packet for number in range(times) for packet in attempt(10 + number, *REFUSED, at=2 + number)]
     (finding,) = told(later(packets))

@@ -59,7 +59,7 @@ def test_other_messages_stay_what_they_are(body: bytes, protocol: str) -> None:
     assert payload["protocol"] == protocol
 
 
-def test_without_a_subscription_nobody_knows_where_the_topic_ends() -> None:
+def test_without_a_subscription_the_end_of_the_topic_is_unknown() -> None:
     ((topic, payload),) = published(TOPIC + b":[1]", topics=(b"",))
     assert (topic, payload["protocol"]) == ("", "text")
 

@@ -208,12 +208,12 @@ def with_a_zre_node_that_speaks_before_it_says_who_it_is() -> list[Packet]:
         pytest.param(with_a_zre_node_that_speaks_before_it_says_who_it_is(), id="a message in front of READY"),
     ],
 )
-def test_p1_blocks_of_any_size_tell_the_same(packets: list[Packet]) -> None:
+def test_p1_blocks_of_any_size_give_the_same(packets: list[Packet]) -> None:
     for options in (Options(), EVERYTHING, replace(EVERYTHING, payloads=Registry(), show_secrets=True)):
         assert_same_for_any_blocks(packets, options)
 
 
-def test_what_nobody_waits_for_has_the_octets_of_its_head() -> None:
+def test_a_unit_too_large_to_wait_for_has_the_octets_of_its_head() -> None:
     """The leftover has only the octets of the header. It is reported when the command ends, here with the capture."""
     found = told(with_an_endless_identity(), 1 << 30)
     (made,) = (made for record, made in found if record["record"] == "greeting" and record["side"] == 0)
@@ -262,14 +262,14 @@ def hostile_connections(draw: Draw[Any]) -> list[Packet]:
 
 @examples(300)
 @given(packets=hostile_connections(), size=st.integers(1, 7), forced=st.none() | st.sampled_from(FORCED))
-def test_p1_blocks_of_any_size_tell_the_same_of_hostile_sides(
+def test_p1_blocks_of_any_size_give_the_same_of_hostile_sides(
     packets: list[Packet], size: int, forced: DecodeAs | None
 ) -> None:
     options = replace(EVERYTHING, decode_as=() if forced is None else (forced,))
     assert told(packets, size, options) == told(packets, 1 << 30, options)
 
 
-def test_findings_about_one_thing_come_in_one_order() -> None:
+def test_findings_about_one_thing_have_one_order() -> None:
     """The order does not depend on which finding was made first: that differs with the blocks."""
     talk = Conversation()
     talk.send(0, hello("PUSH"))

@@ -64,7 +64,7 @@ WRONG = {
 
 @pytest.mark.parametrize("size", [1, 1 << 30])
 @pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
-def test_a_line_that_opens_nothing_is_told_once(text: str, size: int, tmp_path: Path) -> None:
+def test_a_line_that_opens_nothing_is_reported_once(text: str, size: int, tmp_path: Path) -> None:
     found = read(talk(CurvePeers()), tmp_path, text, size)
     assert ids(found) == ["CURVE-12"]
     assert finding(found, "CURVE-12")["side"] == CLIENT
@@ -81,7 +81,7 @@ def test_a_line_that_opens_nothing_is_no_matter_where_another_opens_everything(t
 
 @pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
 @pytest.mark.parametrize("steps", [3, 4])
-def test_a_line_is_not_blamed_where_its_box_never_came(text: str, steps: int, tmp_path: Path) -> None:
+def test_a_line_is_not_blamed_where_its_box_never_arrived(text: str, steps: int, tmp_path: Path) -> None:
     """The server refuses: no captured box could have been opened by k."""
     talk = conversation(CurvePeers().handshake()[:steps])
     talk.close()
@@ -149,7 +149,7 @@ def test_the_vouch_names_client_and_server(
         assert (told["source"], told["side"], told["offset"], told["length"]) == (1, CLIENT, start, 96)
 
 
-def test_a_vouch_that_does_not_open_vouches_for_nobody(tmp_path: Path) -> None:
+def test_a_vouch_that_does_not_open_vouches_for_no_client(tmp_path: Path) -> None:
     peers = CurvePeers()
     steps = talk_with(lambda peers: _with_a_broken_vouch(peers))
     assert ids(read(steps, tmp_path, peers.lines("SERVER_TRANSIENT"))) == ["CURVE-13"]
@@ -173,7 +173,7 @@ def _with_a_broken_vouch(peers: CurvePeers) -> bytes:
     ],
     ids=" and ".join,
 )
-def test_the_cookie_comes_back_as_it_was(
+def test_the_cookie_returns_as_it_was(
     labels: tuple[str, ...], expected: list[str], turned: bool, size: int, tmp_path: Path
 ) -> None:
     """Only an opened WELCOME shows the original cookie, whichever side connects."""
@@ -302,7 +302,7 @@ def test_a_message_that_is_given_up_ends_where_its_last_frame_did(size: int, tmp
     assert given_up["ts_ns"] == given_up["ts_end_ns"]
 
 
-def test_p1_a_closed_message_with_outer_more_is_told_with_its_last_octet(tmp_path: Path) -> None:
+def test_p1_a_closed_message_with_outer_more_is_reported_with_its_last_octet(tmp_path: Path) -> None:
     """It is a separate message whatever the outer flags are, and does not wait for another frame."""
     peers = CurvePeers()
     talk = conversation(peers.handshake())
@@ -346,7 +346,7 @@ def test_a_shared_key_opens_a_capture_that_begins_inside(sides: tuple[int, ...],
     assert connection["security_server"] == (SERVER if CLIENT in sides else 0)
 
 
-def test_a_clear_command_does_not_confuse_who_is_who(tmp_path: Path) -> None:
+def test_an_unencrypted_command_does_not_confuse_the_roles(tmp_path: Path) -> None:
     """Inside a connection only the boxes show which side is the server."""
     peers = CurvePeers()
     steps = traffic(peers)
@@ -447,7 +447,7 @@ def read_while_it_grows(packets: list[Packet], folder: Path, known: Keys, append
 
 @pytest.mark.parametrize("label", ["SHARED", "CLIENT_TRANSIENT with S", "SERVER_TRANSIENT", "COOKIE_KEY"])
 @pytest.mark.parametrize("step", [0, 3, 4, 5, 6, 8])
-def test_what_comes_behind_an_appended_line_opens(label: str, step: int, tmp_path: Path) -> None:
+def test_what_arrives_behind_an_appended_line_opens(label: str, step: int, tmp_path: Path) -> None:
     """Also if the line needs an earlier WELCOME or cookie."""
     peers = CurvePeers()
     packets = conversation(talk(peers)).packets
@@ -464,7 +464,7 @@ def test_a_line_is_blamed_once_however_often_the_file_grows(tmp_path: Path) -> N
     assert ids(found) == ["CURVE-12"]
 
 
-def test_a_line_that_comes_late_for_a_capture_that_begins_inside(tmp_path: Path) -> None:
+def test_a_line_that_arrives_late_for_a_capture_that_begins_inside(tmp_path: Path) -> None:
     peers = CurvePeers()
     packets = without_start(traffic(peers))
     found = read_while_it_grows(packets, tmp_path, keys(tmp_path, "# nothing yet\n"), {100: peers.lines("SHARED")})

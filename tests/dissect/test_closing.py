@@ -148,7 +148,7 @@ def connections(packets: list[Packet], size: int = 1 << 30) -> list[dict[str, An
 
 
 @pytest.mark.parametrize(("close", "how", "closed_by", "reset_by"), CASES, ids=[case[0].__name__ for case in CASES])
-def test_who_closed_and_how_it_ended(
+def test_the_closing_side_and_the_kind_of_end(
     close: Callable[[Conversation], None], how: str, closed_by: int | None, reset_by: int | None
 ) -> None:
     conversation = talk()
@@ -198,7 +198,7 @@ def test_a_fin_of_one_side_is_acknowledged_or_not(
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_first_fin_or_rst_is_told_in_whatever_order_packets_come(seed: int) -> None:
+def test_the_first_fin_or_rst_is_reported_in_whatever_order_packets_arrive(seed: int) -> None:
     chance = Random(seed)
     conversation = talk()
     chance.choice(CASES)[0](conversation)
@@ -240,7 +240,7 @@ def with_another_that_goes_on(conversation: Conversation) -> list[Packet]:
         (fin_sent_again, "closed by PUSH after 30.007 s, by PULL:5555 2.001 s later"),
     ],
 )
-def test_the_line_for_people_says_the_cause_first(close: Callable[[Conversation], None], words: str) -> None:
+def test_the_text_line_begins_with_the_cause(close: Callable[[Conversation], None], words: str) -> None:
     conversation = talk()
     close(conversation)
     assert line(connections(with_another_that_goes_on(conversation))[0]) == words
@@ -253,7 +253,7 @@ def test_the_line_for_people_says_the_cause_first(close: Callable[[Conversation]
         (SERVER, "FIN by PULL:5555 after 30.006 s, the other direction was not captured"),
     ],
 )
-def test_one_direction_does_not_tell_who_closed_first(side: int, words: str) -> None:
+def test_one_direction_does_not_show_who_closed_first(side: int, words: str) -> None:
     conversation = talk()
     both_close(conversation)
     (told,) = connections([packet for packet in conversation.packets if packet.side == side])
@@ -263,7 +263,7 @@ def test_one_direction_does_not_tell_who_closed_first(side: int, words: str) -> 
     assert words == describe_connection(told).partition(", 3.1")[0]
 
 
-def test_who_says_nothing_is_named_where_the_other_side_gives_up_in_its_greeting() -> None:
+def test_a_silent_side_is_named_if_the_other_gives_up_in_its_greeting() -> None:
     conversation = Conversation()
     conversation.send(CLIENT, build_signature())
     conversation.acknowledge(SERVER)

@@ -21,7 +21,7 @@ from zmtpscope.records import SECOND
 
 
 @pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_captures_read_in_parts_say_the_same(path: Path) -> None:
+def test_captures_read_in_parts_give_the_same(path: Path) -> None:
     segmenter = Segmenter()
     packets = packets_of_capture(path.read_bytes())
     blocks = [segmenter.feed(block) for block in in_blocks(packets, iter(lambda: 500, 0))]
@@ -37,7 +37,7 @@ def test_nodes_read_in_parts_are_one_network(id_: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
-def test_what_is_said_too_often_is_counted_whatever_the_size_of_blocks(size: int) -> None:
+def test_repeated_findings_are_counted_for_any_block_size(size: int) -> None:
     one, other = Node(0), Node(1)
     ahead, back = one.connect(other), other.connect(one, 2_000_000)
     for number in range(15):

@@ -115,7 +115,7 @@ OTHERS: dict[str, tuple[Callable[[int], bytes], tuple[int, int]]] = {
 
 
 @pytest.mark.parametrize("what", OTHERS)
-def test_what_others_send_is_not_told_as_ours(what: str) -> None:
+def test_datagrams_of_other_protocols_are_not_reported(what: str) -> None:
     made, ports = OTHERS[what]
     payloads = [made(number) for number in range(SURE + 2)]
     assert datagrams(told([*sent(*payloads, ports=ports)])) == []
@@ -123,7 +123,7 @@ def test_what_others_send_is_not_told_as_ours(what: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_noise_is_not_told_as_ours(seed: int) -> None:
+def test_noise_is_not_reported(seed: int) -> None:
     noise = Random(seed)
     flood = [sent(noise.randbytes(50), ports=(noise.randrange(1 << 16), 6000 + number % 3)) for number in range(500)]
     assert datagrams(told([datagram for some in flood for datagram in some])) == []
@@ -143,11 +143,11 @@ def test_the_first_that_does_not_fit_ends_the_guessing() -> None:
     assert datagrams(told([*sent(NEWS[0], NEWS[1], b"\x04NEW", *NEWS)])) == []
 
 
-def test_nobody_guesses_at_what_was_cut() -> None:
+def test_truncated_datagrams_are_not_guessed() -> None:
     assert datagrams(told([*sent(*NEWS, cut=1)])) == []
 
 
-def test_a_guess_does_not_depend_on_who_sends() -> None:
+def test_a_guess_does_not_depend_on_the_sender() -> None:
     """All to one destination count together, and each flow has offsets of its own."""
     flows = [sent(NEWS[number], ports=(40_000 + number, 5556))[0] for number in range(4)]
     found = datagrams(told([*flows]))
@@ -163,7 +163,7 @@ def test_a_flow_that_was_forgotten_begins_anew_with_an_identity_of_its_own(monke
     assert len({record["conn_id"] for record in found}) == 6
 
 
-def test_what_is_forced_is_told_whatever_it_looks_like() -> None:
+def test_forced_datagrams_are_reported_with_any_contents() -> None:
     payloads = [
         b"\0",
         b"\x09short",
@@ -180,7 +180,7 @@ def test_what_is_forced_is_told_whatever_it_looks_like() -> None:
     assert [record["group"] for record in found][2:5] == ["", "é", "RE" * 45]
 
 
-def test_a_forced_port_says_nothing_of_others() -> None:
+def test_a_forced_port_reports_nothing_of_others() -> None:
     assert datagrams(told([*sent(*NEWS[:2], ports=(40_000, 5557))], decode_as=(FORCED,))) == []
 
 
@@ -257,14 +257,14 @@ def test_p1_blocks_of_any_size_give_the_same_records(data: st.DataObject) -> Non
     assert told(packets, size, **given) == told(packets, **given)
 
 
-def test_datagrams_come_behind_the_segment_in_front_of_them() -> None:
+def test_datagrams_arrive_behind_the_segment_in_front_of_them() -> None:
     packets = among_segments()
     found = [record for record in told(packets, decode_as=(FORCED,)) if record["record"] in ("datagram", "message")]
     assert [record["packet"] for record in found] == sorted(record["packet"] for record in found)
 
 
 @given(data=st.data())
-def test_counting_counts_what_is_told(data: st.DataObject) -> None:
+def test_counting_counts_the_reported_datagrams(data: st.DataObject) -> None:
     packets = data.draw(st.permutations(among_segments()))
     forced = data.draw(st.sampled_from([(), (FORCED,)]))
     _, full = records(Capture(packets), Options(payloads=Registry(), decode_as=forced))

@@ -50,7 +50,7 @@ def test_messages_are_no_commands(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flags", [0x80, 0x04])
-def test_reserved_flags_inside_are_told_and_ignored(flags: int, tmp_path: Path) -> None:
+def test_reserved_flags_inside_are_reported_and_ignored(flags: int, tmp_path: Path) -> None:
     peers = CurvePeers()
     steps = [
         *peers.handshake(),
@@ -113,7 +113,7 @@ def test_commands_inside(name: str, fields: dict[str, Any], type_: str, tmp_path
     assert (told["decrypted"], told["source"], told["side"]) == (True, 1, CLIENT)
 
 
-def test_a_command_inside_that_nobody_knows(tmp_path: Path) -> None:
+def test_an_unknown_command_inside(tmp_path: Path) -> None:
     peers = CurvePeers()
     steps = [*peers.handshake(), (CLIENT, inner(peers, CLIENT, b"\x05DANCE1234", COMMAND))]
     found = read(steps, tmp_path, peers.lines("SHARED"))
@@ -272,7 +272,7 @@ def test_what_is_only_counted_is_counted_inside(tmp_path: Path) -> None:
     assert summary.body_octets == sum(sum(each["sizes"]) for each in messages(told[0]))
 
 
-def test_frame_records_are_those_inside(tmp_path: Path) -> None:
+def test_frame_records_are_the_decrypted_ones(tmp_path: Path) -> None:
     peers = CurvePeers()
     steps = [*peers.handshake(), (CLIENT, peers.messages(CLIENT, b"a", b"b" * 300))]
     frames = [each for each in read(steps, tmp_path, peers.lines("SHARED"), frames=True) if each["record"] == "frame"]

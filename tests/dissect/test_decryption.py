@@ -113,7 +113,7 @@ def test_the_long_term_keys_of_both_sides_reveal_no_traffic(tmp_path: Path) -> N
     assert opened(found) == WITH_S
 
 
-def test_the_long_term_key_of_the_server_tells_whom_the_client_asked_for(tmp_path: Path) -> None:
+def test_the_long_term_key_of_the_server_shows_which_server_the_client_wanted(tmp_path: Path) -> None:
     peers, stranger = CurvePeers(), CurvePeers(s=bytes(range(32)))
     found = read(talk(peers), tmp_path, stranger.lines("SERVER_LONGTERM") + peers.lines("SERVER_LONGTERM"))
     assert command(found, "HELLO")["server_longterm_key"] == z85.encode(peers.S)
@@ -128,7 +128,7 @@ def test_the_key_of_another_server_opens_nothing_and_is_nothing_to_remark(tmp_pa
     assert ids(found) == []
 
 
-def test_what_opens_is_told_in_place_of_what_was_sealed(tmp_path: Path) -> None:
+def test_decrypted_units_replace_the_sealed_ones(tmp_path: Path) -> None:
     """The same frames have the same offsets without keys and with them."""
     peers = CurvePeers()
     steps = [*peers.handshake(), (CLIENT, peers.messages(CLIENT, b"one")), (SERVER, peers.messages(SERVER, b"two"))]
@@ -178,7 +178,7 @@ def talk_of_the_vector() -> Steps:
 
 
 @pytest.mark.parametrize("label", ["SHARED", "CLIENT_TRANSIENT with S", "SERVER_TRANSIENT", "COOKIE_KEY"])
-def test_the_vector_is_read_as_the_specification_says(label: str, tmp_path: Path) -> None:
+def test_the_vector_is_read_as_specified(label: str, tmp_path: Path) -> None:
     found = read(talk_of_the_vector(), tmp_path, CurvePeers.of_the_vector().lines(label))
     initiate = command(found, "INITIATE")
     assert initiate["client_longterm_key"] == z85.encode(vector.CLIENT.public)
@@ -253,6 +253,6 @@ def test_the_fields_of_opened_messages(tmp_path: Path) -> None:
     assert ("zmtp.ping.ttl", 0) in leaves(found["PING"])
 
 
-def test_the_fields_of_a_unit_that_stays_closed_are_those_without_keys(tmp_path: Path) -> None:
+def test_fields_of_a_unit_that_stays_closed_are_the_same_without_keys(tmp_path: Path) -> None:
     names = [leaf.name for leaf in trees(talk_of_the_vector(), tmp_path, "# nothing\n")["INITIATE"].leaves()]
     assert names[-2:] == ["curve.nonce.short", "curve.initiate.box"]

@@ -31,7 +31,7 @@ def segments(draw: st.DrawFn) -> tuple[int, list[np.ndarray]]:
 
 
 @given(segments())
-def test_p20_directions_compiled_are_those_in_python(given: tuple[int, list[np.ndarray]]) -> None:
+def test_p20_directions_are_the_same_compiled_and_in_python(given: tuple[int, list[np.ndarray]]) -> None:
     count, columns = given
     found = [[each.tolist() for each in by_direction(count, *columns)] for by_direction in BY_DIRECTION]
     assert all(each == found[0] for each in found)

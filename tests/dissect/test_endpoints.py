@@ -132,7 +132,7 @@ def test_an_identity_is_free_again_when_its_connection_has_ended() -> None:
     assert told(*talks) == [("ZMTP3X-META-15", 2), ("ZMTP3X-META-15", 3)]
 
 
-def test_no_clash_is_told_where_octets_are_missing() -> None:
+def test_no_clash_is_reported_where_octets_are_missing() -> None:
     lost = router(2, 0.5)
     lost.send(0, message(b"more"))
     lost.acknowledge(1)
@@ -178,7 +178,7 @@ def test_a_replayed_hello_without_an_answer() -> None:
     assert told(close(curve(1)), close(curve(2, 5, nonce=None), first=1)) == [("CURVE-15", 2)]
 
 
-def test_each_further_use_of_a_key_is_told_once() -> None:
+def test_each_further_use_of_a_key_is_reported_once() -> None:
     talks = [close(curve(number, number, nonce=bytes([number]))) for number in range(5)]
     assert told(*talks) == [("CURVE-15", number) for number in (2, 3, 4, 5)]
 
@@ -261,7 +261,7 @@ def refused(number: int, seconds: float, mechanism: str = "NULL") -> Conversatio
     return close(talk, first=1)
 
 
-def test_a_client_comes_again_after_an_error() -> None:
+def test_a_client_returns_after_an_error() -> None:
     (finding,) = (each for each in findings(refused(1, 0), refused(2, 1)))
     assert (finding["id"], finding["conn"]) == ("ZMTP-CONN-09", 2)
     assert finding["refs"][0].split("/", 1)[1] == f"1/0/{finding['offset']}/command"

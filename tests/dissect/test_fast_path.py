@@ -220,7 +220,7 @@ def now_and_then(random: Random, share: float) -> Step:
 
 
 @given(packets=talks(), size=st.integers(1, 12), options=st.sampled_from(OPTIONS), data=st.data())
-def test_p19_what_comes_out_is_the_same_with_the_fast_path_and_without(
+def test_p19_output_is_the_same_with_and_without_the_fast_path(
     packets: list[Packet], size: int, options: Options, data: st.DataObject
 ) -> None:
     random = Random(data.draw(st.integers(0, 1 << 16)))
@@ -260,7 +260,7 @@ def asking(random: Random, number: int) -> list[Packet]:
     is_written=st.booleans(),
     released=st.sampled_from([0, 0.2, 1]),
 )
-def test_p19_requests_are_matched_with_replies_in_whichever_blocks_they_come(
+def test_p19_requests_are_matched_with_replies_in_whichever_blocks_they_arrive(
     seed: int, size: int, is_written: bool, released: float
 ) -> None:
     random = Random(seed)
@@ -309,7 +309,7 @@ def publishing(random: Random, number: int) -> list[Packet]:
     options=st.sampled_from(OPTIONS),
     released=st.sampled_from([0, 0.2, 1]),
 )
-def test_p19_topics_are_found_in_whichever_blocks_messages_come(
+def test_p19_topics_are_found_in_whichever_blocks_messages_arrive(
     seed: int, size: int, options: Options, released: float
 ) -> None:
     random = Random(seed)
@@ -351,7 +351,7 @@ def beating(random: Random) -> list[Packet]:
     released=st.sampled_from([0, 0.2, 1]),
 )
 @examples(100, least=40)
-def test_p19_heartbeats_are_matched_in_whichever_blocks_they_come(
+def test_p19_heartbeats_are_matched_in_whichever_blocks_they_arrive(
     seed: int, size: int, options: Options, released: float
 ) -> None:
     random = Random(seed)
@@ -429,7 +429,7 @@ def test_sessions_under_way_are_read_on_the_fast_path(pair: tuple[str, str]) -> 
     assert counted == messages
 
 
-def test_a_reply_is_read_on_the_fast_path_whose_request_came_in_front_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_is_read_on_the_fast_path_whose_request_arrived_in_front_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zmtpscope.dissect.fast_path.openings.Openings.behind", lambda *_: None)
     conversation = session("REQ", "REP")
     conversation.send(0, message(b"", b"asked"))
@@ -447,7 +447,7 @@ def test_a_reply_is_read_on_the_fast_path_whose_request_came_in_front_of_it(monk
 
 
 @pytest.mark.parametrize("said", [b"\x09SUBSCRIBEb", b"\6CANCELa", b"\4JOINa"], ids=str)
-def test_who_says_more_than_its_opening_is_released(said: bytes) -> None:
+def test_a_connection_that_sends_more_than_its_opening_is_released(said: bytes) -> None:
     conversation = session("PUB", "SUB")
     conversation.send(1, build_frame(Framing.V2, b"\x09SUBSCRIBEa", command=True))
     for number in range(20):
@@ -538,7 +538,7 @@ def test_what_the_snap_length_has_cut_off_is_missed() -> None:
 
 
 @pytest.mark.parametrize("beside", [b"", message(b'{"b": 2}')], ids=["alone", "beside JSON"])
-def test_messages_that_somebody_knows_are_read_on_the_fast_path(beside: bytes) -> None:
+def test_messages_that_a_dissector_knows_are_read_on_the_fast_path(beside: bytes) -> None:
     conversation = session("DEALER", "ROUTER")
     for _ in range(6):
         conversation.send(0, message(bytes(9)))
@@ -553,7 +553,7 @@ def test_messages_that_somebody_knows_are_read_on_the_fast_path(beside: bytes) -
 
 
 @pytest.mark.parametrize("is_written", [True, False])
-def test_who_is_asked_knows_how_many_messages_went_by(is_written: bool) -> None:
+def test_a_dissector_knows_how_many_messages_it_was_not_asked_about(is_written: bool) -> None:
     """A message that begins like JSON is passed to a dissector; this does not restart the count."""
     conversation = session("DEALER", "ROUTER")
     for body in [bytes(9)] * 200 + [b"{no"] + [bytes(9)] * 60 + [b'{"a": 1}']:
@@ -579,7 +579,7 @@ def test_claims_are_counted_on_the_fast_path_as_if_each_message_was_asked_about(
         assert read(conversation.packets, size, options, keep) == without_fast_path(conversation.packets, size, options)
 
 
-def test_who_is_asked_on_the_fast_path_hears_of_a_loss_in_front_of_it() -> None:
+def test_a_dissector_asked_on_the_fast_path_learns_of_a_loss_before_it() -> None:
     """The loss is after a message that is too large to be examined; also if claims are only counted."""
     conversation = session("DEALER", "ROUTER")
     for body in [b'{"a": 1}'] * 8 + [b"x" * (MIN_KEPT + 1)] + [b'{"a": 1}'] * 8:
@@ -631,7 +631,7 @@ def test_messages_are_judged_on_the_fast_path() -> None:
     assert summary.findings["warn", "REQREP-05"] == 6
 
 
-def test_messages_that_nobody_knows_are_passed_by_once_where_those_of_the_other_side_are_known() -> None:
+def test_unknown_messages_are_skipped_if_messages_of_the_other_side_are_known() -> None:
     conversation = session("DEALER", "REP")
     for _ in range(6):
         conversation.send(0, message(b"", bytes(9)))
@@ -644,7 +644,7 @@ def test_messages_that_nobody_knows_are_passed_by_once_where_those_of_the_other_
 @pytest.mark.parametrize("size", [1, 3, 4])
 @pytest.mark.parametrize("is_written", [True, False])
 @pytest.mark.parametrize("speaks_before", [True, False])
-def test_what_one_side_says_tells_how_messages_of_the_other_are_judged(
+def test_commands_of_one_side_determine_the_findings_of_the_other(
     speaks_before: bool, is_written: bool, size: int
 ) -> None:
     """A PULL announces itself as a ZRE node: other messages do not belong on its connection (ZRE-09)."""
@@ -663,7 +663,7 @@ def test_what_one_side_says_tells_how_messages_of_the_other_are_judged(
 
 
 @pytest.mark.parametrize("is_written", [True, False])
-def test_a_side_whose_messages_nobody_claims_is_left_alone_at_the_same_message(is_written: bool) -> None:
+def test_a_side_without_claimed_messages_is_left_alone_at_the_same_message(is_written: bool) -> None:
     conversation = session("DEALER", "ROUTER")
     for _ in range(400):
         conversation.send(0, message(bytes(9)))
@@ -672,7 +672,7 @@ def test_a_side_whose_messages_nobody_claims_is_left_alone_at_the_same_message(i
     assert read(conversation.packets, 7, options, keep) == without_fast_path(conversation.packets, 7, options)
 
 
-def test_who_is_adopted_in_vain_stays_out_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_adopted_in_vain_stays_out_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     conversation = session()
     for _ in range(40):
         conversation.send(0, b"\2\0\0\0\0\0\0\0\1x")

@@ -6,7 +6,7 @@ from zmtpscope.dissect.arrivals import Stamp
 from zmtpscope.dissect.records.finding_endpoints import MAX_CLIENTS, MAX_ENDPOINTS, FindingEndpoints
 
 
-def test_the_first_packet_is_the_earliest_in_whatever_order_findings_are_decided() -> None:
+def test_the_first_packet_is_the_earliest_for_any_order_of_findings() -> None:
     found = FindingEndpoints()
     for time in (20, 10, 30):
         found.add(1, ("10.0.0.1", 5555), "10.0.0.2", Stamp(time, time), None)

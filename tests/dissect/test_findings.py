@@ -88,7 +88,7 @@ def test_heartbeats_are_matched(case: tuple[Any, ...]) -> None:
     assert ids_of(between("DEALER", "ROUTER", *case[1:])) == {case[0]}
 
 
-def test_a_request_that_nobody_answers() -> None:
+def test_a_request_without_an_answer() -> None:
     talk = between("REQ", "REP", (0, message(b"", b"one")), (1, message(b"", b"reply")), (0, message(b"", b"two")))
     (finding,) = (each for each in findings_of(talk) if each["severity"] != "chat")
     assert finding["id"] == "REQREP-06"
@@ -142,7 +142,7 @@ def test_a_close_is_linked_to_the_error_in_front_of_it() -> None:
     assert closing["text"].endswith("it closed 1.0 ms after ZMTP3X-CMD-01")
 
 
-def test_who_closes_behind_its_own_error_had_other_reasons() -> None:
+def test_a_peer_that_closes_behind_its_own_error_had_other_reasons() -> None:
     talk = Conversation()
     talk.send(0, hello("PULL"))
     talk.send(1, hello("ROUTER"))

@@ -41,7 +41,7 @@ def test_traffic_that_begins_inside_a_frame_is_read_from_the_next_one_on() -> No
     assert not [record for record in found if record["record"] == "finding" and record["severity"] == "error"]
 
 
-def test_a_connection_that_was_captured_whole_says_so() -> None:
+def test_a_connection_that_was_captured_whole_is_marked() -> None:
     talk = Conversation()
     talk.send(0, hello("PUSH"))
     talk.send(1, hello("PULL"))
@@ -64,7 +64,7 @@ def test_a_whole_connection_is_read_as_it_is_without_the_rule() -> None:
     assert forced == plain
 
 
-def test_what_is_not_zmtp_has_a_record_that_says_so() -> None:
+def test_other_protocols_have_a_record() -> None:
     talk = Conversation()
     talk.send(0, b"GET / HTTP/1.1\r\n\r\n")
     talk.close()
@@ -97,7 +97,7 @@ def test_the_side_with_the_port_has_the_type_that_the_user_gave() -> None:
 
 
 @given(size=st.integers(1, 9))
-def test_what_the_user_said_holds_from_the_first_message_on_wherever_blocks_end(size: int) -> None:
+def test_a_user_rule_holds_from_the_first_message_on_for_any_blocks(size: int) -> None:
     rule = DecodeAs("tcp.port", 5555, None, None, socket_type="PUB")
     packets = under_way().packets
     whole, _ = records(Capture(packets), Options(decode_as=(rule,)))
@@ -137,7 +137,7 @@ def test_envelopes_are_known_by_the_type_that_was_given() -> None:
     assert told["envelope"] == ["\0addr"]
 
 
-def test_what_sides_said_of_themselves_comes_before_what_the_user_says() -> None:
+def test_announcements_take_precedence_over_user_rules() -> None:
     talk = Conversation()
     talk.send(0, hello("PULL"))
     talk.send(1, hello("PUSH") + message(b"a", b"b"))

@@ -138,7 +138,9 @@ def test_a_misspelt_hello_is_named_as_the_cause() -> None:
     ("asked", "given", "id_"),
     [("s", "s", "CURVE-23"), ("another", "s", "CURVE-22"), ("s", None, "CURVE-21"), ("another", None, "CURVE-21")],
 )
-def test_a_server_key_proves_whom_a_hello_was_made_for(asked: str, given: str | None, id_: str, tmp_path: Path) -> None:
+def test_a_server_key_proves_which_server_a_hello_was_made_for(
+    asked: str, given: str | None, id_: str, tmp_path: Path
+) -> None:
     peers = CurvePeers()
     talk = shake("CURVE")
     talk.send(0, frame(peers.hello(None if asked == "s" else crypto_scalarmult_base(secret(asked)))))
@@ -175,7 +177,7 @@ def test_traffic_before_the_other_ready() -> None:
     assert ids(lost) == []
 
 
-def test_traffic_before_the_other_side_said_anything() -> None:
+def test_traffic_before_the_other_side_sent_anything() -> None:
     talk = Conversation()
     talk.send(0, hello("PUSH") + message(b"early"))
     talk.wait(2 * SECOND)
@@ -255,7 +257,7 @@ SERVED = ("PLAIN", "CURVE")
 """Mechanisms with a client and a server."""
 
 
-def test_who_refused_for_now_is_not_held_against_the_credentials() -> None:
+def test_a_temporary_refusal_is_not_blamed_on_the_credentials() -> None:
     hints = {}
     for reason in ("300", "400", "500"):
         talk = shake("PLAIN", "HELLO")
@@ -339,7 +341,7 @@ def test_a_side_goes_on_although_the_mechanisms_differ() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["NULL", "CURVE"])
-def test_whole_handshakes_say_nothing(mechanism: str) -> None:
+def test_complete_handshakes_raise_no_finding(mechanism: str) -> None:
     names = ("READY", "READY") if mechanism == "NULL" else ("HELLO", "WELCOME", "INITIATE", "READY")
     for side in (0, 1):
         assert ids(leave(shake(mechanism, *names), side)) == []

@@ -72,7 +72,7 @@ def told(talk: Conversation) -> list[tuple[str, int, int]]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "contexts"), SETTINGS)
 @pytest.mark.parametrize("closed", [True, False])
-def test_a_packet_that_was_not_captured_accuses_nobody(seconds: float, contexts: bool, closed: bool) -> None:
+def test_a_packet_that_was_not_captured_accuses_no_peer(seconds: float, contexts: bool, closed: bool) -> None:
     talk = beating(seconds, contexts)
     if closed:
         talk.close()
@@ -182,7 +182,7 @@ def test_a_box_that_stays_closed(changed: int | None, seconds: int, tmp_path: Pa
 
 
 @pytest.mark.parametrize("closed", [True, False])
-def test_a_pong_that_nobody_asked_for(closed: bool) -> None:
+def test_a_pong_without_a_ping(closed: bool) -> None:
     talk = beating()
     talk.send(1, pong(b"nobody asked"))
     talk.wait(2 * SECOND)
@@ -190,7 +190,7 @@ def test_a_pong_that_nobody_asked_for(closed: bool) -> None:
     assert told(talk) == [("PING-08", 1, 22)]
 
 
-def test_it_is_told_as_soon_as_it_is_certain() -> None:
+def test_it_is_reported_as_soon_as_it_is_certain() -> None:
     talk = beating()
     talk.send(1, pong())
     talk.wait(2 * SECOND)
@@ -308,7 +308,7 @@ def test_a_ping_is_never_answered() -> None:
 
 
 @pytest.mark.parametrize(("has_come", "expected"), [(False, []), (True, [("PING-04", 0, 6)])])
-def test_what_a_peer_sends_says_nothing_of_a_ping_that_tcp_never_delivered(
+def test_data_of_a_peer_proves_nothing_about_a_ping_that_tcp_never_delivered(
     has_come: bool, expected: list[tuple[str, int, int]]
 ) -> None:
     """The link was down: the waiting octets arrive with FIN, and acknowledge only what arrived before."""

@@ -108,7 +108,7 @@ def told(kind: str, packets: list[Packet], size: int, **kept: Any) -> list[dict[
 
 
 @pytest.mark.parametrize("size", [1, 1000])
-def test_topic_and_envelope_are_there_whatever_is_kept(size: int) -> None:
+def test_topic_and_envelope_are_there_for_any_body_limit(size: int) -> None:
     """They came with an earlier block than the end of the message."""
     published = packets_of(("PUB", "SUB"), [[20, 500], [150, 500]], 7, None)
     asked = packets_of(("DEALER", "REP"), [[5, 6, 0, 500], [60, 60, 0, 500]], 7, None)
@@ -120,7 +120,7 @@ def test_topic_and_envelope_are_there_whatever_is_kept(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 1000])
-def test_a_frame_is_told_with_its_message(size: int) -> None:
+def test_a_frame_is_reported_with_its_message(size: int) -> None:
     packets = packets_of(("PUSH", "PULL"), [[5, 60, 0], [30]], 20, None)
     frames = told("frame", packets, size, frames=True)
     assert [(each["size"], each["message"]) for each in frames] == [(5, 92), (60, 92), (0, 92), (30, 163)]

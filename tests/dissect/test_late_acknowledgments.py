@@ -114,7 +114,9 @@ def columns(draw: st.DrawFn) -> list[np.ndarray]:
 
 
 @given(columns(), st.integers(0, 30))
-def test_p20_late_acknowledgments_compiled_are_those_in_python(given: list[np.ndarray], acknowledged: int) -> None:
+def test_p20_late_acknowledgments_are_the_same_compiled_and_in_python(
+    given: list[np.ndarray], acknowledged: int
+) -> None:
     results = []
     for function in LATE_ACKNOWLEDGMENTS:
         state = np.zeros((4, FIELDS), np.int64)

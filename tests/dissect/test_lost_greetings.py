@@ -47,7 +47,7 @@ def bodies(found: list[dict[str, Any]]) -> list[bytes]:
 @pytest.mark.parametrize("cuts", [(10, 64), (10, 11, 64), (10, 12)])
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("size", [1, 1000])
-def test_the_other_sides_greeting_tells_the_version(cuts: tuple[int, ...], side: int, size: int) -> None:
+def test_the_other_sides_greeting_shows_the_version(cuts: tuple[int, ...], side: int, size: int) -> None:
     conversation = without(talk(cuts), {side: range(10, GREETING)})
     found, analyser = records(Capture(conversation.packets, size))
     assert bodies(found) == TASKS
@@ -122,7 +122,7 @@ def test_what_follows_a_lost_greeting_is_no_greeting() -> None:
 
 
 @pytest.mark.parametrize("pure", [True, False], ids=["alone", "with octets"])
-def test_an_acknowledgment_need_not_tell_where_the_other_side_began(pure: bool) -> None:
+def test_an_acknowledgment_may_not_show_where_the_other_side_began(pure: bool) -> None:
     """It may acknowledge octets that were lost: `03 01 4E 55` behind a lost signature is a 1.0 frame, too."""
     conversation = Conversation()
     conversation.send(1, hello("PUSH")[:10])
@@ -141,7 +141,7 @@ def test_an_acknowledgment_need_not_tell_where_the_other_side_began(pure: bool) 
 
 
 @pytest.mark.parametrize("size", [1, 1000])
-def test_trials_that_meet_are_told_apart_by_the_edges_of_segments(size: int) -> None:
+def test_trials_that_meet_are_distinguished_by_the_edges_of_segments(size: int) -> None:
     """A request of two empty frames, read one octet late, is an empty frame and one of one octet."""
     conversation = Conversation(syn=False)
     conversation.send(0, message(b"", b""))

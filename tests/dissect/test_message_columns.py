@@ -67,7 +67,9 @@ def test_columns_of_any_runs_are_the_fields_of_their_rows(batch: Batch, options:
 
 @examples(300)
 @given(message_runs(), st.integers(0, 40), st.integers(0, 40), st.sampled_from(OPTIONS))
-def test_columns_say_of_octets_only_what_was_kept(run: MessageTable, front: int, back: int, options: Options) -> None:
+def test_columns_contain_only_the_octets_that_were_kept(
+    run: MessageTable, front: int, back: int, options: Options
+) -> None:
     data = run.data[front : max(front, len(run.data) - back)]
     types = {"socket_type": "ROUTER", "peer_socket_type": "REQ"}
     sender = run.sender._replace(data=data, base=run.base + front, **types)
@@ -97,7 +99,7 @@ def test_columns_have_the_types_and_the_order_of_the_fields(batch: Batch) -> Non
 
 
 @given(batches(), st.sampled_from(OPTIONS), st.randoms())
-def test_a_column_is_the_same_whatever_was_asked_for_before(batch: Batch, options: Options, random: Any) -> None:
+def test_a_column_is_the_same_after_any_other_column(batch: Batch, options: Options, random: Any) -> None:
     columns = columns_of(batch, options)["message"]
     names = list(columns.derive)
     random.shuffle(names)
@@ -108,7 +110,7 @@ def test_a_column_is_the_same_whatever_was_asked_for_before(batch: Batch, option
 
 
 @given(mixed_batches(), st.sampled_from(OPTIONS))
-def test_columns_go_when_nobody_holds_them(batch: Batch, options: Options) -> None:
+def test_columns_are_freed_when_they_are_unused(batch: Batch, options: Options) -> None:
     """They hold a batch. Where they pointed at each other in a circle it would stay until somebody looks for cycles."""
     gc.disable()
     try:

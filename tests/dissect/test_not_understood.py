@@ -38,14 +38,14 @@ def answered(octets: bytes, cuts: Any = ()) -> list[Packet]:
 
 
 @given(size=st.integers(1, 5), piece=st.integers(1, 40))
-def test_at_most_32_are_kept_however_they_come(size: int, piece: int) -> None:
+def test_at_most_32_are_kept_for_any_batches(size: int, piece: int) -> None:
     """The side greets in the form of 3.x and gets an answer that is none."""
     packets = answered(HTTP, range(piece, len(HTTP), piece))
     assert left(packets, size) == left(packets) == [(1, HTTP[:32])]
 
 
 @given(size=st.integers(1, 5), piece=st.integers(1, 40), body=st.binary(min_size=5, max_size=60))
-def test_what_stands_behind_a_size_that_is_none_is_shown(size: int, piece: int, body: bytes) -> None:
+def test_octets_after_an_invalid_size_are_shown(size: int, piece: int, body: bytes) -> None:
     octets = hello("PUSH") + message(b"a") + b"\2" + b"\xff" * 8 + body
     talk = Conversation()
     talk.send(1, hello("PULL"))
@@ -78,7 +78,7 @@ def test_units_between_them_are_no_part_of_them() -> None:
         ("SOCKS5 with a password", b"\5\2\0\2\1\2me"),
     ],
 )
-def test_what_a_proxy_was_told_is_shown_up_to_a_password(name: str, shown: bytes) -> None:
+def test_a_proxy_request_is_shown_up_to_a_password(name: str, shown: bytes) -> None:
     (side, octets), *_ = left(through(name, []))
     assert side == 0
     assert octets is not None

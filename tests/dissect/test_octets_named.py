@@ -115,7 +115,7 @@ LEFT_OVER = {
 
 @pytest.mark.parametrize("name", LEFT_OVER)
 @pytest.mark.parametrize("closed", [True, False])
-def test_what_is_in_no_unit_is_told_where_it_stands(name: str, closed: bool) -> None:
+def test_octets_of_no_unit_are_reported_with_their_place(name: str, closed: bool) -> None:
     octets, expected = LEFT_OVER[name]
     answer = b"\1\0\2\0a\2\0b" if octets.startswith(b"\1") else None
     found = of(read(greeted(octets, answer, closed)), "leftover")
@@ -154,7 +154,7 @@ def test_lengths_of_0_that_one_segment_decides_are_one_record(
 
 @pytest.mark.parametrize("size", [1, 3, 1 << 30])
 @pytest.mark.parametrize("version", ["1.0", "2.0", "newer and 1.0"])
-def test_a_greeting_of_any_announced_size_is_told_as_far_as_it_came(version: str, size: int) -> None:
+def test_a_greeting_of_any_announced_size_is_reported_as_far_as_it_arrived(version: str, size: int) -> None:
     there = b"i" * 3000
     octets = {
         "1.0": b"\xff" + (1 << 31).to_bytes(8, "big") + b"\0",
@@ -170,7 +170,7 @@ def test_a_greeting_of_any_announced_size_is_told_as_far_as_it_came(version: str
 
 @pytest.mark.parametrize("there", [600, 2_000_000, 3_000_000])
 @pytest.mark.parametrize("size", [1, 1 << 30])
-def test_a_command_too_large_to_wait_for_is_told_with_its_last_octet(there: int, size: int) -> None:
+def test_a_command_too_large_to_wait_for_is_reported_with_its_last_octet(there: int, size: int) -> None:
     command = b"\6" + struct.pack(">Q", 2_000_000) + b"\4PING" + bytes(2_000_000 - 5)
     octets = (hello("PUSH") + command + message(b"a"))[: len(hello("PUSH")) + there]
     found = read(greeted(octets, closed=False, cuts=range(0, 3_000_000, 60_000)), size)
@@ -232,7 +232,7 @@ def test_websocket_frames_without_zmtp_that_one_segment_decides_are_one_record()
 
 @pytest.mark.parametrize("size", [1, 5, 1 << 30])
 @pytest.mark.parametrize("segment", [5, 7, 30])
-def test_many_frames_without_zmtp_are_told_with_the_segments_that_complete_them(segment: int, size: int) -> None:
+def test_many_frames_without_zmtp_are_reported_with_the_segments_that_complete_them(segment: int, size: int) -> None:
     octets = websocket((b"text", TEXT, True)) * 40
     talk = Conversation()
     talk.send(0, request() + ready(True, "PULL"))
@@ -250,7 +250,7 @@ def test_many_frames_without_zmtp_are_told_with_the_segments_that_complete_them(
 
 @pytest.mark.parametrize("size", [1, 5, 1 << 30])
 @pytest.mark.parametrize("segment", [5, 7, 30])
-def test_many_lengths_of_0_are_told_with_the_segments_that_bring_them(segment: int, size: int) -> None:
+def test_many_lengths_of_0_are_reported_with_the_segments_that_contain_them(segment: int, size: int) -> None:
     octets = (b"\0" * 3 + LAST) * 40
     talk = Conversation()
     talk.send(1, b"\1\0\2\0a\2\0b")
@@ -309,7 +309,7 @@ def test_a_message_inside_boxes_ends_where_one_in_clear_begins(frames: str, expe
 
 
 @pytest.mark.parametrize("octets", [b"\xff", b"\xff\0\0\0", b"\1"])
-def test_too_few_octets_to_tell_the_version_are_not_said_to_be_no_zmtp(octets: bytes) -> None:
+def test_too_few_octets_for_a_version_are_not_called_another_protocol(octets: bytes) -> None:
     talk = Conversation()
     talk.send(1, build_signature())
     talk.send(0, octets)

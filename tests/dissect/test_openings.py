@@ -206,7 +206,7 @@ def test_p19_connections_that_open_alike_are_read_as_each_of_them(
 
 
 @given(packets=alike(12, 40), size=st.integers(30, 150), options=st.sampled_from(OPTIONS))
-def test_p19_connections_that_come_whole_in_a_block_are_read_as_each_of_them(
+def test_p19_connections_that_are_whole_in_a_block_are_read_as_each_of_them(
     packets: list[Packet], size: int, options: Options
 ) -> None:
     expected = without_fast_path(packets, size, options)
@@ -302,7 +302,7 @@ def test_p19_connections_with_a_repeated_syn_are_read_as_each_of_them(places: tu
         assert read(packets[:stop], size, Options(), keep) == without_fast_path(packets[:stop], size, Options())
 
 
-def test_an_opening_is_learned_when_it_comes_the_fourth_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_opening_is_learned_at_its_fourth_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Most captures have fewer connections, and learning costs twice as much as reading."""
     monkeypatch.setattr(openings, "FEWEST_ALIKE", 4)
     assert otherwise_read(many(40, pushing), monkeypatch) == 3
@@ -406,7 +406,7 @@ NOT_TO_BE_LEARNED = {
 
 
 @pytest.mark.parametrize("opening", NOT_TO_BE_LEARNED)
-def test_p19_what_refers_to_one_connection_is_said_of_no_other(opening: str) -> None:
+def test_p19_references_to_one_connection_are_in_records_of_no_other(opening: str) -> None:
     packets = many(12, lambda _: NOT_TO_BE_LEARNED[opening]())
     assert read(packets, 1, Options(), keep) == without_fast_path(packets, 1, Options())
 
@@ -455,21 +455,21 @@ def test_requests_and_replies_that_take_turns_are_read_on_the_fast_path(
     assert otherwise_read(asking(20, server, turns, b"", b"words"), monkeypatch, 1 << 30) == expected
 
 
-def test_a_reply_may_come_in_the_block_behind_that_of_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_may_arrive_in_the_block_behind_that_of_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
     packets = asking(20, "REP", "0101", b"", b"words")
     assert read(packets, 1, Options(), keep) == without_fast_path(packets, 1, Options())
     assert otherwise_read(packets, monkeypatch, 1) <= 3
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_a_request_without_a_reply_is_told_where_its_connection_ends_in_another_block(size: int) -> None:
+def test_a_request_without_a_reply_is_reported_where_its_connection_ends_in_another_block(size: int) -> None:
     packets = asking(12, "REP", "010", b"", b"words")
     found = read(packets, size, Options(), keep)
     assert found == without_fast_path(packets, size, Options())
     assert sum(count for (_, id_), count in found[1].findings.items() if id_ == "REQREP-06") == 12
 
 
-def test_a_newcomer_whose_request_is_not_answered_is_told() -> None:
+def test_a_newcomer_whose_request_is_not_answered_is_reported() -> None:
     """The whole new connection is in the block after the learned connections."""
     learned_from, more = asking(3, "REP", "01", b"", b"words"), asking(4, "REP", "0", b"", b"words")
     packets = learned_from + more[-len(more) // 4 :]
@@ -550,7 +550,7 @@ def test_a_connection_that_one_side_closed_has_not_failed() -> None:
     assert not [fact for fact in facts if isinstance(fact, ConnectionFact)]
 
 
-def test_a_connection_that_is_open_at_the_end_is_told_as_such() -> None:
+def test_a_connection_that_is_open_at_the_end_is_reported_as_open() -> None:
     analyser = Analyser(Options())
     capture = Capture(many(3, pushing, closed=False), 1 << 30)
     analyser.begin(capture.files)
@@ -562,7 +562,7 @@ def test_a_connection_that_is_open_at_the_end_is_told_as_such() -> None:
     assert [record.values["close"] for record in batch.records if record.type == "connection"] == ["open"] * 3
 
 
-def test_openings_that_never_come_again_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openings_that_never_repeat_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
     heard = []
     make = Simulation.__init__
     monkeypatch.setattr(Simulation, "__init__", lambda *given: (heard.append(given), make(*given))[1])
@@ -771,7 +771,7 @@ def test_newcomers_that_are_not_what_they_seem_are_read_in_the_ordinary_way(
     assert read(packets, size, Options(), keep) == without_fast_path(packets, size, Options())
 
 
-def test_what_comes_late_for_a_connection_that_was_over_at_once_opens_no_other() -> None:
+def test_late_packets_of_a_connection_that_was_over_at_once_open_no_other() -> None:
     talks = [known_way(number) for number in range(9)]
     for talk in talks:
         talk.close()
@@ -784,7 +784,7 @@ def test_what_comes_late_for_a_connection_that_was_over_at_once_opens_no_other()
     assert found[1].other_tcp == 0
 
 
-def test_who_was_over_at_once_is_remembered_from_its_end_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_was_over_at_once_is_remembered_from_its_end_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection that ended longest ago is forgotten, not the one that began longest ago."""
     monkeypatch.setattr(flows, "REMEMBERED_CLOSED", 4)
     learned, within = ([known_way(number) for number in numbers] for numbers in (range(3), (21, 22)))
@@ -801,7 +801,7 @@ def test_who_was_over_at_once_is_remembered_from_its_end_on(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("size", [1, 10, 90])
-def test_findings_that_were_only_counted_are_told_at_the_end(size: int) -> None:
+def test_findings_that_were_only_counted_are_reported_at_the_end(size: int) -> None:
     packets = []
     for number in range(8):
         talk = known_way(number)
@@ -850,7 +850,7 @@ def test_half_a_message_at_the_end_of_a_connection_is_not_lost() -> None:
     assert not all(record["complete"] for record in found[0] if record["record"] == "message" and record["conn"] == 4)
 
 
-def test_what_comes_behind_a_fin_is_no_message() -> None:
+def test_octets_after_a_fin_are_no_message() -> None:
     packets = []
     for number in range(5):
         talk = by_halves(number)
@@ -889,7 +889,7 @@ def test_time_alone_ends_an_opening_that_goes_on_nowhere() -> None:
     assert told(ticks=True) == told(ticks=False)
 
 
-def test_what_a_known_connection_has_said_is_said_once_where_it_goes_on_by_itself() -> None:
+def test_records_of_a_known_connection_are_written_once_if_it_is_released() -> None:
     packets = many(3, pushing, closed=False)
     last = packets[-1]
     packets.append(replace(last, sequence=last.sequence + len(last.payload), payload=said("NULL", "READY")))
@@ -922,7 +922,7 @@ HEADERS += [bytes([flags]) + (300).to_bytes(8) + bytes(300) for flags in (6, 0x8
 
 @pytest.mark.parametrize("scan", twins("zmtpscope.dissect.fast_path.plain_frames.scan"))
 @given(streams=st.lists(st.lists(st.sampled_from(HEADERS), max_size=9), min_size=1, max_size=8), data=st.data())
-def test_p3_frames_of_many_strings_are_those_of_the_scanner(
+def test_p3_frames_of_many_pieces_match_the_scanner(
     scan: Callable[[list[bytes], Int64], plain_frames.Scanned], streams: list[list[bytes]], data: st.DataObject
 ) -> None:
     octets = [b"".join(frames) for frames in streams]
@@ -972,7 +972,7 @@ def test_steps_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert steps(analyser.fast_path.openings.first) == 1 + 3
 
 
-def test_records_come_in_order_whoever_has_read_them() -> None:
+def test_records_are_in_order_for_any_reader() -> None:
     """Those of connections on the fast path amid those of others: who counts by time relies on it."""
     known = many(6, pushing)
     others = many(6, lambda _: (greets("REQ"), greets("REP")))

@@ -54,7 +54,7 @@ def test_sizes_that_look_like_control_characters_make_no_difference() -> None:
     assert protocols(texts + texts) == ["text"] * 20
 
 
-def test_after_hello_of_zre_what_stands_in_the_same_packet_is_asked_about() -> None:
+def test_after_hello_of_zre_dissectors_are_asked_about_the_rest_of_the_packet() -> None:
     """After HELLO a side uses ZRE, even if a message does not look like it."""
     one, other = Node(0), Node(1)
     talk = one.connect(other)
@@ -80,7 +80,7 @@ class Hears(Payload):
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_whoever_is_asked_hears_of_messages_that_were_not_whole(together: bool) -> None:
+def test_a_dissector_learns_of_messages_that_were_not_whole(together: bool) -> None:
     """A message larger than the kept octets is passed to no dissector."""
     registry = Registry()
     registry.add(Hears)

@@ -84,7 +84,7 @@ def test_one_refusal_need_not_be_about_zmtp(name: str) -> None:
     assert read(through(name, [])) == []
 
 
-def test_many_refusals_in_a_row_are_those_of_a_client_of_zeromq() -> None:
+def test_many_refusals_in_a_row_show_a_client_of_zeromq() -> None:
     def asked(apart: int) -> list[Packet]:
         starts = [(1_700_000_000 + each * apart) * SECOND for each in range(5)]
         return [

@@ -99,7 +99,7 @@ def test_a_hole_waits_for_packets_or_time_and_is_then_declared() -> None:
     assert analyser.summary.sums.hold()
 
 
-def test_a_late_segment_fills_a_hole_that_nobody_acknowledged() -> None:
+def test_a_late_segment_fills_a_hole_that_was_not_acknowledged() -> None:
     conversation = talk()
     conversation.send(0, message(b"late"))
     late = conversation.packets.pop()
@@ -145,7 +145,7 @@ def test_ports_are_used_again(how: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_what_waits_is_kept_once_however_it_comes(seed: int) -> None:
+def test_waiting_octets_are_kept_once_for_any_packets(seed: int) -> None:
     """Segments that overlap in any way, some cut and some with an octet that differs, all behind a hole."""
     dice = Random(seed)
     conversation = talk()
@@ -235,7 +235,7 @@ def test_a_fin_that_overtakes_its_data_waits_for_it() -> None:
     assert connections(found)[0]["close"] == "fin"
 
 
-def test_the_other_sides_acknowledgment_tells_where_a_side_began() -> None:
+def test_the_other_sides_acknowledgment_shows_where_a_side_began() -> None:
     conversation = talk()
     conversation.send(1, message(b"from the server"))
     conversation.close()
@@ -245,7 +245,7 @@ def test_the_other_sides_acknowledgment_tells_where_a_side_began() -> None:
     assert connections(found)[0]["confidence"] == "proven"
 
 
-def test_one_direction_alone_is_read_and_said_to_be_alone() -> None:
+def test_one_direction_alone_is_read_and_reported() -> None:
     conversation = talk()
     conversation.send(0, message(b"alone"))
     conversation.close()
@@ -268,7 +268,7 @@ def test_waiting_octets_are_bounded() -> None:
     assert analyser.flows.reassembler.waiting.total == 0
 
 
-def test_a_flood_of_connections_that_say_nothing_costs_a_bounded_number_of_them() -> None:
+def test_a_flood_of_silent_connections_costs_a_bounded_number_of_them() -> None:
     speaking = talk()
     flood = [Conversation(ports=(1024 + number, 5555)).packets[0] for number in range(300)]
     speaking.send(0, message(b"through the flood"))

@@ -64,7 +64,7 @@ def test_a_second_request_long_before_a_reply() -> None:
     assert told(talk_of(("REQ", "REP"), steps).packets) == [("REQREP-02", "warn", 0, FIRST + 1)]
 
 
-def test_a_second_request_and_nobody_answers_until_the_close() -> None:
+def test_a_second_request_without_an_answer_until_the_close() -> None:
     steps = [(0, ASK), 2.5, (0, ASK)]
     assert told(talk_of(("REQ", "ROUTER"), steps).packets) == [("REQREP-02", "warn", 0, FIRST + 1)]
     assert told(talk_of(("REQ", "ROUTER"), steps, closed=False).packets) == []
@@ -122,7 +122,7 @@ def test_what_is_in_order(case: tuple[str, tuple[str, str], Steps]) -> None:
     assert told(talk_of(types, steps).packets) == []
 
 
-def test_an_envelope_is_the_same_whatever_its_headers() -> None:
+def test_an_envelope_is_the_same_for_any_headers() -> None:
     address = b"\3" + (6).to_bytes(8) + b"client"
     steps = [(0, message(b"client", b"", b"1")), (1, address + message(b"", b"2"))]
     assert told(talk_of(("DEALER", "REP"), steps).packets) == []
@@ -149,7 +149,7 @@ def test_a_reply_that_fits_no_request(case: tuple[str, tuple[str, str], Steps, i
     assert told(talk_of(types, steps).packets) == [("REQREP-04", "error", 1, packet)]
 
 
-def test_a_packet_that_was_not_captured_accuses_nobody() -> None:
+def test_a_packet_that_was_not_captured_accuses_no_peer() -> None:
     for types in (("REQ", "REP"), ("REQ", "ROUTER"), ("DEALER", "REP")):
         steps = [step for number in range(5) for step in ((0, message(b"", b"%d" % number)), 1.5, (1, REPLY), 1.5)]
         packets = talk_of(types, steps).packets
@@ -160,7 +160,7 @@ def test_a_packet_that_was_not_captured_accuses_nobody() -> None:
         assert told(packets[5:]) == []
 
 
-def test_a_reply_to_a_request_that_was_not_captured_accuses_nobody() -> None:
+def test_a_reply_to_a_request_that_was_not_captured_accuses_no_peer() -> None:
     """Each request has a different envelope, so its reply matches no other."""
     named = [message(b"id%d" % number, b"", b"1") for number in range(5)]
     packets = talk_of(("DEALER", "REP"), [step for each in named for step in ((0, each), 1.5, (1, each), 1.5)]).packets

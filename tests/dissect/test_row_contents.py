@@ -21,7 +21,7 @@ WANTED = st.builds(Wanted, *[st.booleans()] * 5, limit=st.sampled_from([0, 5, 30
 
 @examples(500, least=500)
 @given(run=message_runs(), wanted=WANTED)
-def test_who_is_asked_about_messages_is_the_same_however_they_are_looked_at(run: MessageTable, wanted: Wanted) -> None:
+def test_dissectors_of_messages_are_the_same_one_by_one_and_as_columns(run: MessageTable, wanted: Wanted) -> None:
     found = [
         asked_rows(run, SHAPES, wanted) for asked_rows in twins("zmtpscope.dissect.records.row_contents.asked_rows")
     ]

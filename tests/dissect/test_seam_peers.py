@@ -257,7 +257,7 @@ def assert_is_heard(meeting: Meeting) -> None:
 @pytest.mark.parametrize("mechanism", ["NULL", "PLAIN", "CURVE"])
 @examples(40, least=40)
 @given(data=st.data(), network=NETWORKS)
-def test_p7_what_two_peers_do_is_what_an_observer_says(mechanism: str, data: st.DataObject, network: Network) -> None:
+def test_p7_an_observer_reports_the_events_of_two_peers(mechanism: str, data: st.DataObject, network: Network) -> None:
     settings = data.draw(peers.settings_pairs(mechanism))
     acts = data.draw(peers.scripts(*settings)), data.draw(peers.scripts(*reversed(settings)))
     meeting = peers.talk(settings, acts, network)

@@ -79,7 +79,7 @@ STALLS = ("stalls_0", "stalls_1", "stalled_ns_0", "stalled_ns_1")
 
 
 @given(first=connections(), second=connections(), third=pushed(), data=st.data())
-def test_what_is_told_of_a_connection_does_not_depend_on_the_others(
+def test_what_learns_of_a_connection_does_not_depend_on_the_others(
     first: list[Packet], second: list[Packet], third: Sent, data: st.DataObject
 ) -> None:
     """Each has a clock of its own, and clocks that differ by years and run backwards change nothing."""
@@ -169,7 +169,7 @@ def test_p1_a_side_that_does_not_wait_for_the_other_settles_the_version_alone(oc
         assert records(Capture(talk.packets, size))[0] == whole
 
 
-def test_p1_a_version_is_settled_by_its_last_octet_however_much_came_before() -> None:
+def test_p1_a_version_is_settled_by_its_last_octet_after_any_others() -> None:
     talk = Conversation()
     talk.send(1, hello("PULL"), cuts=(10, 64))
     late = talk.packets[-2:]
@@ -199,7 +199,7 @@ def test_p1_an_error_later_on_does_not_excuse_a_side_that_went_on_before() -> No
     assert [record["packet"] for record in whole if record.get("id") == "ZMTP3X-GREETING-13"] == [6]
 
 
-def test_p1_a_command_too_large_to_wait_for_is_told_when_it_is_over() -> None:
+def test_p1_a_command_too_large_to_wait_for_is_reported_when_it_is_over() -> None:
     talk = Conversation()
     talk.send(0, hello("PUSH"))
     talk.send(1, hello("PULL"))
@@ -307,7 +307,7 @@ def with_times_that_run_backwards() -> list[Packet]:
         pytest.param(with_an_open_message_in_front_of_an_invalid_size(), id="a message in front of an invalid size"),
     ],
 )
-def test_p1_packets_one_by_one_say_the_same_as_all_at_once(packets: list[Packet]) -> None:
+def test_p1_packets_one_by_one_give_the_same_as_all_at_once(packets: list[Packet]) -> None:
     for options in (Options(), EVERYTHING):
         whole, _ = records(Capture(packets), options)
         blocks, _ = records(Capture(packets, 1), options)
@@ -315,7 +315,7 @@ def test_p1_packets_one_by_one_say_the_same_as_all_at_once(packets: list[Packet]
         assert blocks == whole
 
 
-def test_a_syn_that_comes_late_begins_no_connection() -> None:
+def test_a_syn_that_arrives_late_begins_no_connection() -> None:
     for size in (1, 1 << 30):
         found, _ = records(Capture(with_a_late_syn(), size))
         assert sum(record["record"] == "connection" for record in found) == 1
@@ -362,7 +362,7 @@ def with_losses_before_it_is_known(losses: int) -> list[Packet]:
 
 @pytest.mark.parametrize("size", [1, 2, 100])
 @pytest.mark.parametrize("losses", [1, 5, MAX_PENDING + 20])
-def test_losses_from_before_it_is_known_that_this_is_zmtp_are_told(losses: int, size: int) -> None:
+def test_losses_before_zmtp_is_recognised_are_reported(losses: int, size: int) -> None:
     packets = with_losses_before_it_is_known(losses)
     whole, _ = records(Capture(packets))
     found, analyser = records(Capture(packets, size))
@@ -372,7 +372,7 @@ def test_losses_from_before_it_is_known_that_this_is_zmtp_are_told(losses: int, 
     assert_every_loss_is_told_once(found, analyser)
 
 
-def test_losses_of_a_side_that_is_left_alone_are_told() -> None:
+def test_losses_of_a_side_that_is_left_alone_are_reported() -> None:
     talk = Conversation()
     talk.send(0, hello("PUSH"))
     talk.send(1, b"SSH-2.0-none of ours\r\n")
@@ -466,7 +466,7 @@ def noise(kind: str, size: int, seed: int) -> bytes:
 @pytest.mark.parametrize("syn", [True, False], ids=["from the start", "midstream"])
 @pytest.mark.parametrize("kind", ["zeros", "one octet", "random", "text"])
 @pytest.mark.parametrize("seed", range(4))
-def test_p10_no_row_comes_from_what_is_not_zmtp(kind: str, syn: bool, seed: int) -> None:
+def test_p10_no_row_is_made_of_other_protocols(kind: str, syn: bool, seed: int) -> None:
     talk = Conversation(syn=syn)
     for side in (0, 1):
         talk.send(side, noise(kind, 100_000, seed * 2 + side), cuts=range(0, 100_000, 1448))
@@ -510,7 +510,7 @@ def kept_octets(analyser: Analyser, side: TcpSide) -> int:
 
 @pytest.mark.parametrize("options", [Options(), EVERYTHING], ids=["messages", "frames, too"])
 @pytest.mark.parametrize("frames", [99, 100, 101, 250, 300])
-def test_p1_a_message_of_too_many_frames_comes_in_the_same_parts(
+def test_p1_a_message_of_too_many_frames_has_the_same_parts(
     monkeypatch: pytest.MonkeyPatch, frames: int, options: Options
 ) -> None:
     monkeypatch.setattr("zmtpscope.dissect.stream.assembly.MAX_FRAMES", 100)
@@ -529,7 +529,7 @@ def test_p1_a_message_of_too_many_frames_comes_in_the_same_parts(
     assert [record["complete"] for record in messages] == [True, *[len(parts) == 1] * len(parts), True]
 
 
-def test_p9_a_body_of_any_announced_size_counts_by_the_octets_that_came() -> None:
+def test_p9_a_body_of_any_announced_size_counts_by_the_octets_that_arrived() -> None:
     talk = Conversation()
     talk.send(0, hello("PUSH") + b"\1\x0a" + bytes(10) + b"\2" + ((1 << 63) - 1).to_bytes(8, "big") + b"abc")
     talk.send(1, hello("PULL"))

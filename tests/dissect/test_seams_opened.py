@@ -362,7 +362,7 @@ LEAVES = {
 
 @MANY
 @given(capture=captured(), data=st.data())
-def test_p5_and_p6_trees_of_what_opened_tile_it_and_say_what_the_records_say(
+def test_p5_and_p6_trees_of_decrypted_units_tile_them_and_equal_the_records(
     capture: tuple[Talk, list[Packet]], data: st.DataObject
 ) -> None:
     talk, packets = capture
@@ -410,7 +410,7 @@ def filled(peers: CurvePeers, name: str, content: bytes) -> bytes:
 
 
 @given(metadata=st.binary(max_size=60), data=st.data(), swapped=st.booleans())
-def test_p9_whatever_valid_boxes_hold_nothing_raises(metadata: bytes, data: st.DataObject, swapped: bool) -> None:
+def test_p9_no_contents_of_valid_boxes_raise(metadata: bytes, data: st.DataObject, swapped: bool) -> None:
     peers = CurvePeers()
     steps = peers.handshake()
     steps[4] = CLIENT, filled(peers, "INITIATE", data.draw(st.binary(min_size=128, max_size=200)))
@@ -555,7 +555,7 @@ def sent(draw: Any) -> tuple[CurvePeers, list[tuple[int, tuple[bytes, ...], byte
 
 
 @given(talk=sent(), data=st.data())
-def test_p10_a_message_that_lost_a_frame_is_never_told_as_certainly_whole(talk: Any, data: st.DataObject) -> None:
+def test_p10_a_message_that_lost_a_frame_is_never_proven_whole(talk: Any, data: st.DataObject) -> None:
     peers, said, packets = talk
     payloads = [at for at, packet in enumerate(packets) if packet.payload]
     lost = set(data.draw(st.lists(st.sampled_from(payloads), min_size=1, max_size=4)))
@@ -608,7 +608,7 @@ def test_p10_behind_a_box_that_did_not_open_the_rest_of_a_message_is_no_message(
 
 
 @pytest.mark.parametrize("stop", [40 + 30, 40 + 65], ids=["inside", "up to its end"])
-def test_p10_a_box_with_a_hole_is_told_sealed_and_incomplete(stop: int) -> None:
+def test_p10_a_box_with_a_hole_is_reported_sealed_and_incomplete(stop: int) -> None:
     peers = CurvePeers()
     octets = peers.messages(CLIENT, b"first") + peers.messages(CLIENT, b"1" * 30, b"2")  # 40, 65 and 36 octets
     parts = [octets[:60], octets[60:stop], octets[stop:]]
@@ -633,7 +633,7 @@ def careful(batch: Batch, options: Options) -> list[bytes]:
     frames=st.booleans(),
     size=st.integers(1, 50),
 )
-def test_p12_lines_and_tables_of_what_opened_are_those_of_the_careful_way(
+def test_p12_lines_and_tables_of_decrypted_rows_match_the_plain_way(
     capture: tuple[Talk, list[Packet]], options: Options, frames: bool, size: int
 ) -> None:
     talk, packets = capture
@@ -688,7 +688,7 @@ def is_message(record: Record) -> bool:
     return b"\x07MESSAGE" in record.unit.octets[:18]
 
 
-def test_p13_all_octets_of_honest_boxes_are_told() -> None:
+def test_p13_all_octets_of_honest_boxes_are_reported() -> None:
     peers = CurvePeers()
     steps = peers.handshake("SUB", "XPUB")
     steps += [(CLIENT, peers.messages(CLIENT, b"\1A")), (CLIENT, peers.command(CLIENT, "SUBSCRIBE", topic="B"))]

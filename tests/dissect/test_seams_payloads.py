@@ -301,7 +301,7 @@ ASKED_ROWS = "zmtpscope.dissect.records.row_contents.asked_rows"
 
 
 @given(packets=talks(), given=st.sampled_from(GIVEN))
-def test_p6_field_trees_change_nothing_that_is_told(packets: list[Packet], given: Record) -> None:
+def test_p6_field_trees_change_nothing_that_is_reported(packets: list[Packet], given: Record) -> None:
     quick, first = records(Capture(packets), options(given))
     careful, second = records(Capture(packets), options(given, details=True))
     assert careful == quick
@@ -326,9 +326,7 @@ def test_text_that_is_recognised_for_whole_runs_is_what_the_dissector_of_text_re
 
 
 @given(packets=talks(), given=st.sampled_from(GIVEN), told=st.booleans())
-def test_what_octets_alone_tell_is_what_is_read_of_the_message(
-    packets: list[Packet], given: Record, told: bool
-) -> None:
+def test_reading_octets_alone_equals_reading_the_message(packets: list[Packet], given: Record, told: bool) -> None:
     """The fast way, for messages that one dissector recognises by their octets (`at_once`), gives the same results
     as the other ways."""
     quick, first = records(Capture(packets), options(given, records=told))
@@ -348,7 +346,7 @@ def pushed(draw: Draw) -> list[Packet]:
 
 
 @given(packets=pushed() | talks(), given=st.sampled_from(GIVEN), told=st.booleans())
-def test_who_is_asked_is_the_same_message_by_message_and_as_columns(
+def test_dissectors_are_the_same_message_by_message_and_as_columns(
     packets: list[Packet], given: Record, told: bool
 ) -> None:
     """The first octet decides which dissectors may claim a message: one message at a time if that is compiled,
@@ -364,7 +362,7 @@ def test_who_is_asked_is_the_same_message_by_message_and_as_columns(
 
 
 @given(packets=talks())
-def test_who_is_asked_about_rows_is_who_would_be_asked_about_each(packets: list[Packet]) -> None:
+def test_dissectors_of_rows_are_the_dissectors_of_each_row(packets: list[Packet]) -> None:
     """Compare the shapes of a run of messages with those of single messages."""
 
     seen: list[tuple[int, int]] = []
@@ -507,7 +505,7 @@ BY_TOPIC = {"decode_as": (DecodeAs("topic", b"A", payload=("sequence", None)),)}
 
 
 @pytest.mark.parametrize("given", [{}, BY_TOPIC], ids=["claimed", "forced"])
-def test_a_loss_is_told_to_each_who_asks_what_came_before(given: Record) -> None:
+def test_a_loss_is_reported_to_each_dissector_that_keeps_state(given: Record) -> None:
     """After the loss another dissector is asked first. Numbers that the capture lacks must still not be reported as
     missing."""
     counted = [(b"A", b"body", number.to_bytes(4, "little")) for number in range(40)]
@@ -557,7 +555,7 @@ def test_counting_goes_on_about_what_routers_send() -> None:
 
 
 @pytest.mark.parametrize("forced", [(), (DecodeAs("topic", b"none", payload=("json", None)),)])
-def test_text_is_text_however_much_came_that_is_none(forced: tuple[DecodeAs, ...]) -> None:
+def test_text_is_recognised_after_any_number_of_other_messages(forced: tuple[DecodeAs, ...]) -> None:
     talk = published(*[(b"\xff\xfe",)] * (MAX_UNCLAIMED + 10), (b"plain text",), types=("PUSH", "PULL"))
     talk.close()
     for size in (1, 1 << 30):

@@ -74,7 +74,7 @@ def told(packets: list[Packet], size: int = 1 << 30) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("size", [1, 3, 1 << 30])
 @pytest.mark.parametrize("probes", [0, 4])
-def test_a_closed_window_holds_up_who_sends_until_it_is_opened(probes: int, size: int) -> None:
+def test_a_closed_window_stops_the_sender_until_it_is_opened(probes: int, size: int) -> None:
     conversation = stalled(probes=probes)
     (stall,) = told(conversation.packets, size)
     closing = next(number for number, packet in enumerate(conversation.packets, 1) if packet.is_closed)
@@ -90,7 +90,7 @@ def test_a_closed_window_holds_up_who_sends_until_it_is_opened(probes: int, size
     assert (stall["source"], stall["offset"], stall["length"]) == (0, taken, 0)
 
 
-def test_what_goes_on_is_told_at_any_time_as_if_the_capture_ended_there() -> None:
+def test_ongoing_events_are_reported_at_any_time_as_at_the_end_of_the_capture() -> None:
     packets, found = stalled(probes=4).packets, []
     analyser = Analyser(Options(payloads=None))
     analyser.begin(["test.pcap"])
@@ -166,11 +166,11 @@ def test_both_sides_may_stall_at_once() -> None:
 
 
 @pytest.mark.parametrize(("duration", "count"), [(SHORTEST - 1, 0), (SHORTEST, 1)])
-def test_what_is_short_is_not_told(duration: int, count: int) -> None:
+def test_short_stalls_are_not_reported(duration: int, count: int) -> None:
     assert len(told(stalled(duration).packets)) == count
 
 
-def test_what_still_lasts_where_the_capture_ends_is_told_up_to_its_end() -> None:
+def test_a_stall_that_lasts_is_reported_up_to_the_end_of_the_capture() -> None:
     """Other connections continue: a packet that opens the window would have been captured."""
     conversation = talk()
     conversation.close_window(PULL)
@@ -201,7 +201,7 @@ def test_a_connection_that_is_closed_ends_it(ends: str) -> None:
     assert (stall["until"], stall["until_ns"], stall["duration_ns"]) == ("disconnected", end, end - begin)
 
 
-def test_who_has_sent_its_fin_is_not_held_up() -> None:
+def test_a_side_that_has_sent_its_fin_has_no_stall() -> None:
     conversation = talk()
     conversation.add(PUSH, FIN | ACK)
     conversation.close_window(PULL)
@@ -210,7 +210,7 @@ def test_who_has_sent_its_fin_is_not_held_up() -> None:
     assert told(conversation.packets) == []
 
 
-def test_ports_that_are_used_again_end_it_where_it_was_last_said() -> None:
+def test_reused_ports_end_a_stall_at_the_last_closed_window() -> None:
     conversation = talk()
     conversation.close_window(PULL)
     conversation.wait(SECOND)
@@ -224,7 +224,7 @@ def test_ports_that_are_used_again_end_it_where_it_was_last_said() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 1 << 30])
-def test_who_sends_more_than_a_probe_has_heard_what_was_not_captured(size: int) -> None:
+def test_a_side_that_sends_more_than_a_probe_received_uncaptured_data(size: int) -> None:
     """The packet that opened the window is missing: the stall ends with the last packet that showed a closed window."""
     conversation = stalled(probes=4)
     opening = conversation.packets[-2]
@@ -246,7 +246,7 @@ def test_a_window_whose_opening_is_missing_makes_no_stall_by_itself() -> None:
     assert told(conversation.packets) == []
 
 
-def test_an_old_packet_that_comes_again_says_nothing_of_the_window() -> None:
+def test_a_repeated_old_packet_does_not_announce_a_window() -> None:
     conversation = stalled()
     closing = next(packet for packet in conversation.packets if packet.is_closed)
     conversation.acknowledge(PULL)
@@ -255,7 +255,7 @@ def test_an_old_packet_that_comes_again_says_nothing_of_the_window() -> None:
     assert [stall["duration_ns"] for stall in told(conversation.packets)] == [3 * SECOND]
 
 
-def test_an_old_packet_that_comes_late_does_not_open_the_window() -> None:
+def test_an_old_packet_that_arrives_late_does_not_open_the_window() -> None:
     conversation = talk()
     conversation.acknowledge(PULL)
     early = conversation.packets[-1]
@@ -270,7 +270,7 @@ def test_an_old_packet_that_comes_late_does_not_open_the_window() -> None:
 
 
 @pytest.mark.parametrize("flags", [SYN, SYN | ACK])
-def test_syn_says_nothing_of_windows(flags: int) -> None:
+def test_syn_announces_no_window(flags: int) -> None:
     conversation = stalled()
     packets = [replace(packet, is_closed=packet.flags == flags or packet.is_closed) for packet in conversation.packets]
     assert len(told(packets)) == 1
@@ -302,7 +302,7 @@ def test_a_window_that_flaps_makes_few_records(size: int) -> None:
     assert others["until_ns"] == opened[-1].time
 
 
-def test_stalls_of_what_is_no_zmtp_are_not_told() -> None:
+def test_stalls_of_other_protocols_are_not_reported() -> None:
     conversation = Conversation()
     conversation.send(PUSH, b"GET / HTTP/1.1\r\n\r\n" * 10)
     conversation.close_window(PULL)
@@ -312,7 +312,7 @@ def test_stalls_of_what_is_no_zmtp_are_not_told() -> None:
     assert told(conversation.packets) == []
 
 
-def test_a_stall_in_front_of_what_shows_that_this_is_zmtp_is_told_with_that() -> None:
+def test_a_stall_before_zmtp_is_recognised_is_reported_with_it() -> None:
     conversation = Conversation()
     conversation.close_window(PULL)
     conversation.wait(SECOND)
@@ -368,7 +368,7 @@ def closed_windows(path: Path) -> set[tuple[str, int, int]]:
         ("receiver-pauses", []),
     ],
 )
-def test_real_receivers_are_told_of_as_dpkt_sees_them(name: str, until: list[str]) -> None:
+def test_stalls_of_real_receivers_match_dpkt(name: str, until: list[str]) -> None:
     path = CAPTURES / "problems" / f"{name}.pcap"
     stalls = [record for record in read(path).records if record["record"] == "stall"]
     assert [stall["until"] for stall in stalls] == until
@@ -394,12 +394,12 @@ PROBED = stalled(probes=4).packets
         ),
     ],
 )
-def test_the_line_for_people_says_who_took_nothing(packets: list[Packet], line: str) -> None:
+def test_the_text_line_names_the_receiver(packets: list[Packet], line: str) -> None:
     (stall,) = told(packets)
     assert describe_stall(stall) == line
 
 
-def test_the_line_of_several_says_how_many_and_the_longest() -> None:
+def test_the_line_of_several_has_their_number_and_the_longest() -> None:
     (stall,) = told(PROBED)
     stall.update(count=312, duration_ns=4 * SECOND, longest_ns=50 * MILLISECOND, window_probes=1)
     assert describe_stall(stall) == (

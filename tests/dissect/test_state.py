@@ -80,7 +80,7 @@ def test_p14_captures_go_on_alike(path: Path) -> None:
     assert lines_of(blocks, options, between) == whole
 
 
-def test_p14_keys_may_have_come_meanwhile(tmp_path: Path) -> None:
+def test_p14_keys_may_have_been_added_meanwhile(tmp_path: Path) -> None:
     """Of a connection without a key at first the rest opens as it does where the analyser stayed."""
     capture = CAPTURES / "security" / "curve-with-key-log.pcap"
     packets, lines = packets_of_capture(capture.read_bytes()), capture.with_suffix(".keys").read_bytes()
@@ -191,7 +191,7 @@ class Unkept(Payload):
         return Claim.NO
 
 
-def test_a_dissector_that_cannot_be_kept_is_told() -> None:
+def test_a_dissector_that_cannot_be_kept_is_reported() -> None:
     registry = Registry()
     registry.add(Unkept)
     with pytest.raises(StateError, match="read without payloads"):

@@ -130,7 +130,7 @@ def test_time_alone_decides(talk: Conversation, limit: int, told: set[str]) -> N
     assert list(analyser.tick(begun + limit)) == []
 
 
-def test_a_packet_that_comes_too_late_fills_no_hole() -> None:
+def test_a_packet_that_arrives_too_late_fills_no_hole() -> None:
     """Neither after a tick has given the hole up, nor without ticks."""
     talk = lost_packet()
     missing = Conversation()

@@ -32,7 +32,7 @@ def silent(talk: Conversation) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("closer", [0, 1])
-def test_a_side_that_says_nothing_until_the_close(closer: int) -> None:
+def test_a_side_that_sends_nothing_until_the_close(closer: int) -> None:
     talk = announcing()
     talk.wait(SILENCE * SECOND)
     if closer:
@@ -59,7 +59,7 @@ def test_nothing_is_known_of_a_side_that_is_silent_when_the_capture_ends() -> No
 
 
 @pytest.mark.parametrize("behind", [message(b"news"), ping(b"", 0)])
-def test_whatever_follows_in_time_is_a_sign_of_life(behind: bytes) -> None:
+def test_any_data_in_time_is_a_sign_of_life(behind: bytes) -> None:
     for octets, seconds in product((behind, behind[:1]), (TTL - 1, TTL + 0.9)):
         talk = announcing()
         talk.wait(int(seconds * SECOND))
@@ -102,7 +102,7 @@ def test_a_close_that_was_under_way() -> None:
     assert silent(talk) == []
 
 
-def test_a_packet_that_was_not_captured_accuses_nobody() -> None:
+def test_a_packet_that_was_not_captured_accuses_no_peer() -> None:
     talk = announcing()
     for _ in range(3):
         talk.wait(2 * SECOND)

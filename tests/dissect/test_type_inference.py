@@ -75,7 +75,7 @@ def topics(found: Found, side: int) -> list[str | None]:
 
 
 @pytest.mark.parametrize("keeps_records", [True, False])
-def test_who_sends_subscribe_is_a_subscriber_and_the_other_side_a_publisher(keeps_records: bool) -> None:
+def test_a_side_that_sends_subscribe_is_a_subscriber_and_the_other_a_publisher(keeps_records: bool) -> None:
     found, analyser = records(Capture(subscriber_that_goes_on(COMMANDS)), Options(records=keeps_records))
     assert analyser.summary.socket_types == {"PUB": 1, "SUB": 1}
     if keeps_records:
@@ -115,7 +115,7 @@ def test_what_only_has_a_command_in_it_is_none(octets: bytes) -> None:
     assert found_in(talk.packets) == []
 
 
-def test_what_one_side_said_of_itself_tells_of_the_other() -> None:
+def test_the_announced_type_of_one_side_implies_the_other() -> None:
     talk = Conversation(syn=False, ports=(50_000, 5555))
     talk.send(0, hello("SUB")[64:] + subscribe("") + subscribe("x"))
     published(talk, 1, 4, b"a.b", b"c")
@@ -125,7 +125,7 @@ def test_what_one_side_said_of_itself_tells_of_the_other() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 7])
-def test_what_a_side_says_of_itself_later_does_not_take_back_what_was_inferred(size: int) -> None:
+def test_a_later_announcement_does_not_revise_an_inferred_type(size: int) -> None:
     """A PAIR is known as the peer of one until its own READY is read, wherever blocks end."""
     talk = Conversation(syn=False)
     for side, octets in (
@@ -141,7 +141,7 @@ def test_what_a_side_says_of_itself_later_does_not_take_back_what_was_inferred(s
     assert found_in(talk.packets, size) == whole
 
 
-def test_subscriptions_behind_it_are_read_as_such() -> None:
+def test_subscriptions_behind_it_are_read() -> None:
     packets = subscriber_that_goes_on([*MESSAGES])
     talk = Conversation(syn=False, ports=(5555, 50_000))
     talk.time, talk.next, talk.packets = packets[-1].time, [packets[-1].sequence + len(packets[-1].payload), 0], packets
@@ -170,7 +170,7 @@ def test_it_makes_no_difference_where_blocks_end(data: st.DataObject) -> None:
 
 
 @given(packets=under_way(), size=st.integers(1, 9))
-def test_whatever_sides_say_it_is_the_same_in_blocks_and_without_records(packets: list[Packet], size: int) -> None:
+def test_any_traffic_gives_the_same_type_in_blocks_and_without_records(packets: list[Packet], size: int) -> None:
     whole, analyser = records(Capture(packets))
     assert found_in(packets, size) == whole
     assert analyser.sink.budget.held == 0
@@ -221,7 +221,7 @@ SILENT = {
 
 
 @pytest.mark.parametrize("name", SILENT)
-def test_where_it_is_doubtful_nothing_is_said(name: str) -> None:
+def test_in_doubt_no_type_is_inferred(name: str) -> None:
     found = found_in(talk_of(*SILENT[name]))
     assert {(one, other) for _, one, other in types(found)} == {(None, None)}
     assert {found[-1]["socket_type_0"], found[-1]["socket_type_1"]} == {None}
@@ -289,7 +289,7 @@ WITH_TYPES = [truth.path for truth in TRUTHS if truth.path.parent.name in ("patt
 
 
 @pytest.mark.parametrize("path", WITH_TYPES, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_without_its_beginning_a_capture_says_nothing_else_than_whole(path: pathlib.Path) -> None:
+def test_a_capture_without_its_beginning_contradicts_nothing(path: pathlib.Path) -> None:
     truth, connections = whole(path)
     by_end = {
         (each[f"ip_{side}"], each[f"port_{side}"]): each[f"socket_type_{side}"]
@@ -310,7 +310,7 @@ def test_without_its_beginning_a_capture_says_nothing_else_than_whole(path: path
                 assert each[f"socket_type_{side}"] in (None, own, KINSHIP.get(own or ""))
 
 
-def test_a_subscription_that_comes_later_shows_topics_of_a_real_capture() -> None:
+def test_a_subscription_that_arrives_later_shows_topics_of_a_real_capture() -> None:
     path = CAPTURES / "patterns" / "pubsub.pcap"
     truth, _ = whole(path)
     shown = Counter[str | None]()

@@ -167,7 +167,7 @@ def test_a_group_that_a_subscriber_joins_hides_no_message() -> None:
 @pytest.mark.parametrize("way", WAYS)
 @examples(40)
 @given(steps=STEPS)
-def test_exactly_what_matches_nothing_is_told(
+def test_exactly_the_unmatched_messages_are_reported(
     way: str, steps: list[Change | tuple[bytes, ...]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     made = WAYS[way]()
@@ -203,7 +203,7 @@ def test_what_is_silent_when_the_capture_ends_may_still_subscribe() -> None:
 
 @pytest.mark.parametrize("types", [("SUB", "PUB"), ("XSUB", "XPUB")])
 @pytest.mark.parametrize("closed", [True, False])
-def test_a_packet_that_was_not_captured_accuses_nobody(types: tuple[str, str], closed: bool) -> None:
+def test_a_packet_that_was_not_captured_accuses_no_peer(types: tuple[str, str], closed: bool) -> None:
     steps: list[tuple[int, bytes] | float] = []
     for topic in ("a", "b", "c"):
         steps += [subscribe(topic), 1.5, publish(topic.encode()), publish(topic.encode(), b"more"), 1.5]
@@ -239,7 +239,7 @@ def test_publishers_of_1_0_filter_nothing() -> None:
     assert told(talk.packets) == []
 
 
-def test_sockets_that_may_not_meet_are_said_to_be_that() -> None:
+def test_incompatible_sockets_are_reported() -> None:
     assert told(talk_of([publish(b"b"), 2.0], ("PULL", "PUB")).packets) == []
 
 

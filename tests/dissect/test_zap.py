@@ -33,7 +33,7 @@ def findings(conversation: Conversation, size: int = 1 << 30) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_a_reply_that_nobody_asked_for_is_told(size: int) -> None:
+def test_an_unrequested_reply_is_reported(size: int) -> None:
     asked = (0, request(b"1")), (1, reply(b"1")), (0, request(b"2")), (1, reply(b"3"))
     assert findings(talk(*asked), size) == ["ZAP-02"]
 
@@ -46,7 +46,7 @@ def test_each_request_is_answered_once() -> None:
     assert findings(talk((0, request(b"1")), (1, reply(b"1")), (1, reply(b"1")))) == ["ZAP-02"]
 
 
-def test_where_requests_may_be_missing_nothing_is_said() -> None:
+def test_if_requests_may_be_missing_nothing_is_reported() -> None:
     conversation = talk((0, request(b"1")), (1, reply(b"1")), (1, reply(b"7")))
     del conversation.packets[5]  # the request was not captured
     assert findings(conversation) == []

@@ -65,7 +65,7 @@ def test_pairs_are_found_without_beacons() -> None:
     assert record["discovery_ns"] is None
 
 
-def test_a_pair_is_told_once_and_again_for_new_connections() -> None:
+def test_a_pair_is_reported_once_and_again_for_new_connections() -> None:
     one, other, ahead, back = pair()
     for talk in (ahead, back):
         talk.wait(SECOND)
@@ -156,7 +156,7 @@ BROKEN: dict[str, Callable[[], Parts]] = {
 
 
 @pytest.mark.parametrize("id_", BROKEN)
-def test_what_is_broken_is_told_once(id_: str) -> None:
+def test_each_violation_is_reported_once(id_: str) -> None:
     assert ids(told(*BROKEN[id_]())) == [id_]
 
 

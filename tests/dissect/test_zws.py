@@ -107,7 +107,7 @@ def test_p10_a_loss_invents_nothing(bodies: list[bytes], data: st.DataObject) ->
         assert sum(record["bytes"] for record in of(found, "gap")) == analyser.summary.sums.gaps
 
 
-def test_what_a_connection_says() -> None:
+def test_events_of_a_connection() -> None:
     close = build_websocket_frame(b"\x03\xe8", CLOSE)
     conversation = talk(
         (0, says(True, b"a", b"b")), (1, close), (0, build_websocket_frame(b"\x03\xe8", CLOSE, key=MASK))
@@ -150,7 +150,7 @@ def test_a_real_connection_of_libzmq() -> None:
     assert messages == [*expected, (0, [b"", b"", b"part2", b""]), (1, [b"", b""])]
 
 
-def test_real_connections_of_jszmq_tell_their_identity() -> None:
+def test_real_connections_of_jszmq_show_their_identity() -> None:
     (connection,) = read(CAPTURES / "implementations/jszmq-dealer.pcap").of("connection")
     assert (connection["identity_0"], connection["identity_1"]) == ("dealer-1", "")
     assert (connection["version"], connection["mechanism"], connection["handshake"]) == ("2.0", None, "complete")

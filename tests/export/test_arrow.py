@@ -51,7 +51,7 @@ def careful(batch: Batch, options: Options) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "options", ODD, ids=["full", "none", "head", "limit", "payloads", "head 0", "limit 0", "no limit"]
 )
-def test_rows_of_captures_are_those_of_the_careful_way(options: Options) -> None:
+def test_rows_of_captures_match_the_careful_way(options: Options) -> None:
     options = replace(options, frames=True)
     for path in CAPTURE_FILES:
         if path.suffix != ".json" and path.stem != "many-small":
@@ -75,7 +75,7 @@ def batches(draw: st.DrawFn) -> Batch:
 
 @examples(300, least=300)
 @given(batches(), st.sampled_from(ODD))
-def test_rows_of_any_messages_are_those_of_the_careful_way(batch: Batch, options: Options) -> None:
+def test_rows_of_any_messages_match_the_careful_way(batch: Batch, options: Options) -> None:
     assert table(batch, "message", options) == careful(batch, options)
 
 

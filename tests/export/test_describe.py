@@ -18,13 +18,13 @@ LONGEST = 1000
 
 
 @pytest.mark.parametrize("filler", ["\u3164", "\u115f\u1160", "\uffa0"])
-def test_a_mechanism_of_letters_that_nobody_sees_is_escaped(filler: str) -> None:
+def test_a_mechanism_of_invisible_letters_is_escaped(filler: str) -> None:
     assert filler.isalnum()
     values = empty("greeting") | {"version_announced": "3.1", "mechanism": f"NULL{filler}", "length": 64}
     assert filler not in describe_greeting(values)
 
 
-def test_a_greeting_that_was_given_up_says_how_far_it_came() -> None:
+def test_a_greeting_that_was_given_up_has_its_length() -> None:
     values = empty("greeting") | {"form": "greeting-3x-partial", "length": 11}
     assert describe_greeting(values) == "GREETING 3.x incomplete, 11 of 64 octets"
     assert describe_greeting(values | {"length": 10}) == "GREETING signature only"
@@ -35,7 +35,7 @@ def test_what_is_left_over_is_counted_without_what_other_records_hold() -> None:
     assert describe_leftover(values) == "20 octets not understood at offset 5 (not ZMTP)"
 
 
-def test_a_misspelt_command_says_what_it_was_called() -> None:
+def test_a_misspelt_command_has_its_spelling() -> None:
     hello = empty("command") | {"name": "HELLO", "username": "ada", "password": MASK, "mangled": True}
     assert describe_command(hello) == 'HELLO user "ada" password *** (spelt WELCOME on the wire)'
     assert describe_command(empty("command") | {"name": "HULLO", "mangled": True, "length": 9}).endswith(
@@ -56,7 +56,7 @@ def test_a_reason_that_is_a_code_is_explained(reason: str, said: str) -> None:
     assert describe_command(empty("command") | {"name": "ERROR", "reason": reason, "length": 20}) == said
 
 
-def test_a_command_without_a_name_is_told_from_an_empty_one() -> None:
+def test_a_command_without_a_name_differs_from_an_empty_one() -> None:
     assert describe_command(empty("command") | {"size": 0, "length": 2}) == "empty command"
     assert describe_command(empty("command") | {"size": 30, "length": 32}) == "command without a name 32 octets"
 

@@ -109,7 +109,7 @@ def test_csv_ends_lines_as_the_standard_has_it(tmp_path: pathlib.Path) -> None:
     assert octets.startswith(b"conn,envelope\r\n")
 
 
-def test_wanted_columns_come_in_the_order_they_were_wanted_in(tmp_path: pathlib.Path) -> None:
+def test_wanted_columns_arrive_in_the_order_they_were_wanted_in(tmp_path: pathlib.Path) -> None:
     octets, objects = written(JsonLinesTable, "message", ("sizes", "ts_ns", "conn"), tmp_path)
     some = [{name: each[name] for name in ("sizes", "ts_ns", "time", "conn")} for each in objects]
     assert [list(json.loads(line).items()) for line in octets.splitlines()] == [list(each.items()) for each in some]

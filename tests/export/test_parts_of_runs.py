@@ -51,7 +51,7 @@ CUTS = st.sets(st.integers(1, 4))
 
 @examples(200)
 @given(message_runs(), CUTS, st.sampled_from(OPTIONS))
-def test_any_parts_of_a_run_say_what_the_whole_does(run: MessageTable, cuts: set[int], options: Options) -> None:
+def test_any_parts_of_a_run_give_the_lines_of_the_whole(run: MessageTable, cuts: set[int], options: Options) -> None:
     made = parts(run, cuts)
     for part in made:
         assert_columns_agree(part)
@@ -60,7 +60,7 @@ def test_any_parts_of_a_run_say_what_the_whole_does(run: MessageTable, cuts: set
 
 @examples(200)
 @given(batches(), st.sampled_from(OPTIONS))
-def test_messages_of_several_sides_say_the_same_as_one_table(batch: Batch, options: Options) -> None:
+def test_messages_of_several_sides_give_the_same_as_one_table(batch: Batch, options: Options) -> None:
     table = Batch(batch.files, messages=[joined(batch.messages)])
     assert_runs_agree(table)
     assert_says_the_same(table, batch, options)
@@ -88,7 +88,9 @@ def test_what_is_inside_a_message_does_not_depend_on_its_run(run: MessageTable, 
 
 
 @given(message_runs(), st.booleans(), st.sampled_from(OPTIONS))
-def test_a_batch_of_one_type_says_what_the_whole_batch_does(run: MessageTable, first: bool, options: Options) -> None:
+def test_a_batch_of_one_type_gives_the_lines_of_the_whole_batch(
+    run: MessageTable, first: bool, options: Options
+) -> None:
     batch = Batch(FILES, messages=[run], frames=[frames_of(run)])
     apart = dict(by_type(batch))
     for record in ("message", "frame"):
@@ -98,7 +100,7 @@ def test_a_batch_of_one_type_says_what_the_whole_batch_does(run: MessageTable, f
 
 
 @pytest.mark.parametrize("options", [Options(), Options(payloads=Registry())], ids=["off", "payloads"])
-def test_parts_of_the_runs_of_captures_say_what_the_whole_does(options: Options) -> None:
+def test_parts_of_the_runs_of_captures_give_the_lines_of_the_whole(options: Options) -> None:
     for path in CAPTURE_FILES:
         if path.suffix == ".json" or path.stat().st_size > 100_000:
             continue

@@ -69,7 +69,7 @@ def test_scapy_reads_the_same(events: Events) -> None:
     assert found == expected(events)
 
 
-def test_a_comment_of_any_length_stands_in_front(tmp_path: pathlib.Path) -> None:
+def test_a_comment_of_any_length_is_in_the_header(tmp_path: pathlib.Path) -> None:
     for length in range(5):
         comment = "made up"[:length]
         octets = written([(NOW, [b"packet"])], comment)

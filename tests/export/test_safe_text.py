@@ -77,7 +77,7 @@ def test_a_preview_shows_text_as_text_and_the_rest_as_digits(octets: bytes, show
     assert preview(octets, len(octets), 40) == shown
 
 
-def test_a_preview_says_that_more_follows() -> None:
+def test_a_preview_shows_that_more_follows() -> None:
     assert preview(b"abcdef", 6, 4) == "abc…"
     assert preview(b"abc", 6, 40) == "abc…"
     assert preview("aü".encode()[:2], 3, 40) == "a…"
@@ -98,7 +98,7 @@ def test_a_message_of_a_thousand_parts_is_one_short_line() -> None:
     assert shown.endswith("…")
 
 
-def test_names_of_fields_that_come_from_the_network_are_safe() -> None:
+def test_names_of_fields_from_the_network_are_safe() -> None:
     """Keys of MessagePack name the fields below them."""
     octets = b"\x81\xa8\x1b[31m\xe2\x80\xae\x81\xa1\n\x07"
     (node,) = dissected(MessagePack, octets, trees=True).nodes[0]

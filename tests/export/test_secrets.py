@@ -75,7 +75,7 @@ def holds_password(shown: str, octets: bytes) -> bool:
 
 
 @pytest.mark.parametrize("body", HELLOS.values(), ids=HELLOS)
-def test_a_password_of_plain_is_hidden_whatever_is_wrong_with_hello(body: bytes) -> None:
+def test_a_password_of_plain_is_hidden_for_any_fault_of_hello(body: bytes) -> None:
     assert not holds_password(*printed(body, "PLAIN"))
     assert holds_password(*printed(body, "PLAIN", show_secrets=True))
 
@@ -86,7 +86,7 @@ UNNAMED = {"name length 0", "another name", "another name, larger than what is w
 
 @pytest.mark.parametrize("name", sorted(HELLOS.keys() - UNNAMED))
 @pytest.mark.parametrize("mechanism", [None, "NULL", "CURVE", "GSSAPI", "XPLAIN"])
-def test_a_password_is_hidden_whatever_the_mechanism(name: str, mechanism: str | None) -> None:
+def test_a_password_is_hidden_for_any_mechanism(name: str, mechanism: str | None) -> None:
     assert not holds_password(*printed(HELLOS[name], mechanism))
     assert holds_password(*printed(HELLOS[name], mechanism, show_secrets=True))
 

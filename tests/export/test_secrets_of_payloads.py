@@ -176,7 +176,7 @@ def test_passwords_are_hidden_in_every_output(what: str, how: str, size: int, tm
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", SENT)
-def test_passwords_are_shown_to_those_who_ask(what: str, size: int, tmp_path: pathlib.Path) -> None:
+def test_passwords_are_shown_on_request(what: str, size: int, tmp_path: pathlib.Path) -> None:
     """So the test above would see them."""
     found = shown(SENT[what](), size, tmp_path, show_secrets=True)
     if "packed" not in what:

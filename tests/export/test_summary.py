@@ -68,7 +68,7 @@ def test_a_finding_is_listed_with_the_severity_that_it_had() -> None:
     assert said["ZMTP3X-CMD-01"].startswith("1 note ")
 
 
-def test_normal_events_and_habits_are_listed_for_those_who_ask() -> None:
+def test_normal_events_and_habits_are_listed_on_request() -> None:
     listed = {"security/curve-4.3.5.pcap": "CURVE-10", "patterns/pubsub.pcap": "ZMTP-CONN-06"}
     for name, id_ in listed.items():
         assert id_ not in quiet(name)
@@ -87,7 +87,7 @@ def test_a_finding_is_listed_with_what_to_do_in_that_case() -> None:
     assert "no ZAP handler runs" in quiet("security/plain-no-zap-handler.pcap")["PLAIN-08"]
 
 
-def test_where_it_differs_what_to_do_is_said_once_of_each_endpoint() -> None:
+def test_different_hints_are_printed_once_for_each_endpoint() -> None:
     lines = quiet_lines("implementations/jupyter.pcap")
     (line,) = [line for line in lines if "ZMTP-CONN-14" in line]
     assert "->" not in line
@@ -128,7 +128,7 @@ def test_several_clients_of_an_endpoint_are_counted() -> None:
     assert row == "10.0.0.1:5555 from 3 clients: 4 times, first in packet 5"
 
 
-def test_what_is_beyond_the_limits_is_said_to_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_that_limits_were_exceeded_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding_endpoints, "MAX_ENDPOINTS", 6)
     monkeypatch.setattr(finding_endpoints, "MAX_CLIENTS", 2)
     rows = settled_versions(*[(bytes([10, 0, 1, 1 + number // 9]), 5000 + number % 9) for number in range(18)])
@@ -158,7 +158,7 @@ def test_a_command_without_a_name_is_counted_in_words() -> None:
     assert quiet("security/gssapi.pcap")["commands"] == "INITIATE: 2, MESSAGE: 2, without a name: 1"
 
 
-def test_words_of_equal_count_stand_in_the_order_of_the_alphabet() -> None:
+def test_words_of_equal_count_are_in_the_order_of_the_alphabet() -> None:
     summary = Summary(connections=4, versions=Counter({"3.1": 1, "2.0": 2, "1.0": 1}))
     lines = summary_lines(summary, CaptureStatistics(), [], lambda _, text: text)
     assert next(line for line in lines if line.startswith("versions")).split(maxsplit=1)[1] == "2.0: 2, 1.0: 1, 3.1: 1"
@@ -173,11 +173,11 @@ def test_words_of_equal_count_stand_in_the_order_of_the_alphabet() -> None:
         ("patterns/pubsub.pcap", "NULL: 2"),
     ],
 )
-def test_no_mechanism_is_told_from_one_that_nobody_saw(name: str, mechanisms: str) -> None:
+def test_no_mechanism_differs_from_one_that_was_not_captured(name: str, mechanisms: str) -> None:
     assert quiet(name)["mechanisms"] == mechanisms
 
 
-def test_an_unfinished_handshake_points_to_what_tells_more() -> None:
+def test_an_unfinished_handshake_has_a_hint_for_more() -> None:
     assert quiet("security/curve-wrong-server-key.pcap")["handshakes"] == "incomplete: 5 (leave out -q to see where)"
     assert quiet("security/plain-wrong-password.pcap")["handshakes"] == "failed: 1 (leave out -q to see where)"
     assert quiet("patterns/pubsub.pcap")["handshakes"] == "complete: 2"
@@ -190,7 +190,7 @@ def test_connections_end_by_fin_by_rst_or_not_at_all() -> None:
     assert quiet("damage/one-direction.pcap")["ended by"] == "nothing yet: 2"
 
 
-def test_nothing_at_all_is_said_in_words() -> None:
+def test_an_empty_capture_is_described_in_words() -> None:
     assert list(summary_lines(Summary(), CaptureStatistics(), [])) == [
         "packets          0 (0 octets)",
         "connections      0 ZMTP",
@@ -199,7 +199,7 @@ def test_nothing_at_all_is_said_in_words() -> None:
     ]
 
 
-def test_fragments_that_were_never_whole_are_told_beside_the_sums() -> None:
+def test_fragments_that_were_never_whole_are_reported_beside_the_sums() -> None:
     statistics = CaptureStatistics()
     assert not any(line.startswith("fragments") for line in statistics_lines(Summary(), statistics))
     statistics.fragments_given_up = 3

@@ -44,7 +44,7 @@ def test_nothing_in_a_capture_breaks_a_line_or_reaches_the_terminal(path: pathli
     assert not kinds & {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
-def test_a_subscription_and_what_it_brings() -> None:
+def test_a_subscription_and_its_messages() -> None:
     assert what(text("patterns/pubsub.pcap"))[2:6] == ["READY PUB", "READY SUB", 'SUBSCRIBE "a"', 'SUBSCRIBE "b"']
     assert 'SUBSCRIBE "" (everything)' in text("patterns/pubsub.pcap")
     assert 'message 7+9 octets "a.topic"  payload 0' in what(text("patterns/pubsub.pcap"))
@@ -58,7 +58,7 @@ def test_request_and_reply_without_their_delimiter() -> None:
     ]
 
 
-def test_the_steps_of_gssapi_say_what_they_are() -> None:
+def test_the_steps_of_gssapi_are_named() -> None:
     assert what(text("security/gssapi.pcap"))[2:9] == [
         "INITIATE token of 690 octets (Kerberos 5 AP-REQ)",
         "INITIATE token of 156 octets (Kerberos 5 AP-REP)",
@@ -70,7 +70,7 @@ def test_the_steps_of_gssapi_say_what_they_are() -> None:
     ]
 
 
-def test_a_side_is_named_by_what_it_has_said_of_itself() -> None:
+def test_a_side_is_named_by_its_announcements() -> None:
     lines = text("patterns/dealer-router-identities.pcap").splitlines()
     assert re.search(r"c1  127\.0\.0\.1:5600 > 127\.0\.0\.1:60954  GREETING 3\.1 NULL$", lines[0])
     assert re.search(r'c1  :60954 > :5600 +READY DEALER "dealer-1"$', lines[2])
@@ -95,7 +95,7 @@ def test_the_first_and_the_last_line_of_a_connection_have_its_addresses() -> Non
             assert not any("127.0.0.1:" in line.replace("at tcp://", "") for line in others[:-1])
 
 
-def test_two_sides_that_say_the_same_are_told_apart() -> None:
+def test_two_sides_with_equal_names_are_distinguished() -> None:
     lines = text("versions/pair-bind2.2.0-conn2.2.0.pcap").splitlines()
     senders = {line.split(" > ")[0].split()[-1] for line in lines if "message" in line and "closed" not in line}
     assert len(senders) == 2
@@ -115,7 +115,7 @@ def test_a_terminal_of_any_width_shows_what_a_pipe_gets(path: pathlib.Path) -> N
         assert text(str(path), options=options, width=width).split() == pipe
 
 
-def test_columns_stand_under_each_other() -> None:
+def test_columns_are_aligned() -> None:
     lines = [line for line in text("patterns/pubsub.pcap").splitlines() if " message " in line]
     assert len({line.index(" message ") for line in lines}) == 1
     wide = text("patterns/pubsub.pcap", wide=True).splitlines()
@@ -147,7 +147,7 @@ def test_a_hole_is_one_line_with_what_to_do() -> None:
     assert not any("ZMTP-CONN-05" in line for line in lines)
 
 
-def test_normal_events_and_habits_are_for_those_who_ask() -> None:
+def test_normal_events_and_habits_are_printed_on_request() -> None:
     quiet, verbose = text("security/curve-4.3.5.pcap"), text("security/curve-4.3.5.pcap", chat=True)
     assert "chat" not in quiet
     assert "CURVE-10" not in quiet
@@ -159,7 +159,7 @@ def test_encrypted_messages_show_their_size_only() -> None:
     assert "message encrypted, 5 octets inside" in what(text("security/curve-4.3.5.pcap"))
 
 
-def test_frames_and_their_message_stand_in_order_of_offset() -> None:
+def test_frames_and_their_message_are_in_order_of_offset() -> None:
     assert what(text("patterns/reqrep.pcap", options=Options(frames=True)))[4:7] == [
         'frame 0 octets MORE flags 01  ""',
         "message 0+7 octets  Hello 0",
@@ -231,7 +231,7 @@ def test_times_as_tshark_writes_them(form: str, shown: str) -> None:
     assert clock(1795230519050762999) == shown
 
 
-def test_local_times_are_those_of_the_machine() -> None:
+def test_local_times_have_the_zone_of_the_machine() -> None:
     assert re.fullmatch(r"\d\d:\d\d:39\.050762", Clock("a", lambda: None)(1795230519050762000))
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:39\.050762", Clock("ad", lambda: None)(1795230519050762000))
 
@@ -294,7 +294,7 @@ def test_commands_in_words(changes: dict[str, object], shown: str) -> None:
     assert DESCRIBE["command"]({**empty("command"), "length": 10, **changes}) == shown
 
 
-def test_a_connection_that_began_before_the_capture_says_what_nobody_knows() -> None:
+def test_a_connection_that_began_before_the_capture_names_the_unknown() -> None:
     last = what(text("damage/midstream-3.0.pcap"))[-1]
     assert re.match("closed by .* after more than .* ms, version unknown, start not captured, 4 mess", last)
     forced = Options(decode_as=(DecodeAs("conn", 1, "3.0", "NULL"),))
@@ -307,7 +307,7 @@ def test_a_capture_that_ends_inside_a_greeting_leaves_the_version_open() -> None
     assert re.search("still open at the end of the capture, after .* ms, no version agreed yet, no mess", last)
 
 
-def test_a_gap_says_how_it_is_known_and_what_became_of_the_rest() -> None:
+def test_a_gap_has_its_reason_and_the_point_where_reading_resumes() -> None:
     gaps = [line for line in what(text("damage/holes.pcap")) if line.startswith("gap of ")]
     assert "not captured (acknowledged by the receiver), no frame found after it" in gaps[0]
     assert gaps[1].endswith("not captured (acknowledged by the receiver), parsing resumes at offset 9497")

@@ -74,7 +74,7 @@ WORDS = st.sampled_from([*FIELDS, *SIGNS.split(), '"'])
 @example('time == "9999-99-99"')
 @example("ts_ns == 1e999")
 @example('time == "0001-01-01 00:00:00+23:59"')
-def test_whatever_somebody_types_is_a_filter_or_a_mistake_with_a_place(text: str) -> None:
+def test_any_text_is_a_filter_or_an_error_with_a_place(text: str) -> None:
     try:
         found = Filter(text)
     except FilterError as error:

@@ -149,9 +149,7 @@ def test_every_field_of_rows_compares_with_what_rows_have_as_in_records(
 
 @examples(200)
 @given(filters(), mixed_batches(), st.sampled_from(ODD))
-def test_what_is_selected_is_a_batch_whose_lines_are_those_of_the_whole(
-    text: str, batch: Batch, options: Options
-) -> None:
+def test_a_selected_batch_has_the_lines_of_the_whole(text: str, batch: Batch, options: Options) -> None:
     selection = Selection(Filter(text), batch, options, None)
     lines = b"".join(text_of(batch, options)).splitlines()
     wanted = [line for line, (item, index) in zip(lines, batch.in_order(), strict=True) if selection.has(item, index)]

@@ -13,7 +13,7 @@ TIMED = {"cost"}
 """Checks that measure time, which is no property of the code on a machine that has other things to do."""
 
 
-def test_whatever_happens_to_captures_what_must_hold_holds() -> None:
+def test_the_properties_hold_for_any_change_of_captures() -> None:
     told: list[tuple[int, Found]] = []
 
     def tell(number: int, case: Case, found: Found) -> None:

@@ -135,7 +135,7 @@ def scripts(draw: Draw) -> list[Step]:
 
 
 @given(scripts(), st.sampled_from([0.0, 0.1, 0.5, 1.0]))
-def test_shown_as_read_however_packets_come_together(steps: list[Step], often: float) -> None:
+def test_shown_as_read_however_packets_arrive_together(steps: list[Step], often: float) -> None:
     order = Random(1)
     assert_shown_as_read(steps, lambda: order.random() < often)
 
@@ -161,7 +161,7 @@ def test_boxes_open_live_as_they_do_when_read(talk: sealed_talks.Talk, often: fl
 
 
 @pytest.mark.parametrize("role", ["client", "server"])
-def test_keys_that_are_told_in_time_open_everything(role: str, tmp_path: pathlib.Path) -> None:
+def test_keys_that_are_handed_over_in_time_open_everything(role: str, tmp_path: pathlib.Path) -> None:
     """A client knows its c' before it sends HELLO, a server creates its s' for WELCOME."""
     peers = CurvePeers()
     handshake, large = peers.handshake(), bytes(300_000)
@@ -187,7 +187,7 @@ def test_keys_that_are_told_in_time_open_everything(role: str, tmp_path: pathlib
     assert shown.live.analyser.summary.opened_connections == 1
 
 
-def test_lines_come_with_the_packet_that_carries_them() -> None:
+def test_lines_are_printed_with_the_packet_that_carries_them() -> None:
     """No line waits for an acknowledgment or for the next packet."""
     shown = Shown("out.pcapng")
     packets = Packets()

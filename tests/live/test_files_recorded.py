@@ -78,7 +78,7 @@ class TestCapture:
 
 
 class TestKeyLog:
-    def test_it_stands_beside_the_capture_for_its_owner_only(self, capture: pathlib.Path) -> None:
+    def test_it_is_beside_the_capture_for_its_owner_only(self, capture: pathlib.Path) -> None:
         before = os.umask(0)
         try:
             log = KeyLog.beside(capture)

@@ -228,12 +228,12 @@ def has(row: Fingerprint, side: Side) -> bool:
 
 
 @pytest.mark.parametrize("side", SIDES, ids=lambda side: side.where)
-def test_who_it_truly_is_is_named(side: Side) -> None:
+def test_the_true_implementation_is_named(side: Side) -> None:
     """The true row is among the matching ones: a guess may be wide, but not wrong."""
     assert [row for row in fitting(side.observed) if has(row, side)]
 
 
-def test_the_captures_have_what_the_table_tells_apart() -> None:
+def test_the_captures_show_what_the_table_distinguishes() -> None:
     known = {(side.implementation, side.release) for side in SIDES}
     assert known >= {
         *(("libzmq", each) for each in ("2.2.0", "3.2.5", "4.0.10", "4.1.8", "4.2.5", "4.3.4", "4.3.5", "4.3.6")),
@@ -262,7 +262,7 @@ ANNOUNCING_3_0 = "libzmq 4.0.0 to 4.3.2, JeroMQ 0.4.1 or newer or NetMQ 4.0.1 or
         ("patterns/metadata", 5906, "libzmq 4.3.3 or newer"),
     ],
 )
-def test_what_is_said_of_who_binds(capture: str, port: int, words: str) -> None:
+def test_fingerprints_of_binding_peers(capture: str, port: int, words: str) -> None:
     path = CAPTURES / f"{capture}.pcap"
     greeting = next(each for each in read(path).of("greeting") if each["src_port"] == port)
     assert likely(observed_of(path, greeting)) == words
@@ -276,7 +276,7 @@ def test_what_is_said_of_who_binds(capture: str, port: int, words: str) -> None:
         ("implementations/jeromq-dealer", "libzmq 3.2, JeroMQ 0.3.6 to 0.4.0 or NetMQ 4.0.0"),
     ],
 )
-def test_what_is_said_of_who_connects(capture: str, words: str) -> None:
+def test_fingerprints_of_connecting_peers(capture: str, words: str) -> None:
     path = CAPTURES / f"{capture}.pcap"
     greeting = next(each for each in read(path).of("greeting") if each["side"] == 0)
     assert likely(observed_of(path, greeting)) == words
@@ -293,7 +293,7 @@ LIBZMQ_3_0 = Observed("3.0", padding=1, mechanism="NULL")
         (Pong.ECHO, "libzmq 4.3.0 to 4.3.2, JeroMQ 0.5.0 or newer or NetMQ 4.0.1 or newer"),
     ],
 )
-def test_an_answer_to_ping_tells_who_announces_3_0(pong: Pong, words: str) -> None:
+def test_an_answer_to_ping_identifies_peers_that_announce_3_0(pong: Pong, words: str) -> None:
     assert likely(LIBZMQ_3_0._replace(pong=pong)) == words
 
 
@@ -363,7 +363,7 @@ def test_pieces_put_an_implementation_first_and_rule_none_out() -> None:
     assert set(fitting(ended_like_libzmtp)) == set(fitting(other_cut))
 
 
-def test_every_row_fits_what_it_says_of_itself() -> None:
+def test_every_row_fits_its_own_description() -> None:
     """No row contradicts itself, and each has a source."""
     for row in TABLE:
         facts = Observed(

@@ -48,7 +48,7 @@ def test_one_message_of_each_is_taken_in_turn() -> None:
     assert taken(inbox, 9) == ""
 
 
-def test_a_flood_keeps_nobody_else_from_bringing_a_message() -> None:
+def test_a_flood_keeps_no_other_connection_from_adding_a_message() -> None:
     """A source without waiting messages can add one at once; a flooding one waits until all its own are taken."""
 
     async def work() -> None:
@@ -68,7 +68,7 @@ def test_a_flood_keeps_nobody_else_from_bringing_a_message() -> None:
     run(work)
 
 
-def test_room_for_octets_is_given_in_the_order_of_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_room_for_octets_is_given_in_the_order_of_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """One source at a time: one that has used the room is queued after the waiting ones. Handshakes continue
     meanwhile."""
     monkeypatch.setattr(inboxes, "LARGEST_WAITING", 10)
@@ -113,7 +113,7 @@ def test_room_grows_with_each_message_that_is_taken() -> None:
     assert left == [350, 300, 200, 100, 0]
 
 
-def test_handshakes_bring_no_more_messages_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_handshakes_add_no_more_messages_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages may follow a handshake."""
     monkeypatch.setattr(inboxes, "LARGEST_WAITING", 10)
 
@@ -153,7 +153,7 @@ def test_everything_else_runs_between_turns() -> None:
     run(work)
 
 
-def test_those_with_little_to_look_at_have_their_turns_together() -> None:
+def test_connections_with_little_data_have_their_turns_together() -> None:
     """Otherwise with a thousand flooding connections each gets one in a thousand rounds of the event loop."""
 
     async def work() -> None:
@@ -196,7 +196,7 @@ def test_a_handshake_does_not_wait_for_all_that_flood() -> None:
 
 
 @pytest.mark.parametrize("busy", [0.0, 10 * TURN])
-def test_what_comes_has_as_much_time_as_everything_else(busy: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_received_data_has_as_much_time_as_everything_else(busy: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the application takes long in each round of the event loop, few rounds must be enough."""
     now = 0.0
 
@@ -220,7 +220,7 @@ def test_what_comes_has_as_much_time_as_everything_else(busy: float, monkeypatch
     run(work)
 
 
-def test_nobody_waits_when_nothing_more_is_taken() -> None:
+def test_no_connection_waits_when_nothing_more_is_taken() -> None:
     async def work() -> None:
         inbox = filled(a=inboxes.MAX_WAITING)
         inbox.charge("a", inboxes.LARGEST_WAITING)

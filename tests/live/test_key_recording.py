@@ -299,7 +299,7 @@ server.wait()
     assert first == second
 
 
-def test_without_curve_it_says_what_may_be_the_reason(key_log: pathlib.Path) -> None:
+def test_without_curve_the_likely_reason_is_reported(key_log: pathlib.Path) -> None:
     done = recorded(key_log, "sh", "-c", "echo hello; exit 3")
     assert (done.returncode, done.stdout) == (3, "hello\n")
     assert "no keys were recorded -> if the program opened CURVE connections, its keys cannot" in done.stderr
@@ -803,7 +803,7 @@ def test_a_link_to_a_cache_that_others_write_to_is_refused(
     assert f"{shared}: other users can write" in refused(key_log)
 
 
-def test_what_keeps_the_library_from_being_made_is_said(
+def test_the_reason_why_the_library_is_not_built_is_reported(
     key_log: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -879,7 +879,7 @@ def test_a_request_to_end_is_handed_on(key_log: pathlib.Path) -> None:
     assert (process.returncode, err.count("\n")) == (51, 2)
 
 
-def test_environment_and_open_files_are_those_of_the_caller(key_log: pathlib.Path) -> None:
+def test_environment_and_open_files_are_the_callers(key_log: pathlib.Path) -> None:
     program = "import json, os; print(json.dumps(dict(os.environ)))"
     bare = json.loads(subprocess.check_output(python(program), env=os.environ))
     seen = json.loads(recorded(key_log, *python(program)).stdout)

@@ -34,7 +34,7 @@ def test_what_is_shown_can_be_typed_back(octets: bytes) -> None:
 
 
 @given(st.lists(st.binary(), min_size=2))
-def test_parts_that_are_shown_as_text_are_told_apart(parts: list[bytes]) -> None:
+def test_parts_that_are_shown_as_text_are_distinguished(parts: list[bytes]) -> None:
     line = renderer("text")(parts, 0)
     assert line.count(b"\n") == 1
     assert [typed_octets(part) for part in line.removesuffix(b"\n").split(b"\t")] == parts

@@ -44,7 +44,7 @@ def find_scripted(script: Script) -> Found:
         return asyncio.run(probe(parse_endpoint(endpoint), Null(), 2.0))
 
 
-def test_1_0_is_told_nothing() -> None:
+def test_1_0_gets_no_subscription() -> None:
     happened: list[object] = []
     found = find("PUSH", version="1.0", report=lambda remote, what: happened.append(what))
     assert (found.version, found.socket_type, found.handshake, found.error) == ("1.0", None, WITHHELD, None)
@@ -61,7 +61,7 @@ def test_1_0_with_an_identity(identity: str) -> None:
 
 
 @pytest.mark.parametrize("socket_type", sorted(PEERS.keys() - DRAFT))
-def test_2_0_tells_its_socket_type_in_the_greeting(socket_type: str) -> None:
+def test_2_0_announces_its_socket_type_in_the_greeting(socket_type: str) -> None:
     found = find(socket_type, version="2.0", identity="me")
     assert (found.version, found.mechanism, found.error) == ("2.0", None, None)
     assert found.socket_type == socket_type
@@ -114,7 +114,7 @@ def test_without_credentials(mechanism: str) -> None:
     assert found.as_server == 1
 
 
-def test_a_subscriber_tells_its_subscriptions_to_nobody_else() -> None:
+def test_a_subscriber_sends_its_subscriptions_to_no_other_peer() -> None:
     heard: list[object] = []
     find("XPUB", report=lambda remote, what: heard.append(what))
     assert not [what for what in heard if isinstance(what, Subscription)]
@@ -138,7 +138,7 @@ def test_a_greeting_in_one_piece() -> None:
     assert (found.socket_type, found.handshake) == ("PUSH", WITHHELD)
 
 
-def test_a_socket_type_that_is_not_told() -> None:
+def test_a_socket_type_that_is_not_announced() -> None:
     found = find_scripted(
         lambda connection: (connection.sendall(GREETING + command("NULL", "READY")), connection.recv(100))
     )

@@ -89,19 +89,19 @@ def test_streams_are_whole_and_acknowledged(
 
 
 @pytest.mark.parametrize("by_us", [True, False])
-def test_whoever_connected_sends_the_syn(by_us: bool) -> None:
+def test_a_peer_that_connected_sends_the_syn(by_us: bool) -> None:
     packets = recorded(lambda connection: None, by_us=by_us)
     one, other = (HERE, THERE) if by_us else (THERE, HERE)
     assert flags(packets) == [(one[1], SYN), (other[1], SYN_ACK), (one[1], ACK)]
     assert (packets[0].src, packets[0].dst, packets[0][TCP].dport) == (one[0], other[0], other[1])
 
 
-def test_what_is_said_is_pushed_and_acknowledged_at_once() -> None:
+def test_data_is_pushed_and_acknowledged_at_once() -> None:
     packets = recorded(lambda connection: connection.received(LARGE, NOW))[3:]
     assert flags(packets) == [*[(THERE[1], ACK)] * 3, (THERE[1], PUSH), (HERE[1], ACK)]
 
 
-def test_nothing_said_is_no_packet() -> None:
+def test_without_data_there_is_no_packet() -> None:
     assert len(recorded(lambda connection: connection.sent(b"", NOW))) == 3
 
 

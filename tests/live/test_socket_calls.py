@@ -98,7 +98,7 @@ def test_what_does_not_fit_the_socket_type_is_refused_when_it_is_made() -> None:
         ([b"a", 1], "a part of a message is octets, not int"),
     ],
 )
-def test_what_is_no_message_is_refused_though_nobody_is_connected(parts: Any, words: str) -> None:
+def test_an_invalid_message_is_refused_without_a_connection(parts: Any, words: str) -> None:
     async def work() -> None:
         async with connect(NOBODY, "PUSH") as socket:
             with pytest.raises(TypeError) as refused:
@@ -119,7 +119,7 @@ def test_other_octets_will_do() -> None:
     run(work)
 
 
-def test_nobody_waits_for_what_cannot_come() -> None:
+def test_impossible_messages_are_not_waited_for() -> None:
     async def work() -> None:
         async with bind(ANYWHERE, "REP") as reply, connect(reply.endpoint, "REQ") as request:
             with pytest.raises(ValueError, match="a REQ socket must send a request before it receives the reply"):

@@ -82,7 +82,7 @@ def test_a_network_that_fails_ends_a_connection(error: OSError) -> None:
     run(work)
 
 
-def test_a_server_that_resets_before_anything_is_said() -> None:
+def test_a_server_that_resets_before_any_data() -> None:
     """The system no longer knows the address of the reset connection when we ask for it."""
 
     async def reset(endpoint: str) -> None:
@@ -102,7 +102,7 @@ def test_a_server_that_resets_before_anything_is_said() -> None:
         run(work)
 
 
-def test_who_closes_and_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_closes_and_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sender that waits for the closed connection continues."""
     monkeypatch.setattr("zmtpscope.live.peer.connection.LINGER", 0.1)
 
@@ -114,7 +114,7 @@ def test_who_closes_and_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) ->
     run(work)
 
 
-def test_who_sends_pings_and_reads_no_answers_is_left() -> None:
+def test_a_peer_that_sends_pings_and_reads_no_answers_is_left() -> None:
     ping = b"\x04\x17\x04PING\0\0" + bytes(16)
 
     async def work() -> None:
@@ -134,7 +134,7 @@ def test_who_sends_pings_and_reads_no_answers_is_left() -> None:
     run(work)
 
 
-def test_pings_that_come_while_much_is_sent_are_answered() -> None:
+def test_pings_that_arrive_while_much_is_sent_are_answered() -> None:
     """Meanwhile only messages of the application wait, and no answers."""
     ping = b"\x04\x07\x04PING\0\0"
 
@@ -154,7 +154,7 @@ def test_pings_that_come_while_much_is_sent_are_answered() -> None:
     run(work)
 
 
-def test_subscriptions_that_nobody_takes_are_not_read() -> None:
+def test_subscriptions_without_a_publisher_are_not_read() -> None:
     async def work() -> None:
         async with bind("tcp://:0", "XPUB") as ours, connect(str(ours.endpoint), "SUB") as other:
             topics = [b"%08d" % number for number in range(20_000)]
@@ -167,7 +167,7 @@ def test_subscriptions_that_nobody_takes_are_not_read() -> None:
     run(work)
 
 
-def test_messages_keep_the_name_of_who_has_gone() -> None:
+def test_messages_keep_the_name_of_a_peer_that_has_left() -> None:
     async def work() -> None:
         async with bind("tcp://:0", "ROUTER") as ours:
             async with connect(str(ours.endpoint), "DEALER", identity="me") as other:
@@ -180,7 +180,7 @@ def test_messages_keep_the_name_of_who_has_gone() -> None:
 
 
 @pytest.mark.parametrize("topic", [None, b"wanted"], ids=["nobody", "nobody who wants it"])
-def test_who_says_what_nobody_wants_lets_others_go_on(topic: bytes | None) -> None:
+def test_a_peer_that_sends_unwanted_messages_does_not_stop_others(topic: bytes | None) -> None:
     """The sender then waits for a subscriber."""
 
     async def work() -> None:
@@ -198,7 +198,7 @@ def test_who_says_what_nobody_wants_lets_others_go_on(topic: bytes | None) -> No
     run(work)
 
 
-def test_empty_messages_wait_for_those_who_take_them() -> None:
+def test_empty_messages_wait_for_receivers() -> None:
     async def work() -> None:
         async with bind("tcp://:0", "PUSH") as ours, stranger(ours, "PULL"):
             async with asyncio.timeout(0.5):
@@ -269,7 +269,7 @@ def test_connections_take_half_of_the_files_that_may_be_open(monkeypatch: pytest
     run(work)
 
 
-def test_whoever_was_connected_comes_back_without_delay() -> None:
+def test_a_peer_that_was_connected_returns_without_delay() -> None:
     """However the connection ended, for example inside a message."""
     count = 0
 
@@ -289,7 +289,7 @@ def test_whoever_was_connected_comes_back_without_delay() -> None:
 
 
 @pytest.mark.parametrize("text", ["ipc:///tmp/socket", "ipc://@name", "tcp://[::1]:5555", "tcp://host:1"])
-def test_an_endpoint_is_told_as_it_is_written(text: str) -> None:
+def test_an_endpoint_is_reported_as_it_is_written(text: str) -> None:
     assert str(parse_endpoint(text)) == text
 
 
@@ -299,7 +299,7 @@ def test_an_address_in_brackets_without_a_port() -> None:
 
 
 @pytest.mark.slow
-def test_many_who_send_much_wait_for_each_other() -> None:
+def test_many_peers_that_send_much_wait_for_each_other() -> None:
     """Of each connection only a small part is held, of which messages of two octets take the most."""
     count, messages = 20, 20_000
 
@@ -318,7 +318,7 @@ def test_many_who_send_much_wait_for_each_other() -> None:
     run(work)
 
 
-def test_whoever_sends_little_does_not_wait_for_all_that_another_sends() -> None:
+def test_a_peer_that_sends_little_does_not_wait_for_all_that_another_sends() -> None:
     """Connections that wait for room get it in turn, however much the others have sent."""
     count = 100_000
 
@@ -340,7 +340,7 @@ def test_whoever_sends_little_does_not_wait_for_all_that_another_sends() -> None
     run(work)
 
 
-def test_closing_does_not_wait_for_what_nobody_takes() -> None:
+def test_closing_does_not_wait_for_peers_that_take_nothing() -> None:
     async def work() -> None:
         async with bind("tcp://:0", "PULL") as ours:
             async with connect(str(ours.endpoint), "PUSH") as other:
@@ -383,7 +383,7 @@ def test_a_subscriber_that_reads_nothing_does_not_stop_the_others(monkeypatch: p
     assert "does not read" in dropped[0].reason
 
 
-def test_what_nobody_was_sent_is_not_waited_for() -> None:
+def test_unsent_messages_are_not_waited_for() -> None:
     async def work() -> None:
         async with bind("tcp://:0", "PUB") as ours:
             assert await ours.send([b"news"]) == 0
@@ -403,7 +403,7 @@ async def published(ours: Socket, seconds: float) -> float:
     return max(longest, time_of() - before)
 
 
-def test_all_who_read_nothing_are_waited_for_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_peers_that_read_nothing_are_waited_for_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Subscribers that connect later, or again, are not waited for."""
     monkeypatch.setattr(outbox, "SEND_TIMEOUT", 0.5)
     monkeypatch.setattr(outbox, "RENEWAL", 0.0)
@@ -427,7 +427,7 @@ def test_all_who_read_nothing_are_waited_for_at_the_same_time(monkeypatch: pytes
     run(work)
 
 
-def test_whoever_reads_slowly_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_reads_slowly_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if it takes longer for a message than the time-out, which other subscribers have used up."""
     monkeypatch.setattr(outbox, "SEND_TIMEOUT", 0.3)
     monkeypatch.setattr(outbox, "RENEWAL", 0.0)
@@ -572,7 +572,7 @@ def test_a_connection_that_was_closed_for_the_limit_keeps_nothing(monkeypatch: p
 
 
 @pytest.mark.parametrize("greets", [False, True])
-def test_a_full_socket_closes_whom_nobody_needs(greets: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_socket_closes_an_unneeded_connection(greets: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Silent connections are closed, before or after their handshake; a connection in use is kept."""
     monkeypatch.setattr(connection_pool, "MAX_CONNECTIONS", 8)
     monkeypatch.setattr(connection_pool, "MIN_IDLE", 3600)
@@ -640,7 +640,7 @@ def test_a_puller_that_reads_nothing_does_not_stop_the_others() -> None:
     run(work)
 
 
-def test_what_came_before_a_reset_is_received() -> None:
+def test_what_arrived_before_a_reset_is_received() -> None:
     """Also if there was no room for it yet."""
     count = 2500
 

@@ -222,7 +222,7 @@ def test_subscriptions_and_cancels(libzmq: Libzmq, mechanism: str, we_bind: bool
     asyncio.run(publish())
 
 
-def test_subscriptions_come_back_with_the_connection(libzmq: Libzmq) -> None:
+def test_subscriptions_return_with_the_connection(libzmq: Libzmq) -> None:
     """Our SUB subscribes again after its publisher was away, once to every topic."""
     first, endpoint = libzmq.bound("XPUB")
 
@@ -335,7 +335,7 @@ def test_we_refuse_a_wrong_password(libzmq: Libzmq) -> None:
     assert str(heard[0]) == "the login of 'admin' was refused"
 
 
-def test_a_request_without_delimiter_is_told(libzmq: Libzmq) -> None:
+def test_a_request_without_delimiter_is_reported(libzmq: Libzmq) -> None:
     """libzmq drops these silently, and users search for their requests for hours."""
     other = libzmq.socket("DEALER")
     heard: list[object] = []

@@ -184,7 +184,7 @@ def test_examples_of_the_rfc(octets: str, fields: Any) -> None:
 @example(b"\x81\xd8\x18\x42\x05\x05")
 @example(b"\x82\xd8\x18\x4a\xd8\x18\x46\xd8\x18\x43\x82\x05\x06\x07\x07")
 @example(b"\x7f\x61\xc3\x61\xbc\xff")
-def test_fields_are_those_of_the_library(octets: bytes) -> None:
+def test_fields_match_the_library(octets: bytes) -> None:
     # a number or an embedded value in pieces: we show its octets, the library does not have them
     assume(not any(tag + b"\x5f" in octets for tag in (b"\xc2", b"\xc3", b"\x18")))
     made = assert_sound(Cbor, octets)

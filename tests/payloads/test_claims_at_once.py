@@ -79,7 +79,7 @@ def test_what_is_claimed_at_once_is_what_is_claimed(name: str, body: bytes) -> N
         assert payload.claims_at_once(body) == bool(payload.claim(Message([body], 0, None), ABOUT))
 
 
-def test_of_what_begins_as_json_or_messagepack_only_claims_can_come() -> None:
+def test_a_message_that_begins_as_json_or_messagepack_can_only_be_claimed() -> None:
     side = counting()
     assert candidates_of(side, b"{}").only_claim
     assert candidates_of(side, EITHER).only_claim
@@ -90,7 +90,7 @@ def test_of_what_begins_as_json_or_messagepack_only_claims_can_come() -> None:
 
 @given(bodies=st.lists(st.sampled_from([*JSON, *PACKED, EITHER, *OTHERS]), min_size=1, max_size=12))
 @example(bodies=[EITHER, PACKED[0], EITHER])
-def test_who_is_asked_at_once_is_who_would_claim(bodies: list[bytes]) -> None:
+def test_the_dissector_asked_at_once_is_the_one_that_would_claim(bodies: list[bytes]) -> None:
     quick, careful = SidePayloads(Registry(), []), SidePayloads(Registry(), [])
     for body in bodies:
         message = Message([body], 0, None)

@@ -250,7 +250,7 @@ def test_packed_in_packed_ends() -> None:
 
 
 @EACH
-def test_what_stands_before_a_cut_or_damage_is_kept(packer: Packer) -> None:
+def test_fields_before_a_cut_or_damage_are_kept(packer: Packer) -> None:
     octets = b"".join(b"line %d of many\n" % each for each in range(20_000))
     packed = packer.pack(octets)
     middle = len(packed) // 2
@@ -312,7 +312,7 @@ def test_each_frame_is_unpacked() -> None:
     assert_tiled(made, packed, b"\0", packed)
 
 
-def test_a_failure_inside_is_told() -> None:
+def test_a_failure_inside_is_reported() -> None:
     made = found(gzip.compress(b"! says who"))
     assert made.fields["payload"] is None
     assert [finding.id for finding in made.findings] == ["PAYLOAD-01"]

@@ -293,7 +293,7 @@ FAILING: dict[str, Dissect] = {
 
 
 @pytest.mark.parametrize("what", FAILING)
-def test_failures_are_told_with_the_octets(
+def test_failures_are_reported_with_the_octets(
     what: str, door: Callable[[type[Any]], Registry], tmp_path: pathlib.Path
 ) -> None:
     told = Told(door(that(FAILING[what])), tmp_path)
@@ -395,7 +395,7 @@ CARELESS: dict[str, Dissect] = {
 
 
 @pytest.mark.parametrize("what", CARELESS)
-def test_what_is_careless_is_told_somehow(
+def test_careless_dissectors_are_reported(
     what: str, door: Callable[[type[Any]], Registry], tmp_path: pathlib.Path
 ) -> None:
     told = Told(door(that(CARELESS[what])), tmp_path)
@@ -476,7 +476,9 @@ def test_a_claim_that_is_none_is_a_no(what: str, door: Callable[[type[Any]], Reg
     assert [record["payload"] for record in told.messages] == [None] * len(BODIES)
 
 
-def test_who_wants_all_without_end_gets_all(door: Callable[[type[Any]], Registry], tmp_path: pathlib.Path) -> None:
+def test_a_dissector_that_wants_all_messages_gets_all(
+    door: Callable[[type[Any]], Registry], tmp_path: pathlib.Path
+) -> None:
     """Also if it claims none of them."""
     asked: list[Message] = []
 
@@ -518,7 +520,7 @@ def test_what_is_unfit_is_left_out_with_a_word(
     assert "other" in problem
 
 
-def test_what_is_unfit_is_said_on_standard_error(
+def test_an_unfit_dissector_is_reported_on_standard_error(
     door: Callable[[type[Any]], Registry], capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path
 ) -> None:
     door(type("Unfit", (Other,), UNFIT["it cannot be made"]))

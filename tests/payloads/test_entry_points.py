@@ -42,7 +42,7 @@ def as_the_library_finds_them(group: str) -> list[EntryPoint]:
 
 
 @pytest.mark.parametrize("group", [GROUP, "console_scripts", "pytest11", "nobody's"])
-def test_they_are_those_that_the_library_finds(group: str) -> None:
+def test_entry_points_match_the_library(group: str) -> None:
     assert entry_points(group) == as_the_library_finds_them(group)
 
 
@@ -86,7 +86,7 @@ def test_reading_does_not_load_what_takes_half_as_long_as_numpy() -> None:
     assert "importlib.metadata" not in loaded
 
 
-def test_of_our_dissectors_those_are_loaded_that_may_claim_a_message() -> None:
+def test_only_dissectors_that_may_claim_a_message_are_loaded() -> None:
     ours = {str(each.source).partition(":")[0] for each in OURS} - {"zmtpscope.payloads.text"}
     assert loaded_by_reading("patterns/many-small.pcap") & ours == set()
     assert "zmtpscope.payloads.zre.messages" in loaded_by_reading("implementations/zre-zyre.pcap")

@@ -114,11 +114,11 @@ def test_the_page_shows_what_is_printed(capture: str, site: pathlib.Path, monkey
     assert {" ".join(line[20:].split()) for line in shown.splitlines()} <= set(lines(capture))
 
 
-def test_nobody_claims_it_where_the_plugin_is_not_installed(capture: str) -> None:
+def test_no_dissector_claims_it_without_the_plugin(capture: str) -> None:
     assert not [line for line in lines(capture) if "majordomo" in line]
 
 
-def test_its_fields_are_those_of_the_record(capture: str, site: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_fields_equal_the_record(capture: str, site: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(site, monkeypatch)
     found = records(capture)
     payloads = [each["payload"] for each in found if each["record"] == "message"]
@@ -151,7 +151,7 @@ def test_its_field_tree_names_the_octets(capture: str, site: pathlib.Path, monke
     ]
 
 
-def test_its_finding_is_told(tmp_path: pathlib.Path, site: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_finding_is_reported(tmp_path: pathlib.Path, site: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(site, monkeypatch)
     path = tmp_path / "unready.pcap"
     path.write_bytes(talk([b"\4"]))
@@ -164,7 +164,7 @@ def test_its_finding_is_told(tmp_path: pathlib.Path, site: pathlib.Path, monkeyp
     assert "PAYLOAD-04" in run("read", "-q", str(path)).stdout.decode()
 
 
-def test_it_says_nothing_of_what_the_capture_may_lack(
+def test_it_reports_nothing_that_the_capture_may_lack(
     tmp_path: pathlib.Path, site: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(site, monkeypatch)
@@ -226,7 +226,7 @@ def install_broken(folder: pathlib.Path, code: str, monkeypatch: pytest.MonkeyPa
         ("        reader.octets('\\ud800\\x1b', 99)", "PAYLOAD-03", "\\ud800\\x1b needs 99 octets, but only 6 remain"),
     ],
 )
-def test_a_plugin_that_fails_is_told_and_the_octets_are_shown(
+def test_a_plugin_that_fails_is_reported_and_the_octets_are_shown(
     code: str,
     id: str,
     text: str,
@@ -281,7 +281,7 @@ UNINSTALL = "report it to the author of broken-package, or uninstall that packag
         4,
     ),
 )
-def test_a_plugin_that_cannot_be_used_is_told_once(
+def test_a_plugin_that_cannot_be_used_is_reported_once(
     code: str, problem: str, capture: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = run("read", capture).stdout

@@ -172,7 +172,7 @@ def test_p6_both_ways_agree(octets: bytes) -> None:
 @example(octets=b'{"a":"' + b"x" * 4089 + b'"}')
 @example(octets=b'{"a":"' + b"x" * 4088 + b'"}')
 @example(octets=b"[" + b"1," * 20_000 + b"1]")
-def test_what_octets_alone_tell_is_what_is_read(octets: bytes) -> None:
+def test_reading_octets_alone_equals_reading_the_message(octets: bytes) -> None:
     """JSON is parsed only when its value is needed, and ordinary JSON not even then."""
     careful = dissected(JsonPayload, octets)
     fields = None if careful.fields is None else orjson.dumps(careful.fields).decode()

@@ -38,7 +38,7 @@ def ids(made: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("front", [[], [b"stream.stdout"], [b"peer", b"hop"]])
-def test_the_delimiter_stands_anywhere(front: list[bytes]) -> None:
+def test_the_delimiter_is_anywhere(front: list[bytes]) -> None:
     frames = [*front, *message("status", {"execution_state": "idle"}), b"buffer"]
     assert claimed(Jupyter, *frames) is Claim.YES
     made = dissected(Jupyter, *frames)
@@ -126,7 +126,7 @@ def test_words_for_people(kind: str, content: Any, summary: str) -> None:
     assert dissected(Jupyter, *message(kind, content)).summary == summary
 
 
-def test_status_says_for_what() -> None:
+def test_status_names_its_request() -> None:
     made = dissected(Jupyter, *message("status", {"execution_state": "busy"}, parent="execute_request"))
     assert made.summary == "status busy (for execute_request)"
 
@@ -185,7 +185,7 @@ def test_other_hashes() -> None:
         b'{"key": "k", "signature_scheme": "hmac-shake_128"}',
     ],
 )
-def test_files_without_a_key_are_told(octets: bytes) -> None:
+def test_files_without_a_key_are_reported(octets: bytes) -> None:
     side = Jupyter(Settings(files={"wrong.json": octets}))
     told = []
     for _ in range(2):
@@ -194,7 +194,7 @@ def test_files_without_a_key_are_told(octets: bytes) -> None:
     assert told == [("PAYLOAD-04", "jupyter: wrong.json is not a connection file with a key")]
 
 
-def test_unsigned_is_said_once() -> None:
+def test_unsigned_is_reported_once() -> None:
     side = Jupyter(KEYS)
     told = []
     for _ in range(3):
@@ -259,7 +259,7 @@ BUFFERS = st.lists(st.binary(max_size=5), max_size=3)
 
 
 @given(FRONTS, KINDS, st.dictionaries(st.sampled_from(["code", "data", "value", "ename"]), JSON), BUFFERS)
-def test_values_are_those_of_the_octets(front: list[bytes], kind: str, content: Any, buffers: list[bytes]) -> None:
+def test_values_match_the_octets(front: list[bytes], kind: str, content: Any, buffers: list[bytes]) -> None:
     """The standard library's JSON and HMAC are the oracles; leaves tile the frames and hold their text (P5, P6)."""
     signed = message(kind, content, key=KEY)
     frames = [*front, *signed, *buffers]
@@ -294,7 +294,7 @@ def damaged(draw: Any) -> list[bytes]:
 
 
 @given(damaged(), st.sampled_from([None, "XPUB", "DEALER"]))
-def test_whatever_comes(frames: list[bytes], socket_type: str | None) -> None:
+def test_for_any_input(frames: list[bytes], socket_type: str | None) -> None:
     about = ABOUT._replace(socket_type=socket_type)
     for settings in (Settings(), KEYS):
         made = dissected(Jupyter, *frames, settings=settings, about=about, trees=True)

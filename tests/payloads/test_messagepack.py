@@ -86,7 +86,7 @@ def special(value: Any) -> Any:
 @example(b"\x92\xca\x3d\xcc\xcc\xcd\xa1\xff")
 @example(b"\x91\xc7\x00\x05")
 @example(b"\x91\xd7\xff" + bytes(8))
-def test_fields_are_those_of_the_library(octets: bytes) -> None:
+def test_fields_match_the_library(octets: bytes) -> None:
     made = assert_sound(MessagePack, octets)
     truth = by_library(octets)
     if made.findings:
@@ -209,7 +209,7 @@ USUAL = st.dictionaries(st.text(max_size=3), st.recursive(PLAIN, lambda each: st
 @example(b"\x81" * 1500 + b"\xa3key\x01")
 @example(b"\x81\x91\x01\x02")
 @example(b"\xdc\x09\xc4" + b"\x01" * 2499 + b"\xa3key")
-def test_what_is_said_at_once_is_what_is_read(octets: bytes) -> None:
+def test_the_quick_result_equals_the_full_one(octets: bytes) -> None:
     made = result_at_once(MessagePack(NOTHING), octets)
     if made is None:
         return

@@ -98,7 +98,7 @@ class Recording(pickle._Unpickler):  # type: ignore[name-defined]  # the one tha
 
 
 @given(octets=PICKLES)
-def test_opcodes_are_those_of_pickletools(octets: bytes) -> None:
+def test_opcodes_match_pickletools(octets: bytes) -> None:
     walk = Walk(octets, MAX_FIELDS)
     walk.run()
     theirs = list(pickletools.genops(octets))
@@ -118,7 +118,7 @@ def as_number_or_text(name: str, value: Any) -> Any:
 
 
 @given(octets=PICKLES)
-def test_imports_are_those_of_the_unpickler(octets: bytes) -> None:
+def test_imports_match_the_unpickler(octets: bytes) -> None:
     theirs = Recording(octets)
     theirs.load()
     made = dissected(Pickle, octets)
@@ -155,7 +155,7 @@ def test_containers_without_a_header_fit(value: Any, protocol: int) -> None:
 @example(octets=b"S'\\x'\n.")
 @example(octets=b"S'\\q'\n0c\n\nR.")
 @example(octets=b"V\\ud800\n.")
-def test_p5_p6_whatever_is_sent(octets: bytes) -> None:
+def test_p5_p6_for_any_octets(octets: bytes) -> None:
     """No octets make it fail, and fields and findings do not depend on whether a tree is made."""
     quick, careful = dissected(Pickle, octets), dissected(Pickle, octets, trees=True)
     assert repr(quick.fields) == repr(careful.fields)

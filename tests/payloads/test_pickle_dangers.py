@@ -99,7 +99,7 @@ def test_is_dangerous(name: str, dangerous: bool) -> None:
     assert is_dangerous(name) is dangerous
 
 
-def test_the_same_imports_are_told_once() -> None:
+def test_the_same_imports_are_reported_once() -> None:
     payload = Pickle(Settings())
     found = []
     for value in (1, 2, collections.Counter(a=1), collections.Counter(b=2), 5, Runs(os.system, "id")):

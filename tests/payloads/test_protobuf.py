@@ -106,7 +106,7 @@ def test_fields_are_found(body: bytes) -> None:
 
 
 @given(body=WIRE | WIRE.flatmap(damaged))
-def test_fields_are_those_of_the_oracle(body: bytes) -> None:
+def test_fields_match_the_oracle(body: bytes) -> None:
     """We read the fields that Google's package keeps as unknown, and reject the octets that it rejects."""
     empty = shop_class("acme.Empty")()
     ours = wire_fields(body, 0, len(body))
@@ -180,7 +180,7 @@ def test_values_without_names() -> None:
     ]
 
 
-def test_what_stands_before_a_mistake_is_kept() -> None:
+def test_fields_before_a_mistake_are_kept() -> None:
     made = made_of(field(1, VARINT, b"\5") + b"\x12\x09abc", Settings())
     assert made.fields == {"1": 5}
     assert made.summary == "malformed at octet 2 of frame 0: field 2 needs 9 octets, but only 3 remain"
@@ -326,7 +326,7 @@ def orders(draw: Callable[[st.SearchStrategy[Drawn]], Drawn]) -> Any:
 
 
 @given(order=orders())
-def test_with_names_it_says_what_the_oracle_says(order: Any) -> None:
+def test_with_names_it_matches_the_oracle(order: Any) -> None:
     made = made_of(order.SerializeToString(), shop())
     assert repr(_sorted(made.fields or {})) == repr(_sorted(expected(order)))
     assert made.findings == []
@@ -341,7 +341,7 @@ def _sorted(value: Any) -> Any:
 
 
 @given(order=orders())
-def test_p6_the_tree_says_what_the_fields_say(order: Any) -> None:
+def test_p6_the_tree_equals_the_fields(order: Any) -> None:
     body = order.SerializeToString()
     for settings in Settings(), shop():
         made = dissected(Protobuf, body, settings=settings, trees=True)
@@ -366,7 +366,7 @@ def test_damaged_messages_with_names(order: Any, data: st.DataObject) -> None:
     made_of(data.draw(damaged(order.SerializeToString())), shop())
 
 
-def test_fields_that_nobody_declared_keep_their_number() -> None:
+def test_undeclared_fields_keep_their_number() -> None:
     body = nested(99, b"new") + field(1, 5, bytes(4)) + field(1, VARINT, b"\2") + field(1, VARINT, b"\7")
     assert made_of(body, shop()).fields == {"99": "new", "1": [0], "state": 7}
 

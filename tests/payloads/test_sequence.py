@@ -108,7 +108,7 @@ def test_fields_of_bitcoind() -> None:
     assert dissected(Numbered, *behind(b"rawtx", 1, bytes(250)), about=PUB).summary == "rawtx 1: 250 octets"
 
 
-def test_gaps_of_bitcoind_are_told_from_the_first_on() -> None:
+def test_gaps_of_bitcoind_are_reported_from_the_first_on() -> None:
     last = side([hashed(7), hashed(12)])[-1]
     assert last.findings == [("SEQUENCE-01", "topic hashtx: from 7 to 12, 4 missing")]
     assert last.made is not None
@@ -117,13 +117,13 @@ def test_gaps_of_bitcoind_are_told_from_the_first_on() -> None:
     assert findings([hashed(7), hashed(7)]) == [("SEQUENCE-02", "topic hashtx: from 7 to 7")]
 
 
-def test_findings_stand_where_the_number_does() -> None:
+def test_findings_are_at_the_number() -> None:
     made = side([hashed(7), hashed(12)])[-1].made
     assert made is not None
     assert (made.findings[0].start, made.findings[0].length) == (6 + 2 + 32 + 2, 4)
 
 
-def test_behind_the_largest_number_comes_zero() -> None:
+def test_zero_follows_the_largest_number() -> None:
     assert findings(hashed(number % 2**32) for number in range(2**32 - 3, 2**32 + 3)) == []
     assert findings([hashed(2**32 - 1), hashed(2)]) == [
         ("SEQUENCE-01", f"topic hashtx: from {2**32 - 1} to 2, 2 missing")
@@ -250,7 +250,7 @@ def streams(draw: st.DrawFn) -> list[tuple[bytes, ...]]:
 
 
 @given(streams())
-def test_whatever_comes(messages: list[tuple[bytes, ...]]) -> None:
+def test_for_any_input(messages: list[tuple[bytes, ...]]) -> None:
     """Nothing fails, leaves tile (P5), fields are leaves (P6), and all results follow from the messages (P1)."""
     with_trees, without = side(messages, trees=True), side(messages)
     for frames, said, quick in zip(messages, with_trees, without, strict=True):
@@ -268,7 +268,7 @@ def test_whatever_comes(messages: list[tuple[bytes, ...]]) -> None:
 
 
 @given(st.lists(st.integers(0, 50), unique=True, min_size=1).map(sorted))
-def test_gaps_are_those_of_the_numbers(numbers: list[int]) -> None:
+def test_gaps_match_the_numbers(numbers: list[int]) -> None:
     """Missing numbers are counted by pairs, independently."""
     expected = [
         ("SEQUENCE-01", f"topic hashtx: from {last} to {now}, {now - last - 1} missing")

@@ -70,7 +70,7 @@ def test_fields_have_an_entry_for_each_frame() -> None:
 
 
 @pytest.mark.parametrize("frames", [(b"I", IMPORTING), (b"{}", IMPORTING), (PACKED, b"x", IMPORTING)])
-def test_findings_are_those_of_every_frame_in_every_mode(frames: tuple[bytes, ...]) -> None:
+def test_findings_of_every_frame_are_reported_in_every_mode(frames: tuple[bytes, ...]) -> None:
     for judging in (False, True):
         made = made_of(*frames, judging=judging)
         assert made is not None
@@ -83,7 +83,7 @@ def test_a_named_dissector_reads_the_frames_of_its_format() -> None:
     assert (made.protocol, made.fields) == ("json", ["T", {"a": 1}, {"type": "set_object"}])
 
 
-def test_who_is_sure_of_the_whole_message_comes_first() -> None:
+def test_a_dissector_that_is_sure_of_the_whole_message_goes_first() -> None:
     """A later frame counts only if nobody claims the message as a whole, or by its first content frame."""
 
     class Whole(JsonPayload):

@@ -33,7 +33,7 @@ KINDS = st.lists(
 
 
 @given(kinds=KINDS, frames=st.lists(OCTETS, min_size=1, max_size=7), content=st.integers(0, 6), sender=TYPES)
-def test_those_are_asked_who_declare_the_shape(
+def test_dissectors_that_declare_the_shape_are_asked(
     kinds: list[Dissector], frames: list[bytes], content: int, sender: str | None
 ) -> None:
     content = min(content, len(frames) - 1)
@@ -51,7 +51,7 @@ def test_those_are_asked_who_declare_the_shape(
 
 
 @pytest.mark.parametrize("ours", OURS, ids=[each.name for each in OURS])
-def test_the_table_says_of_ours_what_their_classes_declare(ours: Dissector) -> None:
+def test_the_table_matches_the_declarations_of_our_classes(ours: Dissector) -> None:
     assert ours == declared(ours.load())._replace(source=ours.source)
 
 
@@ -82,7 +82,7 @@ def said(*kinds: type[Payload], bodies: list[bytes]) -> list[tuple[str, Any]]:
 BODIES = [b'{"a":1}', b'{"order":2}', b'{"a":3}']
 
 
-def test_what_octets_tell_one_dissector_is_asked_of_all_whose_beginning_it_has() -> None:
+def test_all_dissectors_with_this_beginning_are_asked_if_octets_suffice_for_one() -> None:
     json = [("json", {"a": 1}), ("json", {"order": 2}), ("json", {"a": 3})]
     assert said(JsonPayload, bodies=BODIES) == json
     assert said(JsonPayload, Order, bodies=BODIES) == [json[0], ("order", None), json[2]]
@@ -90,7 +90,7 @@ def test_what_octets_tell_one_dissector_is_asked_of_all_whose_beginning_it_has()
     assert said(JsonPayload, anything, bodies=BODIES) == [json[0], ("order", None), json[2]]
 
 
-def test_what_a_dissector_says_at_once_is_what_every_output_can_hold() -> None:
+def test_a_quick_result_fits_every_output() -> None:
     class Odd(JsonPayload):
         def at_once(self, octets: bytes) -> tuple[str, Any] | None:
             return "odd\ud800", {"n": 2**70, 7: float("nan")}

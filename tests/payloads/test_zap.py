@@ -147,7 +147,7 @@ MESSAGES = st.one_of(
 
 
 @given(MESSAGES)
-def test_whatever_comes(frames: list[bytes]) -> None:
+def test_for_any_input(frames: list[bytes]) -> None:
     """No input causes a failure; leaves tile each frame and agree with the fields; without trees everything is the
     same."""
     made = dissected(Zap, *frames, trees=True)

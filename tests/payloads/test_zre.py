@@ -78,7 +78,7 @@ def test_there_are_vectors_of_every_kind() -> None:
     assert {vector["version"] for vector in OURS} >= {"zre-1", "zre-2", "zre-beacon-1", "zre-beacon-3", "udp-radio"}
 
 
-def test_hello_is_told_with_everything_in_it() -> None:
+def test_hello_is_reported_with_everything_in_it() -> None:
     made = dissected(Zre, hello("alice", ("GLOBAL", "chat"), status=2, headers={"X-ROLE": "boss"}), about=NODE)
     assert made.fields == {
         "command": "HELLO",
@@ -157,7 +157,7 @@ def test_version_1_keeps_its_layout_for_the_whole_connection() -> None:
         ([(hello(),), (command(6, 9, version=9),), (ping(2),)], ["ZRE-02"]),
     ],
 )
-def test_what_a_node_may_say(messages: list[tuple[bytes, ...]], told: list[str]) -> None:
+def test_commands_of_a_node(messages: list[tuple[bytes, ...]], told: list[str]) -> None:
     assert findings_of(*messages) == told
 
 
@@ -175,7 +175,7 @@ def test_what_the_capture_lost_is_not_held_against_a_node() -> None:
     assert findings_of((hello(status=1),), (join(9, "A", 5),), (join(10, "B", 6),), after_loss=1) == []
 
 
-def test_an_identity_that_is_no_uuid_is_told_once() -> None:
+def test_an_identity_that_is_no_uuid_is_reported_once() -> None:
     payload = node()
     about = ABOUT._replace(identity=b"alice")
     made = [dissected(payload, octets, about=about) for octets in (hello(), ping(2))]

@@ -88,7 +88,7 @@ def test_a_schema_that_does_not_fit_is_a_sentence(spark: SparkSession, declared:
     assert what_is_seen(error.value) == sentence
 
 
-def test_an_unknown_column_of_a_query_is_what_spark_says(spark: SparkSession) -> None:
+def test_an_unknown_column_of_a_query_is_an_error_of_spark(spark: SparkSession) -> None:
     with pytest.raises(AnalysisException, match=r"with name `topik` cannot be resolved. Did you mean .*`topic`"):
         load(spark, PUBSUB).select("topik")
 
@@ -101,7 +101,7 @@ def test_a_damaged_file_ends_the_job_where_that_is_asked_for(spark: SparkSession
     assert what_is_seen(error.value) == f"{CUT}, octet 4436: the file ends inside a packet, after 62 octets of it"
 
 
-def test_readable_rows_of_a_damaged_file_come_with_those_of_the_others(tmp_path: pathlib.Path) -> None:
+def test_readable_rows_of_a_damaged_file_are_returned_with_the_others(tmp_path: pathlib.Path) -> None:
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(REQREP.read_bytes()[: REQREP.stat().st_size * 2 // 3])
     rows = scanned_rows([cut, PUBSUB], ReadSettings.parse({"partitions": 2}))

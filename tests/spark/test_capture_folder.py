@@ -143,7 +143,7 @@ def test_a_file_that_grows_behind_its_batch_is_an_error(tmp_path: Path) -> None:
         stream.take()
 
 
-def test_a_stream_goes_on_after_a_file_that_grew_if_told(tmp_path: Path) -> None:
+def test_a_stream_goes_on_after_a_file_that_grew_on_request(tmp_path: Path) -> None:
     capture(tmp_path, "1", 1)
     capture(tmp_path, "2", 2)
     stream = Stream(tmp_path)
@@ -204,7 +204,7 @@ def test_a_pattern_names_files(tmp_path: Path) -> None:
     assert stream.take() == ["a1", "a2"]
 
 
-def test_behind_the_end_nothing_may_come(tmp_path: Path) -> None:
+def test_after_the_end_no_file_is_accepted(tmp_path: Path) -> None:
     capture(tmp_path, "1", 1)
     stream = Stream(tmp_path)
     assert stream.take(finish=True) == ["1"]

@@ -57,7 +57,7 @@ READS = [(scanned, "subscription"), *((shuffled, record) for record in ("subscri
 
 
 @pytest.mark.parametrize(("read", "record"), some(READS, 3))
-def test_derived_rows_are_those_of_one_run(
+def test_derived_rows_match_one_run(
     spark: SparkSession, captures: Path, read: Callable[[SparkSession, list[str], str], DataFrame], record: str
 ) -> None:
     paths = [str(captures / name) for name in CAPTURES]

@@ -45,7 +45,7 @@ def case(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 
 @pytest.mark.slow
-def test_request_latency_has_the_socket_first_that_leaves_somebody_waiting(case: Case) -> None:
+def test_request_latency_has_the_socket_first_that_leaves_clients_waiting(case: Case) -> None:
     found = rows(analytics.request_latency(case.tables["requests"]))
     by_socket = groups(case.records["requests"], "dst_ip", "dst_port", "socket_type", "peer_socket_type")
     assert len(found) == len(by_socket)
@@ -74,7 +74,7 @@ def test_heartbeat_rtt_counts_what_was_not_answered(case: Case) -> None:
     assert any(row["unanswered"] or row["open"] for row in found)
 
 
-def test_subscription_churn_tells_how_they_ended(case: Case) -> None:
+def test_subscription_churn_shows_how_they_ended(case: Case) -> None:
     found = rows(analytics.subscription_churn(case.tables["subscriptions"]))
     by_pair = groups(case.records["subscriptions"], "src_ip", "dst_ip", "dst_port")
     assert len(found) == len(by_pair)
@@ -100,7 +100,7 @@ def test_topic_fanout_counts_what_goes_to_all_subscribers(case: Case) -> None:
     assert any(row["sent"] > row["messages"] for row in found)
 
 
-def test_delivery_gaps_name_who_missed_what(case: Case) -> None:
+def test_delivery_gaps_name_subscriber_and_topic(case: Case) -> None:
     found = rows(analytics.delivery_gaps(case.tables["deliveries"]))
     expected = [each for each in case.records["deliveries"] if each["missed"] or each["missed_early"]]
     assert expected
@@ -109,7 +109,7 @@ def test_delivery_gaps_name_who_missed_what(case: Case) -> None:
     assert missed == sorted(missed, reverse=True)
 
 
-def test_slow_consumers_are_who_closed_their_window(case: Case) -> None:
+def test_slow_consumers_closed_their_window(case: Case) -> None:
     found = rows(analytics.slow_consumers(case.tables["stalls"], case.tables["deliveries"]))
     by_receiver = groups(case.records["stalls"], "dst_ip", "dst_port", "conn_id")
     assert {(row["address"], row["port"], row["conn_id"]): row["stalled_ns"] for row in found} == {

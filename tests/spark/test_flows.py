@@ -88,7 +88,7 @@ def records(blocks: Iterable[SegmentBlock], path: Path) -> dict[str, list[dict[s
 
 
 @pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_the_parts_of_a_run_say_of_each_connection_what_one_run_says(path: Path) -> None:
+def test_the_parts_of_a_run_report_each_connection_as_one_run_does(path: Path) -> None:
     blocks = list(open_captures([str(path)], block_size=1 << 14))
     whole = records(deepcopy(blocks), path)  # an analyser puts the times of its blocks in order
     for partitions in (2, 8):

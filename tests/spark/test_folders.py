@@ -135,7 +135,7 @@ def test_files_that_are_no_captures_are_named(archive: pathlib.Path, caplog: pyt
 
 @pytest.mark.parametrize("record", ["messages", "connections", "findings", "requests", "diagnoses"])
 @pytest.mark.parametrize("partitions", [1, 2])
-def test_captures_stay_apart_if_told(archive: pathlib.Path, record: str, partitions: int) -> None:
+def test_captures_stay_apart_on_request(archive: pathlib.Path, record: str, partitions: int) -> None:
     """Rows are those of each file alone; as one capture the connections of these hosts would be one."""
     shutil.copy(REQREP, archive)
     rows = scanned(archive, record=record, capture="perFile", partitions=partitions)

@@ -59,7 +59,7 @@ def test_tables_are_not_overwritten_unless_asked(spark: SparkSession, tmp_path: 
     assert not set(before) & {path for path in tmp_path.rglob("*") if path.is_file()}
 
 
-def test_tables_go_where_a_uri_says(spark: SparkSession, tmp_path: Path) -> None:
+def test_tables_are_written_to_a_uri(spark: SparkSession, tmp_path: Path) -> None:
     for uri in (f"file:{tmp_path}/one", f"file://{tmp_path}/a%20b"):
         ingest(spark, PUBSUB, uri)
         assert tables(spark, uri)["messages"].count() == 19

@@ -35,7 +35,7 @@ def cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pa
     ("said", "number"),
     [('openjdk version "17.0.15" 2025-04-15', 17), ('java version "1.8.0_372"', 8), ('version "25" x', 25), ("?", 0)],
 )
-def test_a_java_says_its_version(tmp_path: pathlib.Path, said: str, number: int) -> None:
+def test_the_version_of_a_java_is_read(tmp_path: pathlib.Path, said: str, number: int) -> None:
     assert version(str(program(tmp_path / "java", f"echo '{said}' >&2"))) == number
 
 

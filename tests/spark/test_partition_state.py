@@ -75,7 +75,7 @@ SOME = [path for path in CAPTURE_FILES if path.parent.name in ("network", "patte
 
 
 @pytest.mark.parametrize("path", SOME, ids=[f"{path.parent.name}/{path.stem}" for path in SOME])
-def test_the_records_of_several_partitions_are_those_of_one_run(path: Path, tmp_path: Path) -> None:
+def test_the_records_of_several_partitions_match_one_run(path: Path, tmp_path: Path) -> None:
     """Packets of two interfaces, each with its own files, which overlap."""
     random = Random(path.stem)
     sides = [[], []]

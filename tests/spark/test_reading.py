@@ -57,13 +57,13 @@ def test_a_few_processors_of_one_machine_read_all_files_themselves(monkeypatch: 
 
 
 @pytest.mark.parametrize(("record", "partitions"), [("messages", 3), ("findings", 1)])
-def test_rows_of_a_scan_are_those_of_one_run(spark: SparkSession, record: str, partitions: int) -> None:
+def test_rows_of_a_scan_match_one_run(spark: SparkSession, record: str, partitions: int) -> None:
     frame = read(spark, FILES, record, keys=KEYS, partitions=partitions)
     assert frame.rdd.getNumPartitions() == partitions
     assert in_any_order(frame.drop("time").toArrow().to_pylist()) == rows_of_all_captures(record.removesuffix("s"))
 
 
-def test_rows_of_a_shuffle_are_those_of_one_run(spark: SparkSession) -> None:
+def test_rows_of_a_shuffle_match_one_run(spark: SparkSession) -> None:
     frame = read(spark, PUBSUB, partitions=9)
     assert frame.rdd.getNumPartitions() == 9
     assert in_any_order(frame.drop("time").toArrow().to_pylist()) == in_any_order(local_rows([PUBSUB], ReadSettings()))

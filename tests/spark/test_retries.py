@@ -55,7 +55,7 @@ def killer(folder: Path) -> Callable[[Callable[..., Batches]], Callable[..., Bat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["SplitStage", "AnalyserStage", "ComparisonStage"])
-def test_rows_of_a_shuffle_come_once(
+def test_rows_of_a_shuffle_arrive_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
     real, dying = getattr(shuffle, stage), killer(tmp_path)
@@ -74,7 +74,7 @@ def test_rows_of_a_shuffle_come_once(
 
 
 @pytest.mark.slow
-def test_rows_of_a_shared_scan_come_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_of_a_shared_scan_arrive_once(spark: SparkSession, tmp_path: Path) -> None:
     dying = killer(tmp_path)
 
     class Source(ZmtpDataSource):

@@ -57,7 +57,7 @@ def stage() -> object:
         (reader, "numpy"),
     ],
 )
-def test_a_worker_without_zmtpscope_says_what_to_install(make: Callable[[], object], missing: str) -> None:
+def test_a_worker_without_zmtpscope_names_what_to_install(make: Callable[[], object], missing: str) -> None:
     octets = base64.b64encode(cloudpickle.dumps(make()))
     code = WORKER.format(missing=missing, octets=octets)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -81,7 +81,7 @@ def test_an_installation_without_the_copy_of_pyspark_is_made_once(
 
 
 @pytest.mark.parametrize("writable", [True, False])
-def test_spark_starts_as_it_is_where_no_such_installation_can_be(
+def test_spark_starts_unchanged_if_no_installation_is_possible(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, writable: bool
 ) -> None:
     """Others can change the cache, or the user has named another installation."""

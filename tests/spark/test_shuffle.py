@@ -77,7 +77,7 @@ def shuffled_rows(files: Sequence[str | Path], settings: ReadSettings) -> list[R
 
 
 @pytest.mark.parametrize(("record", "partitions"), list(zip(READ, cycle((8, 1, 2)), strict=False)))
-def test_rows_of_all_captures_are_those_of_one_run(record: str, partitions: int) -> None:
+def test_rows_of_all_captures_match_one_run(record: str, partitions: int) -> None:
     """All captures at once: they overlap in time, some have the same sockets, and there are fragments."""
     local = rows_of_all_captures(record)
     settings = ReadSettings.parse({"record": record, "keys": KEYS, "partitions": partitions})
@@ -102,7 +102,7 @@ def test_workers_leave_out_what_a_filter_does_not_hold_of(record: str, filter: s
 
 
 @pytest.mark.parametrize(("record", "partitions"), [("messages", 3), ("findings", 3)])
-def test_rows_in_spark_are_those_of_one_run(spark: SparkSession, record: str, partitions: int) -> None:
+def test_rows_in_spark_match_one_run(spark: SparkSession, record: str, partitions: int) -> None:
     frame = shuffled_frame(spark, FILES, record, keys=KEYS, partitions=partitions)
     assert frame.schema == schema(record)
     assert frame.rdd.getNumPartitions() == partitions + (record == "findings")

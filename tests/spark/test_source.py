@@ -57,7 +57,7 @@ def spark_rows(frame: DataFrame) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("record", "partitions"), list(zip(READ, cycle((1, 2, 8)), strict=False)))
-def test_rows_of_a_shared_scan_are_those_of_one_run(record: str, partitions: int) -> None:
+def test_rows_of_a_shared_scan_match_one_run(record: str, partitions: int) -> None:
     """All captures at once: some hundred connections, encrypted ones with their keys."""
     local = rows_of_all_captures(record)
     assert local
@@ -73,13 +73,13 @@ def test_workers_leave_out_what_a_filter_does_not_hold_of(record: str, filter: s
         assert in_any_order(scanned_rows(MIXED, settings)) == expected
 
 
-def test_a_filter_may_be_about_columns_that_nobody_asked_for(spark: SparkSession) -> None:
+def test_a_filter_may_use_columns_that_were_not_requested(spark: SparkSession) -> None:
     frame = spark.read.format("zmtp").options(columns="topic", filter="bodies == 'payload 1'").load(str(PUBSUB))
     assert {row["topic"] for row in spark_rows(frame)} == {"a.topic", "b.topic", "c.topic"}
 
 
 @pytest.mark.parametrize(("record", "partitions"), [("messages", 2), ("findings", 1)])
-def test_rows_in_spark_are_those_of_one_run(spark: SparkSession, record: str, partitions: int) -> None:
+def test_rows_in_spark_match_one_run(spark: SparkSession, record: str, partitions: int) -> None:
     paths = [str(path) for path in FILES]
     options = {"record": record, "keys": KEYS, "partitions": str(partitions)}
     frame = spark.read.format("zmtp").options(**options).load(paths)
@@ -94,7 +94,7 @@ def test_rows_in_spark_are_those_of_one_run(spark: SparkSession, record: str, pa
     record=st.sampled_from(READ),
     partitions=st.sampled_from([1, 2, 8]),
 )
-def test_rows_of_a_capture_in_pieces_are_those_of_one_run(
+def test_rows_of_a_capture_in_pieces_match_one_run(
     capture: pathlib.Path, cuts: list[int], record: str, partitions: int
 ) -> None:
     settings = ReadSettings.parse({"record": record, "partitions": partitions})
@@ -117,7 +117,7 @@ def whole_rows(record: str) -> list[Row]:
 @given(record=st.sampled_from(READ), numbers=st.lists(st.integers(0, 50), min_size=1, max_size=4, unique=True))
 @example(record="message", numbers=[2])
 @example(record="connection", numbers=[2])  # conn alone, which is null in all rows
-def test_columns_are_the_same_whatever_else_is_asked_for(record: str, numbers: list[int]) -> None:
+def test_columns_are_the_same_beside_any_others(record: str, numbers: list[int]) -> None:
     fields = [field.name for field in RECORDS[record].fields]
     columns = list(dict.fromkeys(fields[number % len(fields)] for number in numbers))
     some = scanned_rows(MIXED, ReadSettings.parse({"record": record, "keys": KEYS, "columns": columns}))

@@ -51,7 +51,7 @@ def test_the_latest_state_counts_that_is_no_later_than_asked_for(folder: StateFo
     assert folder.state(10, 0) == (10, b"10")
 
 
-def test_nobody_else_can_read_what_is_kept(folder: StateFolder, tmp_path: Path) -> None:
+def test_no_other_user_can_read_the_state(folder: StateFolder, tmp_path: Path) -> None:
     folder.write_batch(BATCH)
     folder.write_state(1, 0, b"state")
     assert {path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_dir()} == {0o700}

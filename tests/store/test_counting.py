@@ -15,7 +15,7 @@ OF_SENDER = ("conn", "side", "src_ip", "src_port", "dst_ip", "dst_port", "versio
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_messages_are_counted_as_their_records_say(path: Path) -> None:
+def test_counts_of_messages_match_their_records(path: Path) -> None:
     store, _ = opened(path, block_size=SMALLEST_BLOCK)
     rows = np.arange(len(store))[1::3]
     number = 0
@@ -55,7 +55,7 @@ def test_payloads_are_counted_by_their_protocol() -> None:
 
 
 @pytest.mark.parametrize("path", FILES[::4], ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_other_records_come_with_their_numbers(path: Path) -> None:
+def test_other_records_have_their_numbers(path: Path) -> None:
     store, _ = opened(path, block_size=SMALLEST_BLOCK)
     rows = np.arange(len(store))[::2]
     found = list(store.others(rows, ("command", "finding", "connection")))

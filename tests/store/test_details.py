@@ -25,7 +25,7 @@ def shown(path: Path, options: Options) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_details_are_those_of_a_run_that_was_asked_for_them(path: Path) -> None:
+def test_details_match_a_run_with_details(path: Path) -> None:
     options, random = options_for(path), Random(path.stem)
     expected = shown(path, options_for(path))
     store, _ = opened(path, options, block_size=random.choice((SMALLEST_BLOCK, 1 << 16)))

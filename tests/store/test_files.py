@@ -41,7 +41,7 @@ def replace(path: Path) -> None:
     ],
     ids=["cut", "overwritten", "replaced", "removed"],
 )
-def test_a_file_that_is_not_what_it_was_is_said(change: Callable[[Path], None], sentence: str, tmp_path: Path) -> None:
+def test_a_changed_file_is_reported(change: Callable[[Path], None], sentence: str, tmp_path: Path) -> None:
     path = Path(shutil.copy(CAPTURE, tmp_path))
     options = options_for(path, frames=False)
     store, _ = opened(path, options)

@@ -25,7 +25,7 @@ MAX_OCTETS = 60
 
 
 @pytest.mark.parametrize("path", FILES[::6], ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_it_does_not_matter_how_much_comes_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_does_not_matter_how_much_arrives_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = options_for(path)
     whole, _ = opened(path, options)
     for small in (1, 7, 1 << 20):
@@ -120,7 +120,7 @@ def test_the_spool_is_bounded() -> None:
     assert len(store) == 0
 
 
-def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 

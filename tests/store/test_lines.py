@@ -14,7 +14,7 @@ from zmtpscope.store import lines as store_lines
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_lines_are_those_of_a_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_match_a_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options, random = options_for(path, frames="many" in path.stem), Random(path.stem)
     monkeypatch.setattr(store_lines, "STEP", random.choice((1, 3, 20)))
     monkeypatch.setattr(store_lines, "MAX_COPIES", random.choice((2, 5, 64)))

@@ -19,7 +19,7 @@ from zmtpscope.store import Store
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_all_records_of_a_capture_come_back(path: Path) -> None:
+def test_all_records_of_a_capture_are_restored(path: Path) -> None:
     options = options_for(path)
     store, batches = opened(path, options)
     expected = json_lines(batches, options)
@@ -29,7 +29,7 @@ def test_all_records_of_a_capture_come_back(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES[::3], ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_some_records_of_a_capture_come_back_in_any_order(path: Path) -> None:
+def test_some_records_of_a_capture_are_restored_in_any_order(path: Path) -> None:
     options, random = options_for(path), Random(path.stem)
     store, batches = opened(path, options, block_size=SMALLEST_BLOCK)
     expected = json_lines(batches, options)
@@ -40,7 +40,7 @@ def test_some_records_of_a_capture_come_back_in_any_order(path: Path) -> None:
 
 @examples(200)
 @given(st.lists(mixed_batches(), min_size=1, max_size=3), st.sampled_from(ODD), st.data())
-def test_any_batch_comes_back(batches: list[Batch], options: Options, data: st.DataObject) -> None:
+def test_any_batch_is_restored(batches: list[Batch], options: Options, data: st.DataObject) -> None:
     for batch in batches:
         store = Store(options)
         store.append(batch)

@@ -53,5 +53,5 @@ def test_passwords_of_commands_are_starred_in_octets_and_trees(show_secrets: boo
     assert any(value in ("s3cret", b"s3cret") for value in values.values()) == show_secrets
 
 
-def test_they_are_there_for_who_asks_for_them() -> None:
+def test_secrets_are_shown_on_request() -> None:
     assert any(WORD in octets for octets in shown("ZAP", 1, show_secrets=True))

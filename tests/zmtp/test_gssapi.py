@@ -50,6 +50,6 @@ def test_a_message_that_wraps_ready_is_a_command_and_no_message() -> None:
     assert side.handshake_done
 
 
-def test_a_message_before_any_token_comes_too_early() -> None:
+def test_a_message_before_any_token_is_too_early() -> None:
     said = feed(in_handshake("3.0", "GSSAPI"), command("GSSAPI", "MESSAGE", token=b"\5\4READY"))
     assert [finding.id for finding in said.findings] == ["ZMTP3X-CMD-13"]

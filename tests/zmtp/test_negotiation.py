@@ -145,7 +145,7 @@ def test_greetings_cut_by_the_end(first: bytes, second: bytes, cut: tuple[bool, 
     assert tuple("ZMTP-CONN-03" in [finding.id for finding in side] for side in decision.findings) == cut
 
 
-def test_who_did_not_wait() -> None:
+def test_a_peer_that_did_not_wait() -> None:
     """A side that goes on in a newer form than the other speaks gets CONN-07 with the octets that are too many."""
     older, newer = build_greeting_2("DEALER"), build_greeting_3()
     decision = negotiate(older, newer)
@@ -184,7 +184,7 @@ def test_other_protocols_that_look_like_1_0_frames(name: str) -> None:
 
 @pytest.mark.parametrize("second", ["0100", "010002f0aa"])
 @pytest.mark.parametrize("first", ["010002f0aa", "0100" + "0480414243" * 3, "01007e10" + "41" * 125 + "0100"])
-def test_two_greetings_of_1_0_are_1_0_whatever_flags_follow(first: str, second: str) -> None:
+def test_two_greetings_of_1_0_are_1_0_for_any_flags(first: str, second: str) -> None:
     octets = bytes.fromhex(first), bytes.fromhex(second)
     for one, other in (octets, octets[::-1]):
         decision = negotiate(one, other, over=True)

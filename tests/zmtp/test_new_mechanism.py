@@ -221,7 +221,7 @@ def test_the_leaves_of_every_tree_tile_its_unit() -> None:
     ]
 
 
-def test_the_lines_are_those_of_the_page() -> None:
+def test_the_lines_match_the_page() -> None:
     text = TextLines(Look(Clock("r", lambda: 0)), Options())
     said = [line for batch in Analyser(Options()).run(Capture(whole().packets)) for line in text.lines(batch)]
     shown = re.findall(r"```\n( +\d+ .*?)```", PAGE, re.DOTALL)

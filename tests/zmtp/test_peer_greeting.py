@@ -37,7 +37,7 @@ SAID: dict[str, tuple[dict[str, str], bytes, list[tuple[int, int]]]] = {
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_octets_that_rule_a_version_out_are_said_in_time(name: str) -> None:
+def test_octets_that_rule_a_version_out_are_sent_in_time(name: str) -> None:
     """Octet 10 rules out 1.0 and octet 11 rules out 2.0, so each waits for the other side; READY of NULL waits for
     its greeting, but not for its READY."""
     more, greeting, expected = SAID[name]
@@ -51,7 +51,7 @@ def test_octets_that_rule_a_version_out_are_said_in_time(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_what_is_said_does_not_depend_on_pieces(name: str) -> None:
+def test_sent_octets_do_not_depend_on_pieces(name: str) -> None:
     more, greeting, _ = SAID[name]
     said = []
     for size in (1, 7, len(greeting)):
@@ -62,7 +62,7 @@ def test_what_is_said_does_not_depend_on_pieces(name: str) -> None:
     assert said[0] == said[1] == said[2]
 
 
-def test_who_speaks_1_0_may_say_a_lot_at_once() -> None:
+def test_a_1_0_peer_may_send_a_lot_at_once() -> None:
     """It does not wait: identity and messages may arrive before our greeting is sent."""
     messages = build_frame(Framing.V1, bytes(1000)) * 100
     peer = Peer(Settings("PULL"), 0.0)

@@ -81,7 +81,7 @@ def listeners(draw: Draw) -> Settings:
 
 @MANY
 @given(settings=listeners(), data=st.data())
-def test_anything_may_come(settings: Settings, data: st.DataObject) -> None:
+def test_any_input_is_accepted(settings: Settings, data: st.DataObject) -> None:
     octets = data.draw(strategies.damaged_sides()).octets
     peer = Peer(settings, 0.0)
     error = feed(peer, octets, data.draw(strategies.cuts(len(octets))))
@@ -186,7 +186,7 @@ ENDLESS: dict[str, tuple[Callable[[], Peer], bytes, bytes, type[PeerError] | Non
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-def test_what_comes_without_end_is_not_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_octets_are_not_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 2 MiB a peer holds less than its limits: 100,000 octets of a message, 64 KiB of an identity, 1 MiB of a
     handshake command or of names."""
     monkeypatch.setattr(memberships, "LARGEST_MEMORY", 1 << 20)
@@ -205,7 +205,7 @@ def test_what_comes_without_end_is_not_kept(name: str, monkeypatch: pytest.Monke
     assert kind is None if error is None else kind is not None and isinstance(error, kind)
 
 
-def test_who_asks_for_too_much_is_told_what_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_asks_for_too_much_gets_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memberships, "LARGEST_MEMORY", 1 << 20)
     asks = b"".join(command("NULL", "SUBSCRIBE", topic=f"{number:06x}") for number in range(5000))
     error = refusal(listening(Settings("PUB"), "SUB"), asks)
@@ -214,7 +214,7 @@ def test_who_asks_for_too_much_is_told_what_is_too_much(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("version", ["3.0", "3.1"])
-def test_who_asks_for_too_long_a_topic_is_told_so(version: str) -> None:
+def test_a_peer_that_asks_for_too_long_a_topic_gets_the_limit(version: str) -> None:
     topic = b"a" * (LARGEST_AWAITED_TOPIC + 1)
     asks = frame(b"\1" + topic) if version == "3.0" else command("NULL", "SUBSCRIBE", topic=topic.decode())
     error = refusal(listening(Settings("PUB", version=version), "SUB"), asks)
@@ -240,7 +240,7 @@ DRIBBLED: dict[str, tuple[Callable[[], Peer], bytes]] = {
 
 
 @pytest.mark.parametrize("name", DRIBBLED)
-def test_what_comes_octet_by_octet_is_looked_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_octets_are_examined_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Count the octets that are examined in vain: less than 100 times the input. Quadratic cost would be 20,000
     times."""
     make, octets = DRIBBLED[name]
@@ -406,7 +406,7 @@ def test_the_other_side_may_close_behind_any_octet(name: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["NULL", "PLAIN"])
-def test_an_error_may_come_behind_ready(mechanism: str) -> None:
+def test_an_error_may_arrive_behind_ready(mechanism: str) -> None:
     """A side that sends READY at once learns only afterwards that it rejects the other side: the error is the
     reason, not the order of commands."""
     peer = met(*secured(mechanism)).peers[0]
@@ -551,7 +551,7 @@ QUARRELS: dict[str, tuple[Settings, Settings, str, str]] = {
 
 
 @pytest.mark.parametrize("name", QUARRELS)
-def test_who_cannot_talk_says_why(name: str) -> None:
+def test_a_peer_that_cannot_continue_sends_the_reason(name: str) -> None:
     """Both sides report the mistake, as far as they can know it."""
     *settings, first, second = QUARRELS[name]
     _, errors = quarrel(*settings)
@@ -559,7 +559,7 @@ def test_who_cannot_talk_says_why(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in QUARRELS if "mechanism" in name])
-def test_nothing_but_the_greeting_is_said_to_another_mechanism(name: str) -> None:
+def test_another_mechanism_gets_only_the_greeting(name: str) -> None:
     """No password and no key is sent; but the greeting is completed, so that the other side knows too (D31)."""
     meeting, _ = quarrel(*QUARRELS[name][:2])
     assert [len(stream) for stream in meeting.streams] == [64, 64]
@@ -599,7 +599,7 @@ ALIENS = {
 
 @pytest.mark.parametrize("version", ["3.1", "2.0", "1.0"])
 @pytest.mark.parametrize("octets", ALIENS, ids=ALIENS.values())
-def test_other_protocols_are_told_apart(octets: bytes, version: str) -> None:
+def test_other_protocols_are_distinguished(octets: bytes, version: str) -> None:
     settings = Settings("DEALER", version=version)
     error = refusal(Peer(settings, 0.0), octets)
     assert said(error) == f"NotZmtp: the other side does not speak ZMTP: its first octets are {ALIENS[octets]}"
@@ -738,7 +738,7 @@ def initiating(peer: Peer) -> CurvePeers:
     return client
 
 
-def test_a_client_that_proves_everything_comes_in() -> None:
+def test_a_client_that_proves_everything_is_accepted() -> None:
     peer = curve_server()
     client = initiating(peer)
     peer.receive(curve_frame(client.initiate(cookie=client.welcome_cookie, socket_type="DEALER")), 0.0)
@@ -746,7 +746,7 @@ def test_a_client_that_proves_everything_comes_in() -> None:
     assert peer.events()[1:] == [Message([b"hello"])]
 
 
-def test_a_client_has_to_bring_back_the_cookie() -> None:
+def test_a_client_has_to_return_the_cookie() -> None:
     peer = curve_server()
     client = initiating(peer)
     cookie = client.welcome_cookie[:-1] + bytes([client.welcome_cookie[-1] ^ 1])

@@ -123,7 +123,7 @@ def test_a_peer_takes_what_is_right_and_refuses_what_is_wrong(vector: Vector, oc
         assert (refused is not None) == (is_wrong(vector) or vector["id"] in NOT_BELIEVED)
 
 
-def test_what_is_wrong_is_said_in_the_words_of_the_finding() -> None:
+def test_errors_have_the_words_of_the_finding() -> None:
     """The error contains the text of the finding, its id and the offset in the stream."""
     greeting = len(met(Settings("ROUTER"), Settings("DEALER")).streams[1])
     peer = state_of(BY_ID["V31-MSG-08"])
@@ -212,7 +212,7 @@ SAID: dict[str, tuple[Settings, Settings, Act | None]] = {
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_a_peer_says_it_like_the_vector(name: str) -> None:
+def test_a_peer_sends_the_vector(name: str) -> None:
     ours, theirs, act = SAID[name]
     meeting = met(ours, theirs)
     before = len(meeting.streams[0])
@@ -231,7 +231,7 @@ def in_message_frame(name: str) -> bytes:
     return b"\0" + octets_of(name)[1:]
 
 
-def test_the_curve_vector_is_what_two_peers_say() -> None:
+def test_two_peers_send_the_curve_vector() -> None:
     meeting = met(*of_the_vector())
     greeting = len(build_greeting_3("CURVE"))
     hello, initiate = octets_of("V-CURVE-01"), octets_of("V-CURVE-03")

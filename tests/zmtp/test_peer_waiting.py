@@ -20,7 +20,7 @@ def meet(*peers: Peer) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.0", "3.1"])
-def test_hears_the_socket_type_before_it_says_its_own(version: str) -> None:
+def test_receives_the_socket_type_before_it_sends_its_own(version: str) -> None:
     one, other = Peer(Settings("REQ"), 0.0, waits=True), Peer(Settings("PUB", version=version), 0.0)
     meet(one, other)
     assert one.facts["socket_type"] == "PUB"
@@ -59,7 +59,7 @@ def test_an_introduction_that_does_not_fit() -> None:
         one.introduce("SUB")
 
 
-def test_what_comes_behind_ready_may_come_before_the_introduction() -> None:
+def test_octets_after_ready_may_arrive_before_the_introduction() -> None:
     one, other = Peer(Settings("REQ"), 0.0, waits=True), Peer(Settings("SUB"), 0.0)
     meet(one, other)
     one.receive(bytes.fromhex("04 0a 09") + b"SUBSCRIBE", 0.0)
@@ -101,7 +101,7 @@ def test_a_draft_type_does_not_fit_old_versions(version: str, why: str, first: b
         act()
 
 
-def test_nothing_is_said_in_front_of_ready() -> None:
+def test_nothing_is_sent_before_ready() -> None:
     """Not even to an impatient PING, which is no more than a sign of life until then."""
     one, other = Peer(Settings("REQ"), 0.0, waits=True), Peer(Settings("DEALER"), 0.0)
     meet(one, other)

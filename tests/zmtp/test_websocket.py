@@ -85,7 +85,7 @@ def _without_keys(octets: bytes) -> bytes:
 
 
 @given(data=st.data(), octets=st.binary(max_size=300))
-def test_p1_any_octets_in_any_pieces_come_out_the_same_and_as_many(data: st.DataObject, octets: bytes) -> None:
+def test_p1_any_octets_in_any_pieces_give_the_same(data: st.DataObject, octets: bytes) -> None:
     octets = data.draw(st.just(octets) | st.just(says(True, octets)))
     whole = unmasked(octets, [])
     assert unmasked(octets, data.draw(strategies.cuts(len(octets)))) == whole

@@ -268,7 +268,7 @@ def test_findings(name: str) -> None:
     assert ids(side) == expected
 
 
-def test_findings_say_where() -> None:
+def test_findings_have_a_place() -> None:
     start = len(server(READY).octets)
     for octets, span in (
         (build_websocket_frame(b""), (start, 2)),
@@ -289,7 +289,7 @@ def test_the_identity_of_a_side_without_a_mechanism() -> None:
     assert len(said.rows) == 2
 
 
-def test_subscriptions_and_sealed_messages_are_known_as_such() -> None:
+def test_subscriptions_and_sealed_messages_are_known() -> None:
     subscriber = server(ready(False, "SUB"), says(False, b"\1news"), build_message_zws(b"\0ne", cuts=(1, 2)))
     assert [flags for *_, flags in read(subscriber)[0].rows] == [SUBSCRIBE, 0x400]
     sealed = build_command("CURVE", "MESSAGE", {"nonce": 3, "box": bytes(17)})
@@ -297,7 +297,7 @@ def test_subscriptions_and_sealed_messages_are_known_as_such() -> None:
     assert [flags for *_, flags in rows] == [ENCRYPTED, ENCRYPTED | 2]
 
 
-def test_control_frames_are_told_wherever_they_stand() -> None:
+def test_control_frames_are_reported_wherever_they_are() -> None:
     ping, pong = build_websocket_frame(b"beat", PING), build_websocket_frame(b"beat", PONG)
     fragments = build_websocket_frame(b"\0a", final=False) + ping + build_websocket_frame(b"b", CONTINUATION)
     close = build_websocket_frame(b"\x03\xe9going", CLOSE)

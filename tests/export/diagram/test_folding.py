@@ -44,7 +44,7 @@ def test_of_a_longer_round_one_is_drawn_and_the_last() -> None:
     assert written(folded("abcdef" * 5)) == "abcdef[3a 3b 3c 3d 3e 3f]abcdef"
 
 
-def test_a_round_that_says_one_thing_twice_is_a_round() -> None:
+def test_a_cycle_with_an_event_twice_is_a_cycle() -> None:
     assert written(folded("aabb" * 6)) == "aabb[8a 8b]aabb"
 
 
@@ -58,7 +58,7 @@ def test_two_in_a_row_are_no_round() -> None:
         assert written(folded(names)) == names
 
 
-def test_a_fold_says_when_it_was_and_what_a_round_is() -> None:
+def test_a_fold_has_its_times_and_the_events_of_a_cycle() -> None:
     (fold,) = [step for step in folded("pq" * 10) if isinstance(step, Fold)]
     assert (fold.time, fold.until, fold.events) == (4, 17, 14)
     assert [event.name for event in fold.cycle] == ["p", "q"]

@@ -78,7 +78,7 @@ def assert_harmless(diagram: Diagram) -> None:
 
 
 @given(st.binary(max_size=40), st.text(max_size=20), st.text(min_size=1, max_size=30))
-def test_nothing_that_peers_say_breaks_out(topic: bytes, identity: str, name: str) -> None:
+def test_no_text_of_peers_becomes_syntax(topic: bytes, identity: str, name: str) -> None:
     assert_harmless(said_by(topic, identity, name))
 
 
@@ -105,7 +105,7 @@ def test_mermaid_draws_no_more_than_it_can() -> None:
     assert int(left_out) == len(many.rows) - (len(lines) - len(many.lifelines) - 2)
 
 
-def test_a_picture_says_what_the_text_says() -> None:
+def test_a_picture_has_the_contents_of_the_text() -> None:
     diagram = of_file("patterns/pubsub.pcap")
     shown = texts(as_svg(diagram))
     for row in diagram.rows:
@@ -123,7 +123,7 @@ def test_a_picture_needs_nothing_else() -> None:
     assert "prefers-color-scheme:dark" in style.text
 
 
-def test_nothing_stands_outside_of_a_picture() -> None:
+def test_nothing_is_outside_of_a_picture() -> None:
     for name in ("patterns/pubsub.pcap", "patterns/multihop-proxy.pcap", "damage/holes.pcap"):
         picture = as_svg(of_file(name))
         width, height = float(picture.attrib["width"]), float(picture.attrib["height"])

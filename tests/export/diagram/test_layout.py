@@ -50,13 +50,13 @@ def test_a_connection_from_its_start_to_its_end() -> None:
     assert [row.content for row in diagram.rows][5:7] == ["question", "answer"]
 
 
-def test_who_resets_is_where_the_arrow_begins() -> None:
+def test_the_arrow_of_a_reset_begins_at_its_sender() -> None:
     talk = spoken()
     talk.reset(1)
     assert arrows(of_traffic(talk))[-1] == ("ROUTER:5555", "DEALER", "RST")
 
 
-def test_who_connects_again_is_one_lifeline_and_who_is_there_at_the_same_time_another() -> None:
+def test_reconnects_share_a_lifeline_and_simultaneous_clients_do_not() -> None:
     first, second, third = spoken(0), spoken(1), spoken(2)
     first.close()
     for talk in (second, third):
@@ -100,7 +100,7 @@ def test_handshakes_of_many_connections_are_an_arrow_each_unless_they_fail() -> 
     assert [what for what in said if what.startswith(("GREETING", "READY"))] == ["GREETING 3.1 NULL"]
 
 
-def test_lifelines_of_a_broker_stand_in_the_order_of_a_request() -> None:
+def test_lifelines_of_a_broker_are_in_the_order_of_a_request() -> None:
     diagram = of_file("patterns/multihop-proxy.pcap")
     assert [line.name for line in diagram.lifelines] == [
         '"client-1"',
@@ -126,14 +126,14 @@ def test_octets_that_are_lost_have_a_note_in_their_place() -> None:
     assert "(likely)" in rows[gap + 1].what
 
 
-def test_who_cannot_send_has_a_note_in_its_place() -> None:
+def test_a_peer_that_cannot_send_has_a_note_in_its_place() -> None:
     rows = of_file("problems/slow-receiver.pcap").rows
     (stall,) = [row for row in rows if "receive window is closed" in row.what]
     assert stall.severity == "warn"
     assert rows[rows.index(stall) - 1].what.startswith("message incomplete")
 
 
-def test_attempts_in_vain_come_from_who_is_known_to_connect_there() -> None:
+def test_failed_attempts_belong_to_the_known_client() -> None:
     diagram = of_file("patterns/reconnect-after-restart.pcap")
     assert [line.name for line in diagram.lifelines] == ["DEALER", "ROUTER:5561"]
     (attempt,) = [row for row in diagram.rows if row.kind == "attempt"]
@@ -142,7 +142,7 @@ def test_attempts_in_vain_come_from_who_is_known_to_connect_there() -> None:
     assert attempt.content.startswith("10.77.0.2 tried 3 times in 0.3 s to reach 10.77.0.1:5561")
 
 
-def test_heartbeats_fold_whatever_is_said_between_them() -> None:
+def test_heartbeats_fold_with_any_messages_between_them() -> None:
     talk = spoken()
     for number in range(20):
         talk.send(number % 2, b"\x04\x07\x04PING\0\0")
@@ -158,7 +158,7 @@ def test_heartbeats_fold_whatever_is_said_between_them() -> None:
     ]
 
 
-def test_attempts_that_end_alike_fold_whatever_their_connections() -> None:
+def test_attempts_that_end_alike_fold_over_all_connections() -> None:
     talks = []
     for number in range(30):
         talk = Conversation(ports=(50_000 + number, 5555), start=START + number * SECOND)
@@ -202,7 +202,7 @@ def test_lifelines_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "2 peers more are left out" in diagram.left_out
 
 
-def test_where_nobody_speaks_there_is_nothing_to_draw() -> None:
+def test_without_messages_there_is_nothing_to_draw() -> None:
     drops = empty("finding") | {
         "record": "finding",
         "id": "CAPTURE-01",

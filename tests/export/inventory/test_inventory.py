@@ -26,7 +26,7 @@ def found_in(path: Any, **options: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("truth", TRUTHS, ids=lambda truth: truth.name)
-def test_versions_are_those_that_the_makers_name(truth: Truth) -> None:
+def test_versions_match_the_file_names(truth: Truth) -> None:
     endpoints = [each for each in found_in(truth.path) if each["found"] == "endpoint" and each["transport"] != "udp"]
     versions = {version for each in endpoints for version in each["versions"]}
     if truth.versions:  # truth files list CURVE with heartbeats and the like if they are certain
@@ -63,7 +63,7 @@ def test_an_endpoint() -> None:
         ("mismatch-null-server-plain-client", "ZMTP3X-GREETING-12"),
     ],
 )
-def test_who_was_refused_and_why(name: str, finding: str) -> None:
+def test_refused_clients_and_reasons(name: str, finding: str) -> None:
     refusals = [each for each in found_in(CAPTURES / f"security/{name}.pcap") if each["found"] == "refusal"]
     assert finding in {each["finding"] for each in refusals}
 
@@ -97,7 +97,7 @@ WORDS = st.text(st.sampled_from("aA \x1b\n\t\x9b\u202e世\ud800"), max_size=90)
 
 
 @given(st.lists(st.tuples(WORDS, WORDS, WORDS, WORDS), max_size=12))
-def test_whatever_peers_call_themselves_lines_fit_and_are_safe(words: list[tuple[str, str, str, str]]) -> None:
+def test_lines_fit_and_are_safe_for_any_names_of_peers(words: list[tuple[str, str, str, str]]) -> None:
     inventory = Inventory()
     for mechanism, socket_type, identity, version in words:
         values = {"mechanism": mechanism, "socket_type_1": socket_type, "identity_0": identity, "version": version}
@@ -135,7 +135,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert inventory.left_out == 4 + 3
 
 
-def test_who_listens_where_the_beginning_was_not_captured() -> None:
+def test_the_listener_if_the_beginning_was_not_captured() -> None:
     inventory = Inventory()
     inventory.feed([connection(opened_by=None, port_0=5555, port_1=50_000)])
     assert [(each.ip, each.port) for each in inventory.endpoints] == [("10.0.0.2", 5555)]

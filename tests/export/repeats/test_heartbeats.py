@@ -81,7 +81,7 @@ def test_they_are_counted_across_messages_and_written_before_the_end() -> None:
     assert told[-2] == "PING/PONG 29 times more, every 1 s, slowest answer 1 ms"
 
 
-def test_one_more_is_said_in_words() -> None:
+def test_one_more_is_written_in_words() -> None:
     talk = Talk()
     talk.beat(2)
     talk.close()
@@ -126,7 +126,7 @@ def test_contexts_that_count_up_are_alike_and_another_ttl_is_not() -> None:
     ]
 
 
-def test_pings_that_nobody_answers_are_not_kept_back_for_ever() -> None:
+def test_unanswered_pings_are_not_held_back_for_ever() -> None:
     talk = Talk()
     talk.beat(2)
     for _ in range(MAX_OPEN + 3):

@@ -82,7 +82,7 @@ def test_a_hundred_are_one_line_too() -> None:
     assert told[-1] == "retried 117 times, c2 to c118, every 0.3 s, each with the same outcome as c1"
 
 
-def test_one_is_said_in_words() -> None:
+def test_one_is_written_in_words() -> None:
     assert words(joined(refused(0), refused(0.5)))[-1] == "retried after 0.5 s, with the same outcome as c1"
 
 

@@ -64,7 +64,7 @@ def percentile(sizes: list[int], part: float) -> int:
 
 
 @pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: path.stem)
-def test_numbers_are_those_of_the_records(path: pathlib.Path) -> None:
+def test_numbers_match_the_records(path: pathlib.Path) -> None:
     records = read(path).records
     messages = [
         record for record in records if record["record"] == "message" and record["kind"] in ("data", "encrypted")

@@ -72,7 +72,7 @@ def counted(path: pathlib.Path, interval: int) -> tuple[Counter[Any], Counter[An
 
 
 @pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_counts_are_those_of_the_records(path: pathlib.Path) -> None:
+def test_counts_match_the_records(path: pathlib.Path) -> None:
     found = said(open_captures([str(path)]), SECOND)
     topics, connections, octets = counted(path, SECOND)
     by_topic, octets_by_topic = Counter[Any](), Counter[Any]()
@@ -100,7 +100,7 @@ def test_nothing_depends_on_what_is_read_at_a_time(path: pathlib.Path, most: int
     assert whole == small
 
 
-def test_subscribers_are_those_that_could_get_a_message() -> None:
+def test_subscribers_are_the_ones_that_could_get_a_message() -> None:
     path = CAPTURES / "patterns/pubsub.pcap"
     truth = json.loads(path.with_suffix(".truth.json").read_text())
     rows = {line["topic"]: line for line in said(open_captures([str(path)]), None)["topic"]}
@@ -179,7 +179,7 @@ def test_a_peer_is_named_by_its_identity() -> None:
         ((5555, 5556), {"10.0.0.2", "10.0.0.1:5556"}),
     ],
 )
-def test_who_connects_has_no_port_in_its_name(ports: tuple[int, int], peers: set[str]) -> None:
+def test_a_peer_that_connects_has_no_port_in_its_name(ports: tuple[int, int], peers: set[str]) -> None:
     one = Conversation(syn=False, ports=ports)
     for _ in range(5):
         one.send(0, message(b"some", b"message"))
@@ -248,7 +248,7 @@ publications = st.lists(
 
 
 @given(publications, st.integers(1, 9), st.integers(3, 5))
-def test_others_are_the_least_used_whatever_is_read_at_a_time(
+def test_others_are_the_least_used_for_any_block_size(
     said_by: list[tuple[int, bytes, int]], size: int, most: int
 ) -> None:
     talks = [talk(ports=(50_000 + number, 5555 + number)) for number in range(2)]
@@ -279,21 +279,21 @@ def test_many_topics_take_no_more_than_the_rows_there_are() -> None:
     assert found[f"({rates.topics.folded} others)"] == 1000 - 500 - (len(rates.topics) - 2)
 
 
-def test_topics_are_told_apart_by_their_first_octets() -> None:
+def test_topics_are_distinguished_by_their_first_octets() -> None:
     long = b"t" * LONGEST_TOPIC
     rates = rates_of(talk((1, message(long + b"1", b"x")), (1, message(long + b"2", b"x"))).packets)
     assert [key for key in rates.topics.keys if key is not None] == [Topic(rates.topics.keys[1].sender, long)]
     assert int(rates.topics.total[SENT, 1]) == 2
 
 
-def test_an_announced_size_counts_as_far_as_it_came() -> None:
+def test_an_announced_size_counts_as_far_as_it_arrived() -> None:
     one = talk((1, message(b"a", b"b")[:2] + message(b"a", b"b")[2:]))
     one.send(1, b"\x02" + (1 << 60).to_bytes(8, "big") + b"only this")
     rates = rates_of(one.packets)
     assert int(rates.topics.total[SENT_OCTETS].sum()) == 2 + 9
 
 
-def test_directions_are_told_apart() -> None:
+def test_directions_are_distinguished() -> None:
     one = talk((0, message(b"1")), (1, message(b"22")), (1, message(b"333")), types=("PAIR", "PAIR"))
     rates = rates_of(one.packets)
     assert rates.connections.total[[SENT, RECEIVED], 1].tolist() == [1, 2]

@@ -37,7 +37,7 @@ said = st.lists(st.tuples(st.sampled_from([0, 1]), names), min_size=1)
 
 
 @given(st.lists(said, max_size=6), st.integers(1, 40), st.binary(max_size=50))
-def test_rows_are_those_of_the_topics(calls: list[Said], least: int, behind: bytes) -> None:
+def test_rows_match_the_topics(calls: list[Said], least: int, behind: bytes) -> None:
     counters = Counters[Topic]()
     rows = TopicRows(counters)
     with pytest.MonkeyPatch.context() as patch:
@@ -46,7 +46,7 @@ def test_rows_are_those_of_the_topics(calls: list[Said], least: int, behind: byt
             assert_found(rows, counters, each, behind)
 
 
-def test_topics_in_one_place_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topics_in_one_place_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_rows, "PLACE_BITS", 1)
     counters = Counters[Topic]()
     rows = TopicRows(counters)

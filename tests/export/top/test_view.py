@@ -167,7 +167,7 @@ def test_help_names_every_letter_that_sorts() -> None:
     assert letters <= shown
 
 
-def test_messages_without_a_topic_can_be_told_apart_in_80_columns() -> None:
+def test_messages_without_a_topic_can_be_distinguished_in_80_columns() -> None:
     senders = [Peer(None, "127.0.0.1", 50_000 + number, "PUSH") for number in range(3)]
     rows = [row(b"market/europe/frankfurt/prices/ten", 9)]
     rows += [row(b"a", 1)._replace(key=Topic(sender, None), name="(no topic)") for sender in senders]

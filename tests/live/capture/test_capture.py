@@ -70,7 +70,7 @@ def test_what_is_cut_off_keeps_its_length(engine: str, tmp_path: Path) -> None:
 
 @engines
 @in_namespace(*VETH)
-def test_tags_are_where_they_stood_on_the_wire(engine: str, tmp_path: Path) -> None:
+def test_tags_are_where_they_were_on_the_wire(engine: str, tmp_path: Path) -> None:
     """The kernel removes the outer tag of a received packet, also one of 802.1ad."""
     plain = ethernet(7)
     tags = [b"\x81\0\x20\x05", b"\x88\xa8\x00\x07\x81\0\0\1", b""]

@@ -67,7 +67,7 @@ def programs(folder: Path, **scripts: str) -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", TOOLS)
 @in_namespace(LOOPBACK)
-def test_another_program_captures_and_what_it_says_is_in_the_file(engine: str, tmp_path: Path) -> None:
+def test_another_program_captures_and_its_statistics_are_in_the_file(engine: str, tmp_path: Path) -> None:
     before = time.time_ns()
     with capturing(interfaces=("lo",), engine=engine, filter="udp", write_to=str(tmp_path / "f")) as session:
         for size in (20, 1400, 60_000):
@@ -97,7 +97,9 @@ def test_what_another_program_cuts_off_keeps_its_length(engine: str, tmp_path: P
 
 @pytest.mark.parametrize("engine", TOOLS)
 @in_namespace(*VETH)
-def test_what_came_before_the_stop_is_there_however_slowly_a_program_hands_it_over(engine: str, tmp_path: Path) -> None:
+def test_what_arrived_before_the_stop_is_there_however_slowly_a_program_hands_it_over(
+    engine: str, tmp_path: Path
+) -> None:
     packets = [ethernet(number) for number in range(5)]
     with capturing(interfaces=("vb",), engine=engine, write_to=str(tmp_path / "f")):
         send("va", packets)
@@ -188,7 +190,7 @@ def wait_until_gone(group: int) -> None:
 
 @needs_tcpdump
 @in_namespace(LOOPBACK)
-def test_a_program_that_is_ended_by_others_ends_the_capture_and_what_came_is_there(tmp_path: Path) -> None:
+def test_a_program_that_is_ended_by_others_ends_the_capture_and_what_arrived_is_there(tmp_path: Path) -> None:
     with started(interfaces=("lo",), engine="tcpdump", filter="udp", write_to=str(tmp_path / "f")) as session:
         say(5)
         wait_for(session, lambda status: status.packets == 5)
@@ -203,7 +205,7 @@ def test_a_program_that_is_ended_by_others_ends_the_capture_and_what_came_is_the
 @pytest.mark.slow
 @needs_tcpdump
 @in_namespace(*VETH, "ip link set va mtu 9000", "ip link set vb mtu 9000")
-def test_packets_that_the_kernel_dropped_are_counted_as_tcpdump_says_them(tmp_path: Path) -> None:
+def test_packets_that_the_kernel_dropped_are_counted_as_tcpdump_does(tmp_path: Path) -> None:
     """tcpdump is stopped while more comes than its buffer holds."""
     with capturing(
         interfaces=("vb",),
@@ -243,7 +245,7 @@ def test_a_program_that_does_not_begin_is_quoted(engine: str, interfaces: tuple[
 
 
 @in_namespace(LOOPBACK)
-def test_an_engine_that_there_is_not_is_answered_with_those_that_there_are() -> None:
+def test_an_unknown_engine_is_answered_with_the_existing_ones() -> None:
     with pytest.raises(CaptureRefused, match="no engine named rung") as refused, started(engine="rung"):
         pass
     assert refused.value.hint == "use one of ring, socket, dumpcap, tcpdump, scapy"
@@ -306,7 +308,7 @@ def folder_for_everybody() -> Iterator[Path]:
 
 
 @as_root
-def test_who_is_not_in_the_group_of_dumpcap_is_told_of_it(folder_for_everybody: Path) -> None:
+def test_a_user_outside_the_group_of_dumpcap_learns_of_the_group(folder_for_everybody: Path) -> None:
     readable_by_nobody()
     folder = folder_for_everybody
     program = """
@@ -376,7 +378,7 @@ PCAPNG = section(
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
-def test_octets_may_come_in_any_pieces(size: int) -> None:
+def test_octets_may_arrive_in_any_pieces(size: int) -> None:
     """Many at a time, too: they are read as columns."""
     many = b"".join(PACKETS[number % 2] for number in range(100))
     expected = [(1, 7_000_008_000), (0, (1 << 32) + 5)]

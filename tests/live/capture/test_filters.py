@@ -100,7 +100,7 @@ def test_a_filter_takes_what_tcpdump_takes(text: str, link_type: int, tmp_path: 
 
 
 @pytest.mark.parametrize("text", FILTERS)
-def test_each_packet_is_read_as_its_hardware_type_says(text: str) -> None:
+def test_each_packet_is_read_by_its_hardware_type(text: str) -> None:
     programs = compile_filters(text, [ETHERNET, RAW_IP], WHOLE)
     joined = packet_socket._by_link_type(programs)
     for hardware_type, link_type in LINK_TYPES.items():
@@ -228,7 +228,7 @@ def test_without_libpcap_tcpdump_compiles(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.usefixtures("without_libpcap")
-def test_without_both_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+def test_without_both_the_error_names_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(
         CaptureFilterError, match=r"libpcap, which is not installed -> .*apt install libpcap0.8.*or tcpdump"
@@ -267,7 +267,7 @@ KERNEL = textwrap.dedent(
 )
 
 
-def test_the_kernel_takes_a_program_and_does_what_it_says() -> None:
+def test_the_kernel_runs_a_filter_program() -> None:
     program = KERNEL + textwrap.dedent(
         f"""
         packets = opened(compile_filter("udp port 5555", 1, {WHOLE}))

@@ -63,12 +63,12 @@ def test_in_a_namespace_its_interfaces_are_found_with_addresses_state_and_kind()
     assert "t 101 False False False tun" in lines
 
 
-def test_of_a_point_to_point_link_our_own_address_is_said() -> None:
+def test_a_point_to_point_link_is_listed_with_our_own_address() -> None:
     setup = ["ip tuntap add t mode tun", "ip addr add 10.0.0.1 peer 10.0.0.2 dev t"]
     assert "t 101 False False False 10.0.0.1 tun" in python_in_namespace(setup, SHOW).splitlines()
 
 
-def test_the_most_useful_stand_first() -> None:
+def test_the_most_useful_are_first() -> None:
     setup = [*VETH, "ip link set lo up", "ip link add vc type veth peer name vd", "ip link set vd up"]
     names = [line.split()[0] for line in python_in_namespace(setup, SHOW).splitlines()]
     assert [*sorted(names[:2]), *names[2:]] == ["va", "vb", "any", "lo", "vd", "vc"]
@@ -98,7 +98,7 @@ def test_an_interface_is_named_by_its_name_or_its_number_in_the_list() -> None:
         ("", "no interface named ; use one of eth0, any, lo, wg0, eth\x1b1"),
     ],
 )
-def test_a_name_that_is_none_is_answered_with_those_that_there_are(name: str, sentence: str | None) -> None:
+def test_an_unknown_name_is_answered_with_the_existing_ones(name: str, sentence: str | None) -> None:
     with pytest.raises(UnknownInterface) as refused:
         find_interface(name, KNOWN)
     assert sentence is None or str(refused.value) == sentence

@@ -56,7 +56,7 @@ def test_mode_bits_of_a_file_and_its_folders_decide(
 @as_root
 @pytest.mark.parametrize("form", ["--json", "-q"])
 @in_namespace("ip link set lo up")
-def test_a_user_who_cannot_read_the_sources_captures(tmp_path: pathlib.Path, form: str) -> None:
+def test_a_user_without_access_to_the_sources_captures(tmp_path: pathlib.Path, form: str) -> None:
     shutil.copytree(ROOT / "zmtpscope", tmp_path / "zmtpscope")
     tmp_path.chmod(0o700)
     command = [sys.executable, "-m", "zmtpscope", "live", "-i", "lo", form, "--user", "nobody"]

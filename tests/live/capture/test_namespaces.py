@@ -61,7 +61,7 @@ def test_a_name_goes_before_a_process() -> None:
     assert entered("$$", setup=[*NAMED, "ip netns add $$"]) == ["['lo']"]
 
 
-def test_what_cannot_be_entered_is_said_in_a_sentence() -> None:
+def test_a_namespace_that_cannot_be_entered_is_reported_in_a_sentence() -> None:
     setup = [*NAMED, "echo nothing > /run/netns/file"]
     paths = ("/proc/4194999/ns/net", "/run/netns/file")
     lines = entered("lap", "zzz", "4194999", "file", "../../proc/1/ns/net", "''", *paths, setup=setup)
@@ -78,13 +78,13 @@ def test_what_cannot_be_entered_is_said_in_a_sentence() -> None:
     ]
 
 
-def test_where_no_namespace_has_a_name_that_is_said() -> None:
+def test_that_no_namespace_has_a_name_is_reported() -> None:
     (line,) = entered("lab", setup=["mount -t tmpfs none /run"])
     assert line.startswith("no network namespace named lab: none has a name (ip netns); ")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give rights up: run the tests with sudo")
-def test_who_may_not_enter_is_told_what_it_takes() -> None:
+def test_a_user_who_may_not_enter_learns_the_requirement() -> None:
     without = ("setpriv", "--bounding-set=-sys_admin,-sys_ptrace")
     assert entered("lab", "1", setup=NAMED, rights=without) == [
         "cannot enter network namespace lab: this needs root (CAP_SYS_ADMIN)",

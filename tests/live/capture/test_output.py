@@ -57,7 +57,7 @@ def test_a_private_capture_is_there_for_its_user_alone_and_goes_in_the_end(tmp_p
 
 
 @in_namespace(*VETH)
-def test_a_private_capture_goes_with_the_one_who_wanted_it(tmp_path: Path) -> None:
+def test_a_private_capture_ends_with_its_user(tmp_path: Path) -> None:
     """The parent is killed: its child ends by itself."""
     program = (
         "from zmtpscope.live.capture.session import *; from zmtpscope.live.capture.settings import *\n"
@@ -145,7 +145,7 @@ def test_what_had_no_place_is_counted_in_the_last_file(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @in_namespace(*VETH)
-def test_what_is_lost_stands_in_the_file_meanwhile(tmp_path: Path) -> None:
+def test_what_is_lost_is_in_the_file_meanwhile(tmp_path: Path) -> None:
     """Every few seconds, so that the losses of a capture that is killed are also known."""
     with started(**ANNOUNCED, buffer_octets=1 << 20, write_to=f"{tmp_path}/f") as session:
         os.kill(process_of(session), signal.SIGSTOP)
@@ -214,7 +214,7 @@ def test_what_the_kernel_drops_is_counted(engine: str, tmp_path: Path) -> None:
 
 
 @in_namespace(*VETH)
-def test_the_ring_lasts_however_slowly_packets_come(tmp_path: Path) -> None:
+def test_the_ring_lasts_however_slowly_packets_arrive(tmp_path: Path) -> None:
     """A few packets do not take a block of the ring, of which it has two or three here."""
     with capturing(**ANNOUNCED, buffer_octets=1 << 20, write_to=f"{tmp_path}/f") as session:
         os.kill(process_of(session), signal.SIGSTOP)
@@ -244,7 +244,7 @@ def test_the_ring_has_room_for_what_was_asked_for(tmp_path: Path) -> None:
 
 @engines
 @in_namespace(*VETH)
-def test_what_came_before_the_stop_is_written(engine: str, tmp_path: Path) -> None:
+def test_what_arrived_before_the_stop_is_written(engine: str, tmp_path: Path) -> None:
     for turn in range(3):
         with capturing(**ANNOUNCED, engine=engine, write_to=f"{tmp_path}/{turn}") as session:
             send("va", map(ethernet, range(1000)))
@@ -387,7 +387,7 @@ def test_what_cannot_begin_is_refused_with_a_sentence(tmp_path: Path) -> None:
 
 
 @in_namespace(*VETH)
-def test_a_process_that_is_asked_to_end_writes_what_came(tmp_path: Path) -> None:
+def test_a_process_that_is_asked_to_end_writes_what_arrived(tmp_path: Path) -> None:
     with started(**ANNOUNCED, write_to=f"{tmp_path}/f") as session:
         send("va", map(ethernet, range(100)))
         os.kill(process_of(session), signal.SIGTERM)
@@ -426,7 +426,7 @@ def test_it_is_known_up_to_when_all_packets_are_there(engine: str, tmp_path: Pat
 @pytest.mark.slow
 @engines
 @in_namespace(*VETH, LOOPBACK)
-def test_what_was_dropped_of_several_interfaces_is_said_of_none_of_them(engine: str, tmp_path: Path) -> None:
+def test_what_was_dropped_of_several_interfaces_is_reported_of_none_of_them(engine: str, tmp_path: Path) -> None:
     """The kernel does not report their interface."""
     settings = {**ANNOUNCED, "interfaces": ("lo", "vb"), "engine": engine, "buffer_octets": 1 << 20}
     with capturing(**settings, write_to=f"{tmp_path}/f") as session:
@@ -442,7 +442,7 @@ def test_what_was_dropped_of_several_interfaces_is_said_of_none_of_them(engine: 
 
 
 @in_namespace(*VETH)
-def test_a_private_capture_that_nobody_holds_goes_with_the_next_one(tmp_path: Path) -> None:
+def test_an_abandoned_private_capture_is_removed_by_the_next_one(tmp_path: Path) -> None:
     os.environ["TMPDIR"] = str(tmp_path)
     left, new, other = (tmp_path / name for name in ("zmtpscope-capture-1", "zmtpscope-capture-2", "zmtpscope-3"))
     for folder in (left, new, other):

@@ -87,7 +87,7 @@ def test_root_and_cap_net_raw_alone_may_capture() -> None:
 
 
 @as_root
-def test_who_may_not_capture_gets_the_commands_to_type() -> None:
+def test_a_user_who_may_not_capture_gets_the_commands_to_type() -> None:
     readable_by_nobody()
     sentence, sudo, setcap, tcpdump = run(MISSING, *as_nobody)
     assert sentence == "capture needs CAP_NET_RAW, which this user does not have"
@@ -113,7 +113,7 @@ def test_another_network_namespace_needs_more() -> None:
 
 @as_root
 @pytest.mark.parametrize("command", ["top", "tui"])
-def test_the_commands_to_type_are_those_of_the_command(command: str) -> None:
+def test_the_commands_to_type_have_the_options_of_the_command(command: str) -> None:
     readable_by_nobody()
     _, sudo, tcpdump = run(MISSING, *as_nobody, *with_net_raw, arguments=("lab", command))
     assert sudo.startswith(f"sudo /opt/bin/zmtpscope {command} -i eth0 | ")
@@ -129,7 +129,7 @@ def test_root_of_a_container_without_the_capability_is_not_sent_to_sudo() -> Non
 
 
 @as_root
-def test_root_becomes_who_called_sudo_and_keeps_nothing_but_the_socket() -> None:
+def test_root_becomes_the_user_of_sudo_and_keeps_only_the_socket() -> None:
     lines = run(BECOME.replace("NAME", "None"), SUDO_UID=str(NOBODY), SUDO_GID=str(NOBODY))
     assert lines == [" ".join([str(NOBODY)] * 7), " ".join(["0" * 16] * 4), "no new sockets", "the old one works"]
 
@@ -155,7 +155,7 @@ def test_capabilities_of_an_ordinary_user_are_given_up_as_well() -> None:
 
 
 @as_root
-def test_root_that_cannot_change_who_it_is_goes_no_further() -> None:
+def test_root_that_cannot_change_its_user_goes_no_further() -> None:
     program = """
 from zmtpscope.live.capture.privileges import RightsKept, User, become
 try:
@@ -169,7 +169,7 @@ except RightsKept as error:
 
 @as_root
 @pytest.mark.parametrize("environment", [{}, {"SUDO_UID": "0", "SUDO_GID": "0"}, {"SUDO_UID": "²", "SUDO_GID": "1"}])
-def test_root_stays_root_where_nobody_called_sudo(environment: dict[str, str]) -> None:
+def test_root_stays_root_without_sudo(environment: dict[str, str]) -> None:
     assert invoking_user(None, environment) is None
     become(None)
     assert os.geteuid() == 0
@@ -180,7 +180,7 @@ def test_a_user_that_is_none_is_named() -> None:
         invoking_user("nosuchuser", {})
 
 
-def test_only_root_goes_on_as_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_root_goes_on_as_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 4321)
     with pytest.raises(UnknownUser, match="only root can switch to user root"):
         invoking_user("root", {})
