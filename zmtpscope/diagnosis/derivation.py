@@ -49,6 +49,15 @@ OBSERVERS: tuple[type[Observer], ...] = (
 )
 """The observers of each connection."""
 
+KNOWN = frozenset({"greeting", "command", "gap", "leftover", "stall", "retransmission"})
+"""Types of records that are passed to the observers of their connection."""
+
+OBSERVERS_OF = {type_: [number for number, each in enumerate(OBSERVERS) if type_ in each.types] for type_ in KNOWN}
+"""Indexes of the observers that process each type of record."""
+
+DERIVING = [number for number, each in enumerate(OBSERVERS) if each.derive is not Observer.derive]
+"""Indexes of the observers with records of their own."""
+
 
 class OpenConnection:
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
@@ -96,8 +105,8 @@ class Derivation:
                 connection = self._connection_of(record)
                 touched[connection.observed.conn_id] = connection
                 observe_record(connection.observed, record)
-                for observer in connection.observers:
-                    observer.record(record)
+                for number in OBSERVERS_OF[record.type]:
+                    connection.observers[number].record(record)
             yield None
         by_connection: dict[str, Rows] = {}
         for run in batch.by_sender():
@@ -111,8 +120,8 @@ class Derivation:
         if self._first_ns is not None and batch.until:
             self._see(batch.until)
         for each in touched.values():
-            for observer in each.observers:
-                yield from observer.derive()
+            for number in DERIVING:
+                yield from each.observers[number].derive()
             yield None
         for record in ends:
             yield from self._end(record)
@@ -245,10 +254,6 @@ class Derivation:
 
 def _is_of_connection(record: Record) -> bool:
     return record.stream is not None and record.stream.conn is not None
-
-
-KNOWN = frozenset({"greeting", "command", "gap", "leftover", "stall", "retransmission"})
-"""Types of records that are passed to the observers of their connection."""
 
 
 def derived_records(tables: Iterable[DerivedTable]) -> list[Record]:

@@ -115,6 +115,15 @@ class Knowledge:
         """Connections by client (address, and identity or None) and endpoint, in order of start."""
         return grouped(((each.ends, each.client.identity), each) for each in self.connections)
 
+    def having(self, *ids: str) -> list[ObservedConnection]:
+        """Return the connections with one of these findings, in order of start."""
+        places = {place for id_ in ids for place in self._places_by_finding.get(id_, ())}
+        return [self.connections[place] for place in sorted(places)]
+
+    @cached_property
+    def _places_by_finding(self) -> dict[str, list[int]]:
+        return grouped((id_, place) for place, each in enumerate(self.connections) for id_, _ in each.findings)
+
 
 def once(find: Callable[[Knowledge], Answer]) -> Callable[[Knowledge], Answer]:
     """Cache a result for each Knowledge, because many rules use it."""

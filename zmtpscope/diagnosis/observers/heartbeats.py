@@ -93,6 +93,8 @@ class Asker:
 
 
 class HeartbeatObserver(Observer):
+    types = frozenset({"command", "gap"})
+
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
         self.askers = Asker(), Asker()
@@ -106,7 +108,7 @@ class HeartbeatObserver(Observer):
         if record.type == "command" and record.stream is not None and record.stream.side is not None:
             time = (record.ts_ns,)
             self.spoken[record.stream.side].append(Spoken(time, time))
-        if record.type == "gap" or (record.type == "command" and record.own["name"] in ("PING", "PONG")):
+        if record.type == "gap" or record.own["name"] in ("PING", "PONG"):
             self.taken.append(record)
 
     def rows(self, rows: Rows) -> None:

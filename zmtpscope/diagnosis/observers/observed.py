@@ -227,6 +227,8 @@ class ObservedConnection:
     half_closed: tuple[int, int] | None = None
     """The side that sent the only FIN, and its time (ns), while the capture continues."""
     gaps: int = 0
+    is_unbroken: bool = True
+    """Captured without gaps in both directions, from some point on."""
     findings: dict[tuple[str, int | None], ObservedFinding] = field(default_factory=dict)
     """Findings by id and side."""
     requests: ObservedRequests | None = None
@@ -288,20 +290,7 @@ class ObservedConnection:
         """Whether both directions were captured from the start, without gaps: missing data was not sent."""
         if self.values is None:
             return self.is_unbroken and all(side.greeting is not None for side in self.sides)
-        return self.values["opened_by"] is not None and self.is_unbroken
-
-    @property
-    def is_unbroken(self) -> bool:
-        """Whether both directions were captured without gaps from some point on."""
-        values = self.values
-        if values is None:
-            return not self.gaps
-        is_unbroken: bool = (
-            values["only_side"] is None
-            and not (values["gap_bytes"] or values["unseen_bytes"] or values["undissected_bytes"])
-            and values["close"] not in ("reused", "evicted")
-        )
-        return is_unbroken
+        return self.is_unbroken and self.values["opened_by"] is not None
 
     @property
     def ref(self) -> str:
@@ -424,6 +413,7 @@ def _finding(connection: ObservedConnection, record: Record) -> None:
 
 def _gap(connection: ObservedConnection, record: Record) -> None:
     connection.gaps += 1
+    connection.is_unbroken = False
 
 
 def _stall(connection: ObservedConnection, record: Record) -> None:
@@ -447,6 +437,9 @@ def _retransmission(connection: ObservedConnection, record: Record) -> None:
 def _connection(connection: ObservedConnection, record: Record) -> None:
     values = record.values
     connection.values = ConnectionValues(values)
+    is_missing = values["gap_bytes"] or values["unseen_bytes"] or values["undissected_bytes"]
+    is_followed = values["only_side"] is None and values["close"] not in ("reused", "evicted")
+    connection.is_unbroken = is_followed and not is_missing
     if values["opened_by"] is not None:
         connection.listener = 1 - values["opened_by"]
     connection.start = Moment(values["start_ns"], values["file"], values["packet"])

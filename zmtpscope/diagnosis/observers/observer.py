@@ -43,12 +43,15 @@ class Observer:
     It gets the records of each batch first, then the messages, all in order.
     """
 
+    types: frozenset[str] = frozenset()
+    """The record types that `record` processes."""
+
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         self.observed = observed
         self.room = room
 
     def record(self, record: Record) -> None:
-        """Process a greeting, command or gap."""
+        """Process a record of one of its `types`."""
 
     def rows(self, rows: Rows) -> None:
         """Process the messages of a batch."""

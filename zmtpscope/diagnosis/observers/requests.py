@@ -50,6 +50,7 @@ UNFIT = ("reused", "evicted")
 
 
 class RequestObserver(Observer):
+    types = frozenset({"gap"})
     roles: Roles | None = None
     role: Role | None = None
     """The role once the asker is known, otherwise None."""
@@ -73,8 +74,7 @@ class RequestObserver(Observer):
         self.files: Sequence[str | None] = ()
 
     def record(self, record: Record) -> None:
-        if record.type == "gap":
-            self.gaps.append(record.order[0])
+        self.gaps.append(record.order[0])
 
     def rows(self, rows: Rows) -> None:
         if self.roles is None:

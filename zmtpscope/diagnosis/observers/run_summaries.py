@@ -30,7 +30,10 @@ class RunSummary(NamedTuple):
     """Packets with the first octets of the first and the last message."""
     last_packet_end: int
     longest_pause: int
-    """Longest time between the ends of two messages, or 0."""
+    second_pause: int
+    """The two longest times between the ends of successive messages, or 0."""
+    longest_from: int
+    """Index of the message before the longest pause."""
     largest_last: int
     """Size of the largest frame in the last message."""
     largest_before: int
@@ -45,6 +48,8 @@ class RunSummary(NamedTuple):
 def summary_of(run: MessageTable) -> RunSummary:
     ends, begin = run.time_ends, int(run.first[-1])
     frames = run.last[-MAX_LAST:]
+    pauses = np.diff(ends)
+    second, longest = sorted([0, 0, *pauses.tolist()])[-2:]
     columns = run.times[-MAX_LAST:], run.packets[-MAX_LAST:], run.bodies[frames] + run.sizes[frames]
     return RunSummary(
         messages=len(ends),
@@ -56,7 +61,9 @@ def summary_of(run: MessageTable) -> RunSummary:
         first_packet=int(run.packets[0]),
         last_packet=int(run.packets[-1]),
         last_packet_end=int(run.packet_ends[-1]),
-        longest_pause=max(0, int(np.diff(ends).max())) if len(ends) > 1 else 0,
+        longest_pause=longest,
+        second_pause=second,
+        longest_from=int(pauses.argmax()) if longest else 0,
         largest_last=int(run.sizes[begin:].max()),
         largest_before=int(run.sizes[:begin].max()) if begin else 0,
         recent=tuple(ends[-MAX_RECENT:].tolist()),

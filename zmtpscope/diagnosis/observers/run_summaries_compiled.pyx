@@ -29,11 +29,16 @@ def summary_of(run):
     cdef const int64_t[:] bodies = run.bodies, sizes = run.sizes, firsts = run.first, lasts = run.last
     cdef Py_ssize_t count = ends.shape[0], row, place = 0, begin
     cdef int64_t last[COLUMNS * ROOM]
-    cdef int64_t pause = 0
+    cdef int64_t pause = 0, second = 0, current
+    cdef Py_ssize_t since = 0
     if not count:
         raise IndexError("a run without messages")
     for row in range(1, count):
-        pause = max(pause, ends[row] - ends[row - 1])
+        current = ends[row] - ends[row - 1]
+        if current > pause:
+            second, pause, since = pause, current, row - 1
+        elif current > second:
+            second = current
     for row in range(max(0, count - ROOM), count):
         last[place], last[place + 1] = times[row], packets[row]
         last[place + 2] = <int64_t>(<uint64_t>bodies[lasts[row]] + <uint64_t>sizes[lasts[row]])
@@ -52,6 +57,8 @@ def summary_of(run):
             packets[row],
             packet_ends[row],
             pause,
+            second,
+            since,
             largest(sizes, begin, sizes.shape[0]),
             largest(sizes, 0, begin),
             tuple([ends[row] for row in range(max(0, count - MAX_RECENT), count)]),

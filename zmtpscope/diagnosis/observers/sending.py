@@ -140,13 +140,10 @@ def _note_rhythm(
         rhythm = side.rhythm = ObservedRhythm(summary.first_end_ns, Moment(summary.first_end_ns, None, None))
     _note_pause(rhythm, summary.first_end_ns - rhythm.last.ns, rhythm.last, other)
     if summary.longest_pause > rhythm.second_ns:
-        ends = run.time_ends
-        pauses = ends[1:] - ends[:-1]
-        place = int(pauses.argmax())
-        since = Moment.of_packet(int(ends[place]), int(run.packet_ends[place]), files)
+        place = summary.longest_from
+        since = Moment.of_packet(int(run.time_ends[place]), int(run.packet_ends[place]), files)
         _note_pause(rhythm, summary.longest_pause, since, other)
-        if len(pauses) > 1:
-            rhythm.second_ns = max(rhythm.second_ns, int(np.partition(pauses, -2)[-2]))
+        rhythm.second_ns = max(rhythm.second_ns, summary.second_pause)
     rhythm.count += summary.messages
     rhythm.recent = (rhythm.recent + summary.recent)[-MAX_RECENT:]
     rhythm.last = Moment.of_packet(summary.last_end_ns, summary.last_packet_end, files)

@@ -226,13 +226,15 @@ class SubscriptionTable(DerivedTable):
 class PublishingObserver(Observer):
     """Follows the subscriptions of both sides, and counts the messages that they match."""
 
+    types = frozenset({"command"})
+
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
         self.subscriptions = Subscriptions(observed, 0, room), Subscriptions(observed, 1, room)
 
     def record(self, record: Record) -> None:
         side = None if record.stream is None else record.stream.side
-        if record.type == "command" and record.own["name"] in COMMANDS | GROUP_COMMANDS and side is not None:
+        if (record.own["name"] in COMMANDS or record.own["name"] in GROUP_COMMANDS) and side is not None:
             self.subscriptions[side].feed(record)
 
     def rows(self, rows: Rows) -> None:

@@ -55,7 +55,7 @@ def _losses(knowledge: Knowledge) -> Iterator[Diagnosis]:
             )
     gaps = [
         Met(connection, finding)
-        for connection in knowledge.connections
+        for connection in knowledge.having(GAP)
         for (id_, _), finding in connection.findings.items()
         if id_ == GAP and finding.severity != "note"  # the receiver does not have these octets, either
     ]

@@ -403,7 +403,7 @@ OTHER_CAUSES = frozenset((*authentication.ERRORS, *socket_types.TOLD, *handshake
 def _violating_frame(knowledge: Knowledge) -> Iterator[Diagnosis]:
     found = grouped(
         ((connection.ends, error.id, error.side ^ connection.listener), (connection, closed, error))
-        for connection, closed in with_finding(knowledge.connections, VIOLATION)
+        for connection, closed in with_finding(knowledge, VIOLATION)
         if (error := connection.finding(closed.text.rpartition(" ")[2])) is not None
         and error.side is not None
         and error.id not in OTHER_CAUSES

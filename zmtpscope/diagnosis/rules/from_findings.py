@@ -30,9 +30,9 @@ class Met(NamedTuple):
     finding: ObservedFinding
 
 
-def with_finding(connections: Iterable[ObservedConnection], *ids: str) -> Iterator[Met]:
+def with_finding(knowledge: Knowledge, *ids: str) -> Iterator[Met]:
     """Yield the connections that have one of these findings, each with the first."""
-    for connection in connections:
+    for connection in knowledge.having(*ids):
         finding = connection.finding(*ids)
         if finding is not None:
             yield Met(connection, finding)
@@ -76,7 +76,7 @@ def diagnoses_of(kinds: Iterable[OfFindings]) -> Callable[[Knowledge], Iterator[
 
 
 def _by_asker(kind: OfFindings, knowledge: Knowledge) -> dict[Asker, list[Met]]:
-    met = (_first(kind, connection) for connection in knowledge.connections)
+    met = (_first(kind, connection) for connection in knowledge.having(*kind.ids))
     return grouped((_asker(each.connection), each) for each in met if each is not None)
 
 

@@ -35,7 +35,7 @@ NO_MECHANISM = ("ZMTP3X-GREETING-03", "ZMTP3X-GREETING-10")
 def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
     differing = (
         each
-        for each in with_finding(knowledge.connections, *MISMATCH)
+        for each in with_finding(knowledge, *MISMATCH)
         if each.connection.finding(*NO_MECHANISM) is None and not _read_more(*each)
     )
     for ends, met in grouped((each.connection.ends, each) for each in differing).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import ending_of
@@ -46,7 +47,7 @@ def broken_promises(knowledge: Knowledge) -> dict[str, BrokenPromise]:
     found: dict[str, BrokenPromise] = {}
     for same in knowledge.by_client.values():
         for place, connection in enumerate(same):
-            broken = _broken(connection, same[place + 1 :], every)
+            broken = _broken(connection, islice(same, place + 1, None), every)
             if broken is not None:
                 found[connection.conn_id] = broken
     return found

@@ -161,7 +161,7 @@ def _is_in_clear(connection: ObservedConnection, ending: Ending) -> bool:
 def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
     found = grouped(
         ((each.connection.ends, each.finding.side == each.connection.listener), each)
-        for each in with_finding(knowledge.connections, FOREIGN)
+        for each in with_finding(knowledge, FOREIGN)
         if each.finding.side is not None
     )
     for (ends, listens), met in found.items():

@@ -24,7 +24,7 @@ OLD = ("1.0", "2.0")
 
 def _old_peers(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Make one diagnosis for each client and endpoint of which one downgrades for the other."""
-    secured = {each.endpoint for each in knowledge.connections if each.finding(DOWNGRADE) is not None}
+    secured = {each.endpoint for each in knowledge.having(DOWNGRADE)}
     found = grouped(
         ((each.ends, newer ^ each.listener), each)
         for each in knowledge.connections
@@ -58,10 +58,10 @@ def _newer_side(connection: ObservedConnection) -> int | None:
 
 
 def _unsecured(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    for endpoint, connections in knowledge.by_endpoint.items():
-        found = list(with_finding(connections, DOWNGRADE))
+    for endpoint, found in grouped((each.endpoint, each) for each in knowledge.having(DOWNGRADE)).items():
+        connections = knowledge.by_endpoint[endpoint]
         old = [each for each in connections if each.values is not None and each.values["version"] in OLD]
-        if not found or not old:
+        if not old:
             continue
         names = list(dict.fromkeys(client_name(each) for each in old))
         version = "" if old[0].values is None else old[0].values["version"]
@@ -76,7 +76,7 @@ def _unsecured(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "replace the old peer, and refuse peers older than 3.0 where authentication matters",
             evidence=(Evidence(each.start, "a connection of an old peer", each.ref) for each in old[:MAX_EVIDENCE]),
             about=old,
-            explained=((each.connection.conn_id, DOWNGRADE) for each in found),
+            explained=((each.conn_id, DOWNGRADE) for each in found),
             last_ns=old[-1].last_ns,
         )
 
@@ -92,7 +92,7 @@ def _is_network(connection: ObservedConnection) -> bool:
 
 
 def _passwords(knowledge: Knowledge) -> Diagnosis | None:
-    seen = [each for each in with_finding(knowledge.connections, PASSWORD) if _is_network(each.connection)]
+    seen = [each for each in with_finding(knowledge, PASSWORD) if _is_network(each.connection)]
     if not seen:
         return None
     clients = {each.connection.client.ip for each in seen}

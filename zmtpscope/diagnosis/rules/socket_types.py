@@ -32,7 +32,7 @@ HINT = (
 def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
     found = (
         Met(each, finding)
-        for each in knowledge.connections
+        for each in knowledge.having(*TOLD, *ONLY_CLOSED)
         if (finding := each.finding(*TOLD) or each.finding(*ONLY_CLOSED)) is not None
     )
     for ends, met in grouped((each.connection.ends, each) for each in found).items():
@@ -149,7 +149,7 @@ IDENTITY = "ZMTP3X-META-15"
 
 
 def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    found = grouped((_named_client(each.connection), each) for each in with_finding(knowledge.connections, IDENTITY))
+    found = grouped((_named_client(each.connection), each) for each in with_finding(knowledge, IDENTITY))
     by_identity = grouped((_named_client(each), each) for each in (knowledge.connections if found else ()))
     for (endpoint, identity), met in found.items():
         same = by_identity[endpoint, identity]

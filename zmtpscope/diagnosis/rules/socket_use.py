@@ -11,6 +11,7 @@ from zmtpscope.diagnosis.across.publishers import Subscriber, publishers
 from zmtpscope.diagnosis.across.words import address, client_name, duration, name_of, server_name, shown, steady
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
 from zmtpscope.words import counted
 
@@ -18,12 +19,8 @@ TO_ITSELF = "ZMTP-CONN-11"
 
 
 def _self_connected(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    for endpoint, connections in knowledge.by_endpoint.items():
-        found = [(each, finding) for each in connections if (finding := each.finding(TO_ITSELF)) is not None]
-        if not found:
-            continue
-        connection, _ = found[0]
-        who = next((side.socket_type for side in connection.sides if side.socket_type), "socket")
+    for endpoint, found in grouped((each.endpoint, each) for each in knowledge.having(TO_ITSELF)).items():
+        who = next((side.socket_type for side in found[0].sides if side.socket_type), "socket")
         yield Diagnosis.of(
             "self-connected",
             "error",
@@ -31,10 +28,10 @@ def _self_connected(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"The {who} that connects to {address(endpoint)} is connected to itself: nothing listened there, and "
             "TCP assigned that port to the client, so it receives its own messages and no server can bind there",
             "bind before other programs connect, or use a port below the ephemeral range (ip_local_port_range)",
-            evidence=(Evidence.opening(each) for each, _ in found[:MAX_EVIDENCE]),
-            about=(each for each, _ in found),
+            evidence=map(Evidence.opening, found[:MAX_EVIDENCE]),
+            about=found,
             explains=(TO_ITSELF,),
-            last_ns=found[-1][0].last_ns,
+            last_ns=found[-1].last_ns,
         )
 
 

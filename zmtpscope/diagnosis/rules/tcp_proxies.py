@@ -15,7 +15,7 @@ HEADER, REFUSED = "ZMTP-CONN-17", "ZMTP-CONN-19"
 
 
 def _headers(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    failed = (each for each in with_finding(knowledge.connections, HEADER) if not is_agreed(each.connection))
+    failed = (each for each in with_finding(knowledge, HEADER) if not is_agreed(each.connection))
     for ends, met in grouped((each.connection.ends, each) for each in failed).items():
         connection, finding = met[0]
         header = finding.text.partition(": ")[2].partition(" for ")[0]
