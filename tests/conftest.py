@@ -87,7 +87,7 @@ def libzmq() -> Iterator[Libzmq]:
 
 @pytest.fixture
 def logins(libzmq: Libzmq) -> Iterator[Logins]:
-    """Who checks logins and keys for the servers of libzmq."""
+    """A ZAP handler that checks logins and keys for servers of libzmq."""
     from tests.libzmq import Logins
 
     made = Logins(libzmq.context)

@@ -1,4 +1,4 @@
-"""Properties of every capture, whatever its contents: tests and campaigns check them for arbitrary octets."""
+"""Properties of every capture with any contents: tests and campaigns check them for arbitrary octets."""
 
 from __future__ import annotations
 

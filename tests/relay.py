@@ -16,7 +16,7 @@ RAW_IP = 101
 
 
 class Relay:
-    """Hands on what TCP connections bring to its `port`, in both directions, to another port of this machine."""
+    """Passes the octets of TCP connections to its `port` on to another port of this machine, in both directions."""
 
     def __init__(self, target: int) -> None:
         self.target = target
@@ -28,7 +28,7 @@ class Relay:
         self.sockets: list[socket.socket] = []
 
     def accept(self, count: int) -> None:
-        """Take so many connections, in the order in which they come."""
+        """Accept so many connections, in order."""
         with self.listener:
             for _ in range(count):
                 near, _ = self.listener.accept()

@@ -1,4 +1,4 @@
-"""What message and frame rows say, row by row and field by field: what columns are compared with.
+"""The fields of message and frame rows, row by row: columns are compared with these.
 
 Slow and plain: nothing here is shared with the code that makes columns.
 """

@@ -16,7 +16,7 @@ OF_A_FRAME_ROW = ("messages", "orders", "packets", "times")
 
 
 def assert_columns_agree(run: MessageTable | FrameTable) -> None:
-    """The columns of a run all mean the same rows: those of its messages, and the frames of these and no others."""
+    """Check that the columns of a run belong to the same messages and frames."""
     count = len(run.offsets)
     assert count > 0
     assert [len(getattr(run, name)) for name in OF_A_FRAME] == [count] * len(OF_A_FRAME)

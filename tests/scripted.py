@@ -1,4 +1,4 @@
-"""Servers that do what a script says, octet by octet, for tests of whoever connects to them."""
+"""Servers that follow a script, octet by octet, for tests of clients."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def receive(connection: socket.socket, size: int) -> bytes:
 
 
 def hold(connection: socket.socket) -> None:
-    """Take all that comes until the other side closes."""
+    """Read until the other side closes."""
     while connection.recv(1 << 16):
         pass
 

@@ -1,4 +1,4 @@
-"""P1 on real captures, as they are and changed here and there: the same lines whatever is read at a time."""
+"""P1 on real captures, unchanged and changed: the same lines for any block size."""
 
 from __future__ import annotations
 

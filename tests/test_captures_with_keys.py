@@ -1,4 +1,5 @@
-"""Captures of CURVE connections with their key logs; of a real one, against what the applications say they sent."""
+"""Captures of CURVE connections with their key logs; a real one is compared with the messages that its applications
+sent."""
 
 from __future__ import annotations
 

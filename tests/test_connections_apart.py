@@ -1,8 +1,8 @@
-"""P15: the records of a connection depend only on its own packets, whatever else is in the run.
+"""P15: the records of a connection depend only on its own packets.
 
 Some connections of a capture are read without the packets of all others, and so are some connections of all captures of
-a folder that are read as one. Not compared are records that compare connections by design, and the numbers of
-connections.
+a folder that are read as one. Records that compare connections by design, and the numbers of connections, are not
+compared.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ NEEDLESS = (
     "zmtpscope.payloads.text",
     "zmtpscope.zmtp.boundaries",
 )
-"""Modules that only captures with UDP, proxies, ZRE, keys, lost octets or such messages need."""
+"""Modules that only captures with UDP, proxies, ZRE, keys or lost octets need."""
 
 
 def loaded_by(code: str) -> set[str]:

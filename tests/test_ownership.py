@@ -1,4 +1,4 @@
-"""Who can change a file or folder."""
+"""Users that can change a file or folder."""
 
 from __future__ import annotations
 

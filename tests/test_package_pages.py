@@ -1,4 +1,4 @@
-"""Each package has a page that says what it is for; the files that it names are there."""
+"""Each package has a page with its purpose; the files that it names exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The captures of problems, the scenarios that made them and the page that lists them say the same."""
+"""The captures of problems, the scenarios that made them and the page that lists them agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`zmtpscope.read`: the records of `read --json` as objects, as they come, and as tables."""
+"""`zmtpscope.read`: the records of `read --json` as objects, one by one and as tables."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_several_files_and_directories_are_merged() -> None:
 
 
 def test_records_are_returned_before_the_file_ends(tmp_path: pathlib.Path) -> None:
-    """The rest of what is written into a fifo comes when the first message has been handed out."""
+    """The rest is written into the fifo after the first message has been returned."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     octets = PUBSUB.read_bytes()

@@ -1,4 +1,4 @@
-"""What the maker says it sent is in the captures that it makes, and every way of counting finds it."""
+"""Generated captures contain the messages that their maker reports, and every way of counting finds them."""
 
 from __future__ import annotations
 

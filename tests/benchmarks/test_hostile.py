@@ -1,4 +1,4 @@
-"""The captures that are made to be dear are what they say, and can be read; attacks on sockets can be run."""
+"""The captures that are expensive to read contain what they promise and can be read; attacks on sockets can be run."""
 
 from __future__ import annotations
 

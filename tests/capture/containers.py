@@ -29,7 +29,7 @@ class Packet:
 
 
 class Segment(NamedTuple):
-    """One TCP segment as it came out, free of where it stood."""
+    """A captured TCP segment, without its position in the block."""
 
     file: int
     packet: int
@@ -43,7 +43,7 @@ class Segment(NamedTuple):
 
 
 class Udp(NamedTuple):
-    """One UDP datagram as it came out."""
+    """A captured UDP datagram."""
 
     file: int
     packet: int
@@ -175,7 +175,7 @@ def captures_of(folder: Path, *files: bytes, block_size: int = 1 << 20) -> Captu
 
 
 def tcp_packet(total: int, payload: bytes, *, header: int = 0x50) -> bytes:
-    """An Ethernet frame with IPv4 and TCP whose announced lengths are given."""
+    """Return an Ethernet frame with IPv4 and TCP that announce these lengths."""
     ip = bytes((0x45, 0)) + total.to_bytes(2, "big") + bytes(4) + b"\x40\x06\0\0" + bytes((10, 0, 0, 1, 10, 0, 0, 2))
     tcp = b"\x12\x34\x15\xb3" + (7).to_bytes(4, "big") + (9).to_bytes(4, "big") + bytes((header, 0x18)) + bytes(6)
     return bytes(12) + b"\x08\x00" + ip + tcp + payload

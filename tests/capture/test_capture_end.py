@@ -1,4 +1,4 @@
-"""When a capture ended: what files tell of it, and when that is not believed."""
+"""The end of a capture: what files report about it, and when that is not trusted."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def ended(second: int, delivered: int, interface: int = 0, began: int = 0) -> by
 
 
 def end_of(paths: Iterable[str], packet_limit: int | None = None) -> float | None:
-    """Seconds after `START`, None where nothing tells."""
+    """Seconds after `START`; None if unknown."""
     found = set()
     for block_size in BLOCKS:
         captures = open_captures(list(paths), packet_limit=packet_limit, block_size=block_size)

@@ -17,7 +17,7 @@ SECOND = 1_000_000_000
 
 
 def corrected(*times: float, blocks: int = 1 << 30) -> list[float]:
-    """What becomes of times (s) that come in blocks of so many packets."""
+    """Return the corrected times (s) of packets in blocks of this size."""
     clock, found = Clock(), list[float]()
     for begin in range(0, len(times), blocks):
         block = np.array([int(time * SECOND) for time in times[begin : begin + blocks]], np.int64)

@@ -1,4 +1,4 @@
-"""Containers and link layers: whatever form a capture has, the same packets give the same segments."""
+"""Containers and link layers: the same packets give the same segments in any format of captures."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_link_layers_may_be_mixed_in_one_pcapng(folder: Path, packets: list[Craf
 @examples(15)
 @given(packets=st.lists(crafted(udp=None), min_size=1, max_size=20), size=st.sampled_from([64, 65, 100, 1000, 4096]))
 def test_block_size_changes_nothing(folder: Path, container: str, packets: list[Crafted], size: int) -> None:
-    """P1 at the bottom: the blocks that a file is read in are nobody's business."""
+    """P1 for readers: results do not depend on the blocks of a file."""
     file = CONTAINERS[container]([Packet(packet.octets, time=START) for packet in packets])
     assert read_octets(folder, file, block_size=size) == read_octets(folder, file)
 

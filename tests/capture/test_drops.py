@@ -1,4 +1,4 @@
-"""Packets that were lost before they came into the file, as pcapng of any tool says it."""
+"""Packets lost before they were written, as pcapng of any tool counts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that another process still writes: what comes out is what reading them whole gives, as soon as it is there."""
+"""Files that another process still writes give the blocks of whole files, as soon as the octets are there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PACKETS = [Packet(tcp_packet(40 + size, bytes(size)), time=size * 1000) for size
 
 
 class Script:
-    """A writer whose steps are taken one with each `wait`: octets that are appended, a new file, or any call."""
+    """A writer that takes one step with each `wait`: it appends octets, begins a new file, or makes a call."""
 
     def __init__(self, directory: Path, steps: Iterable[bytes | str | None], *, named: bool = True) -> None:
         self.directory = directory

@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_fragments_in_any_order_are_the_packet(
     folder: Path, packet: Crafted, cuts: list[int], data: st.DataObject
 ) -> None:
-    """Also when some of them come twice. The packet that completes the datagram is its packet."""
+    """Fragments may arrive twice. The packet that completes the datagram is its packet."""
     parts = fragments(packet.ip, cuts)
     order = data.draw(st.permutations(parts))
     twice = [part for part in order[:-1] for _ in range(2)] + [order[-1]]

@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def expected(packets: list[Crafted]) -> tuple[list[Segment], list[Udp]]:
-    """What must come out of a capture of `packets`, all taken at the same time."""
+    """Return the expected segments of a capture of `packets`, all captured at the same time."""
     time = Packet(b"").time
     segments, datagrams = [], []
     for number, packet in enumerate(packets, 1):

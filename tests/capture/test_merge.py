@@ -22,7 +22,7 @@ times = st.lists(st.integers(0, 60), max_size=25)
 
 
 def packets(moments: list[int], file: int) -> list[Packet]:
-    """Packets at these microseconds whose payload names file and number."""
+    """Return packets at these microseconds; their payload names file and number."""
     return [
         Packet(tcp_packet(42, bytes((file, number))), time=moment * 1000) for number, moment in enumerate(moments, 1)
     ]
@@ -147,7 +147,7 @@ def test_a_file_that_was_replaced_while_it_was_closed_is_damaged(
 
 
 def steps(folder: Path, monkeypatch: pytest.MonkeyPatch, files: int, each: int) -> tuple[int, int]:
-    """How often a file was looked at to merge `files` that all overlap, and how many blocks came of it."""
+    """Return how often a file was examined to merge `files` that all overlap, and the number of blocks."""
     folder.mkdir()
     for index in range(files):
         moments = list(range(index, files * each, files))
@@ -181,7 +181,7 @@ def test_a_merge_costs_each_file_as_much_however_many_there_are(
 
 
 def test_a_directory_is_replaced_by_the_captures_in_it(tmp_path: Path) -> None:
-    """By name, whatever the names are; other files are passed over."""
+    """Captures are found by contents under any name; other files are skipped."""
     (tmp_path / "b.pcap0").write_bytes(pcap(packets([5], 0)))
     (tmp_path / "a.pcapng").write_bytes(pcapng(packets([6], 0)))
     (tmp_path / "c").write_bytes(gzip.compress(pcap(packets([7], 0))))

@@ -1,4 +1,4 @@
-"""Where packets stand in their files: octets that are read there again are those of the packet."""
+"""Positions of packets in their files: octets that are read there again equal the packet."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_compressed(path: Path) -> bool:
 
 
 def read_again(captures: Captures) -> Iterator[tuple[SegmentBlock, dict[int, bytes]]]:
-    """Each block, and the octets of its packets, by reference, as they stand in the files."""
+    """Return each block, and the octets of its packets in the files, by reference."""
     for block in captures:
         found = {}
         for reference, offset, length, _ in zip(*(column.tolist() for column in block.places), strict=True):

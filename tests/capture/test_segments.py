@@ -36,7 +36,7 @@ def described(block: SegmentBlock) -> dict[str, Any]:
 
 
 def segments_of(block: SegmentBlock) -> list[tuple[Any, ...]]:
-    """Each segment, free of where it stands in the block."""
+    """Return each segment without its position in the block."""
     columns = (block.flows, block.sequences, block.acknowledgments, block.flags, block.starts, block.stops)
     return [
         (block.keys[flow], *numbers, block.data[start:stop], packet, time, block.cut.get(index))

@@ -40,7 +40,7 @@ def test_a_fifo_is_read_without_seeking(tmp_path: Path, file: Path) -> None:
 
 
 def test_a_pipe_is_read_in_blocks_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pipe returns 64 KiB at a time, whatever the requested size."""
+    """A pipe returns 64 KiB at a time for any requested size."""
     monkeypatch.setattr(source, "GATHER_SECONDS", 60)
     path = tmp_path / "fifo"
     os.mkfifo(path)
@@ -96,7 +96,7 @@ def test_standard_input_can_be_read_once() -> None:
 )
 @pytest.mark.parametrize("block_size", [64, 1 << 20])
 def test_gzip_is_recognised_by_its_octets(tmp_path: Path, file: Path, block_size: int, compress: object) -> None:
-    """Whatever the name of the file, in one member or in several, with padding after it."""
+    """The name of the file does not matter, nor the number of members, nor padding after them."""
     assert callable(compress)
     packed = captures_of(tmp_path, compress(FILE) + bytes(512), block_size=block_size)
     assert read(packed) == read(open_captures([str(file)]))

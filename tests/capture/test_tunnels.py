@@ -1,4 +1,4 @@
-"""Tunnels and labels: what is inside is read, whatever it is wrapped in, and lies inside raise nothing."""
+"""Tunnels and labels: inner packets are read in any wrapping, and wrong inner lengths raise nothing."""
 
 from __future__ import annotations
 

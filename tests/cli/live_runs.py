@@ -1,4 +1,4 @@
-"""`zmtpscope live` as a process, and what applications say meanwhile. Runs in a network namespace of its own."""
+"""`zmtpscope live` as a process beside real applications, in a network namespace of its own."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Cat:
         self.process.communicate()
 
     def endpoint(self) -> str:
-        """Where it says that it listens."""
+        """Return the endpoint that the command reports."""
         line = self.line(self.process.stderr)
         assert "listening on " in line, line
         return line.split()[-1]

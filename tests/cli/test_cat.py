@@ -131,7 +131,7 @@ class TestOutput:
 
     @pytest.fixture
     def endpoint(self, libzmq: Libzmq) -> str:
-        """Where these messages come from."""
+        """Return the sender of these messages."""
         socket, endpoint = libzmq.bound("PUSH")
         in_thread(lambda: [socket.send_multipart(parts) for parts in self.MESSAGES])
         return endpoint
@@ -186,7 +186,7 @@ class TestOutput:
 
 
 def on_terminal(master: int) -> bytes:
-    """What is written next; empty when nobody can write any more."""
+    """Return the next output; empty when no process can write any more."""
     assert select.select([master], [], [], PATIENCE)[0]
     try:
         return os.read(master, 1 << 16)

@@ -1,4 +1,4 @@
-"""`zmtpscope check`: what went wrong, for people and for machines; `live -q` says it as it arises."""
+"""`zmtpscope check`: diagnoses for people and programs; `live -q` prints them as they arise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packets that a capture lost, as people and scripts are told."""
+"""Packets that a capture lost, as people and scripts see them."""
 
 from __future__ import annotations
 

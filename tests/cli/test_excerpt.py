@@ -41,7 +41,7 @@ def blocks(octets: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def packets_in(path: pathlib.Path) -> list[Written]:
-    """The packets of an excerpt, read as the format says it and as scapy does."""
+    """Return the packets of an excerpt, read by the format and by scapy."""
     found = []
     for kind, body in blocks(path.read_bytes()):
         assert kind in (PACKET_BLOCK, SECTION_BLOCK, INTERFACE_BLOCK)  # no secrets, no names
@@ -119,7 +119,7 @@ def test_packets_of_the_records_are_written_once_each_and_unchanged(
     "name", ["network/one-octet-segments.pcap", "damage/reordered.pcap", "patterns/frame-sizes.pcap"]
 )
 def test_all_octets_of_a_message_are_there(zmtpscope: Run, tmp_path: pathlib.Path, name: str) -> None:
-    """Read again, as the user who knows the port would, the excerpt has every message that it is about."""
+    """A user who names the port finds every selected message in the excerpt."""
     largest = 2000 if "sizes" in name else 3
     filter = f"record == message and size > {largest}"
     records, written = excerpt(zmtpscope, CAPTURES / name, tmp_path / "out.pcapng", filter)

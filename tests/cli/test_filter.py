@@ -1,4 +1,4 @@
-"""`-Y` on the command line: what is shown, counted and written, and what is said of a filter that is wrong."""
+"""`-Y` on the command line: shown, counted and written records, and errors in filters."""
 
 from __future__ import annotations
 

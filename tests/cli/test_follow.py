@@ -1,4 +1,4 @@
-"""`zmtpscope follow`: what was said, and where its bodies go."""
+"""`zmtpscope follow`: the conversation, and the files of its bodies."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_a_program_that_ends_stops_the_capture(tmp_path: pathlib.Path) -> None:
 
 @in_namespace(LOOPBACK)
 def test_a_fifo_gets_the_packets_from_the_beginning(tmp_path: pathlib.Path) -> None:
-    """Also those from before a program read it; lines do not wait for that."""
+    """The pipe has also earlier packets than its reader; lines do not wait for the reader."""
     fifo, path = tmp_path / "fifo", tmp_path / "a.pcapng"
     os.mkfifo(fifo)
     with Live("-i", "lo", "--json", "-w", fifo) as live:

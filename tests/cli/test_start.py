@@ -1,4 +1,4 @@
-"""What people meet first: how the program is started, what it says to half a command, completion and manual page."""
+"""The first steps of users: starting the program, incomplete commands, completion and manual page."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ EVERY_COMMAND = [(name,) for name in COMMANDS] + [("keys", "list"), ("keys", "re
 
 @pytest.mark.parametrize("command", EVERY_COMMAND, ids=" ".join)
 def test_help_is_written_for_readers(command: tuple[str, ...], zmtpscope: Run) -> None:
-    """Each option begins with a capital letter and ends with a full stop, and defaults are marked as such."""
+    """Each option begins with a capital letter, ends with a full stop, and marks its default."""
     code, out, _ = zmtpscope(*command, "--help")
     assert code == 0
     with click.Context(main_group, info_name="zmtpscope") as context:

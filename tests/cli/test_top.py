@@ -124,7 +124,7 @@ def test_a_missing_beginning_is_reported(zmtpscope: Run) -> None:
 
 
 def test_topics_of_a_system_that_runs_already(zmtpscope: Run) -> None:
-    """By its READY, or a subscription, or as the user says."""
+    """The socket type is known by READY, by a subscription, or from the user."""
     path = CAPTURES / "damage/midstream-pubsub.pcap"
     _, output, errors = zmtpscope("top", path)
     assert ("(no topic)" in output, errors) == (False, "")

@@ -66,7 +66,7 @@ def test_it_prints_what_read_prints_of_the_connection_and_nothing_else(name: str
 
 
 def two_clients() -> list[Packet]:
-    """A ROUTER talks to "ann", who comes twice, and to "bob"."""
+    """A ROUTER exchanges messages with "ann", who connects twice, and with "bob"."""
     packets: list[Packet] = []
     for number, name in enumerate((b"ann", b"bob", b"ann")):
         talk = Conversation(ports=(50_000 + number, 5555), start=1_700_000_000_000_000_000 + number * 10**9)

@@ -25,7 +25,7 @@ def derive(path: Path) -> tuple[Derivation, list[Record]]:
 
 
 def derive_in_blocks(packets: Iterable[PacketBlock], options: Options) -> tuple[Derivation, list[Record]]:
-    """The same of packets, in the blocks that they stand in."""
+    """Return the same of packets, in their blocks."""
     analyser, segmenter, derivation = Analyser(options), Segmenter(), Derivation()
     analyser.begin([None])
     batches = [batch for block in packets for batch in analyser.feed(segmenter.feed(block))]

@@ -77,12 +77,12 @@ class Talk:
         return self
 
     def refused(self) -> Talk:
-        """In place of all that: nobody listens, and the SYN is answered by RST."""
+        """Instead of a connection: the SYN is answered by RST, because nothing listens."""
         del self.conversation.packets[1:]
         return self.reset(SERVER)
 
     def unanswered(self, syns: int) -> Talk:
-        """In place of all that: so many SYNs, a second apart, and nothing comes back."""
+        """Instead of a connection: so many SYNs, a second apart, without an answer."""
         (first,) = self.conversation.packets[:1]
         self.conversation.packets = [replace(first, time=first.time + number * SECOND) for number in range(syns)]
         return self

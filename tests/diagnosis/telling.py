@@ -1,4 +1,4 @@
-"""What rules tell of captures and of scripted connections."""
+"""Diagnoses of captures and of scripted connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zmtpscope.diagnosis.diagnose import diagnose
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Explained
 
 ALWAYS = ("clear-text",)
-"""Told of nearly all captures."""
+"""Rules that report something about nearly all captures."""
 
 
 def told(path: Path) -> dict[str, Diagnosis]:
@@ -25,7 +25,7 @@ def told_of(*talks: Talk) -> dict[str, Diagnosis]:
 
 
 def consequences_of(rule: str, *talks: Talk) -> set[str]:
-    """Rules that stand beneath the diagnosis of another one."""
+    """Rules whose diagnoses are consequences of another one."""
     (explained,) = [each for each in diagnose(knowledge_of(*talks)) if each.diagnosis.rule == rule]
     return {each.rule for each in explained.consequences}
 

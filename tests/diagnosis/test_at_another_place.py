@@ -23,7 +23,7 @@ def waits(subscriber: Subscriber, milliseconds: int) -> Subscriber:
 
 
 def served(host: int = 3, times: int = 20) -> Subscriber:
-    """Another publisher of the same host publishes "orders", to somebody else."""
+    """Another publisher of the same host publishes "orders" to another subscriber."""
     subscriber = Subscriber(host, 5, "orders", port=5557)
     subscriber.publish(b"orders", b"1", times=times, every=300)
     return subscriber
@@ -75,7 +75,7 @@ def test_a_publisher_may_have_nothing_to_publish(subscriber: Subscriber) -> None
 
 
 def speaking(host: int = 4) -> Subscriber:
-    """The first publisher publishes "trades", to somebody else."""
+    """The first publisher publishes "trades" to another subscriber."""
     subscriber = Subscriber(host, 10, "trades")
     subscriber.publish(b"trades", b"1", times=20, every=300)
     return subscriber

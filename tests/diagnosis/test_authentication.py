@@ -1,4 +1,4 @@
-"""Not let in: credentials, the ZAP handler, and keys are told apart."""
+"""Refused clients: credentials, the ZAP handler and keys are distinguished."""
 
 from __future__ import annotations
 

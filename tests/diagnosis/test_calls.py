@@ -212,7 +212,7 @@ def test_errors_of_json_rpc_are_counted_between_any_sockets_that_call(types: tup
 
 
 def test_an_id_that_is_used_again_is_a_new_call() -> None:
-    """The reply to the first call cannot be read; its id says that the client has it."""
+    """The reply to the first call cannot be read; its id shows that the client has it."""
     made = Talk(0, at=0).handshake("REQ", "REP").wait(0.5)
     for method, reply in (("get_header", b"?"), ("no_such_method", rpc("0", error={"message": "invalid"}))):
         made.multipart(CLIENT, b"", rpc("0", method=method)).wait(0.01).multipart(SERVER, b"", reply).wait(0.1)

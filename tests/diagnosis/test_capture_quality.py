@@ -1,4 +1,4 @@
-"""What a capture lacks is told of the capture, and nobody else is accused of it."""
+"""Missing parts of a capture are reported, and no peer is accused of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A clock that goes back accuses nobody: the order of packets decides."""
+"""A clock that goes back accuses no peer: the order of packets decides."""
 
 from __future__ import annotations
 

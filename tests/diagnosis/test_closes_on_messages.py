@@ -1,4 +1,4 @@
-"""A program that ends whenever a certain message comes, and programs that end for other reasons."""
+"""Programs that end whenever a certain message arrives, and programs that end for other reasons."""
 
 from __future__ import annotations
 

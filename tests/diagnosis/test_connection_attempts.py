@@ -1,4 +1,4 @@
-"""Nobody there, not any more, or not yet."""
+"""Endpoints at which nothing listens, no longer, or not yet."""
 
 from __future__ import annotations
 

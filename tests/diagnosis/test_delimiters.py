@@ -1,4 +1,4 @@
-"""Requests and replies without their empty frame: who is told to have left it out, and who is not."""
+"""Requests and replies without their empty frame: which side omitted it, and which did not."""
 
 from __future__ import annotations
 

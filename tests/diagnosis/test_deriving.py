@@ -1,4 +1,4 @@
-"""Derived records are records like others: written where somebody asks, found by filters, tables of their own."""
+"""Derived records are records like others: written on request, found by filters, in tables of their own."""
 
 from __future__ import annotations
 

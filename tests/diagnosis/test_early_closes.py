@@ -1,4 +1,4 @@
-"""Publishers that end before their messages can be sent, and those that only have nothing to publish."""
+"""Publishers that end before their messages can be sent, and publishers without messages."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _tried_again(number: int, at: float, port: int) -> list[Talk]:
 
 
 def test_programs_that_live_for_a_moment_at_ports_of_their_own_are_a_note() -> None:
-    """Discovery tells a PULL of each, and libzmq goes on to try the ports that are gone."""
+    """Discovery announces each to a PULL, and libzmq still tries the ports of ended processes."""
     ports = (40_101, 35_777, 51_002)
     talks = [_passing(number, 5 * number, port) for number, port in enumerate(ports)]
     tried = [each for number, port in enumerate(ports) for each in _tried_again(number + 1, 5 * number + 1, port)]

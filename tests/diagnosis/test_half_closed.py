@@ -1,4 +1,4 @@
-"""Connections that one side closed: programs that never close their own side, and those that have a reason."""
+"""Connections that one side closed: programs that never close theirs, and programs with a reason."""
 
 from __future__ import annotations
 

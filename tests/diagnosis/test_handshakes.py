@@ -1,4 +1,4 @@
-"""Handshakes that come to no end: whose fault it is, and how long the other one waited."""
+"""Handshakes that never complete: which side is at fault, and how long the other one waited."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_all_else_is_silent(talks: tuple[Talk, ...]) -> None:
 
 
 def test_a_status_is_remembered_among_many() -> None:
-    """What a publisher said of more requests than are remembered may have been about any."""
+    """A status may belong to any request if there are more of them than are remembered."""
     others = [(str(number), state) for number in range(100, 200) for state in ("busy", "idle")]
     assert found(shell().close(), iopub(("1", "busy"), ("1", "idle"), *others)) == []
 

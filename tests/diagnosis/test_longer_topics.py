@@ -1,4 +1,4 @@
-"""Subscriptions that also match longer topics, and those that mean what is below them."""
+"""Subscriptions that also match longer topics, and subscriptions that are meant to."""
 
 from __future__ import annotations
 

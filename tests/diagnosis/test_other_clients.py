@@ -1,4 +1,4 @@
-"""Who is no peer: told apart from peers that are too late, too slow or in trouble."""
+"""Visitors that are no peers, as opposed to peers that are late, slow or in trouble."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_server_that_speaks_something_else() -> None:
 
 
 def visits(*, silent: int, failing: int) -> list[Talk]:
-    """A health check that comes twice a second, and a client of the same host whose handshakes fail as often."""
+    """A health check connects twice a second, and the handshakes of a client of the same host fail as often."""
     check = [Talk(number, at=number / 2).greet(SERVER).wait(0.01).close(CLIENT) for number in range(silent)]
     client = [
         Talk(100 + number, at=0.25 + number / 2).greet(SERVER).greet(CLIENT, "PLAIN").wait(0.01).close(SERVER)

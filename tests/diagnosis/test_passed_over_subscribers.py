@@ -20,7 +20,7 @@ def served_until(host: int, times: int, *topics: str, at: int = 0, rests: int = 
 
 
 def test_a_subscriber_that_gets_nothing_while_another_one_does_is_named() -> None:
-    """The host of the publisher was started again: the first subscriber was not told."""
+    """The host of the publisher was started again, and the first subscriber did not notice."""
     old, new = served_until(2, 20, "", rests=11_000), served_until(3, 40, "beat", at=7000)
     (diagnosis,) = diagnosed(old, new, rule=RULE)
     assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")

@@ -1,4 +1,4 @@
-"""A peer is one over all its connections: who it is, when it left and why."""
+"""A peer is one over all its connections, with the time and reason of its departure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Problems that people bring, made with real sockets: the cause is named, whoever is to blame, and nothing else is."""
+"""Problems of users, made with real sockets: the cause is named, and nothing else is."""
 
 from __future__ import annotations
 

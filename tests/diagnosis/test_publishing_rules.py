@@ -1,5 +1,5 @@
-"""Rules of publish and subscribe where nothing is wrong, or nothing can be known: near misses, scripted to the
-millisecond. (What they say of real sockets is in `test_problems.py`.)"""
+"""Near misses of rules about publish and subscribe, scripted to the millisecond. `test_problems.py` has real
+sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests are matched with their replies, whoever asks, and however the capture is divided into blocks."""
+"""Requests are matched with their replies for any asker and any division of the capture into blocks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ASKING = (
     "problems/capture-ends-within-request.pcap",
     "versions/reqrep-bind4.0.10-conn4.3.5.pcap",
 )
-"""Captures in which somebody asks, in all ways."""
+"""Captures with requests of all kinds."""
 
 
 def requests_of(path: Path) -> list[dict[str, Any]]:
@@ -285,7 +285,7 @@ def test_the_oldest_open_requests_are_released_where_there_is_no_room(monkeypatc
 @pytest.mark.parametrize("types", [("DEALER", "REP"), ("REQ", "ROUTER"), ("DEALER", "ROUTER")])
 def test_a_block_costs_the_same_however_many_requests_are_open(types: tuple[str, str]) -> None:
     def work(waiting: int) -> int:
-        """Octets that are taken at once while a request and a reply come."""
+        """Return the octets allocated at once while a request and a reply are processed."""
         asker = Asker(types)
         asker.ask(b"question", envelope=[b"first"])
         asker.answer(b"answer", envelope=[b"first"])

@@ -1,4 +1,4 @@
-"""A ROUTER that sends to a wrong routing id, and those that only have no work."""
+"""ROUTERs that send to a wrong routing id, and ROUTERs that only have no work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def updated(number: int = 0, *, at: float = 0, times: int = 10, client: int = 2,
 
 
 def back(number: int = 1, *, at: float = 6, alive: int = 10, identity: str | None = None) -> Talk:
-    """It comes back, and says every second that it is there."""
+    """The client reconnects, and reports every second that it is there."""
     talk = Talk(number, at=at).handshake("DEALER", "ROUTER", identity)
     for _ in range(alive):
         talk.message(CLIENT, b"alive").wait(1)

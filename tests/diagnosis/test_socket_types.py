@@ -1,4 +1,4 @@
-"""Sockets that do not fit: by type, or since somebody is there already."""
+"""Sockets that do not fit, by type or because their place is occupied."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_two_with_one_identity_of_which_none_is_known_to_lose(talks: list[Talk])
 
 
 def test_the_newer_one_of_two_with_one_identity_may_take_over() -> None:
-    """ZMQ_ROUTER_HANDOVER: the first was answered until the second came, and is not any more."""
+    """ZMQ_ROUTER_HANDOVER: the first client was answered until the second one connected."""
     first = Talk(0, at=0).handshake("DEALER", "ROUTER", "worker-1").message(CLIENT, b"a").message(SERVER, b"b").wait(2)
     second = Talk(1, at=1, client=3).handshake("DEALER", "ROUTER", "worker-1")
     second.message(CLIENT, b"a").message(SERVER, b"b").wait(2)

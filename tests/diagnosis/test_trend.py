@@ -1,4 +1,4 @@
-"""How durations change: whatever comes at once, in little room; and replies that take longer and longer."""
+"""Trends of durations in little memory, for any batches; replies that take longer and longer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Diagnoses while packets come, in bounded memory: a capture on interfaces has no end."""
+"""Diagnoses while packets arrive, in bounded memory: a capture on interfaces has no end."""
 
 from __future__ import annotations
 

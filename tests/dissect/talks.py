@@ -1,4 +1,4 @@
-"""Strategies for captured connections: what two sides say, cut into packets, and what a capture does to them."""
+"""Strategies for captured connections: the octets of two sides, cut into packets, and the effects of a capture."""
 
 from __future__ import annotations
 

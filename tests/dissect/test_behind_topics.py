@@ -18,7 +18,7 @@ TOPIC = b"json-minimal-txpool_add"
 def published(
     *bodies: bytes, topics: tuple[bytes, ...] = (TOPIC,), size: int = 1 << 30, only: str | None = None, times: int = 1
 ) -> list[Any]:
-    """Topic and payload of each message that a publisher sends to who has subscribed to these topics."""
+    """Return topic and payload of each message that a publisher sends to a subscriber of these topics."""
     talk = Conversation()
     talk.send(0, hello("PUB"))
     talk.send(1, hello("SUB") + b"".join(message(b"\1" + each) for each in topics))

@@ -291,7 +291,7 @@ def test_p1_findings_about_closed_boxes(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("size", [1, 2, 1 << 30])
 def test_a_message_that_is_given_up_ends_where_its_last_frame_did(size: int, tmp_path: Path) -> None:
-    """However long ago that was: commands and the closed box came in between."""
+    """Commands and the closed box arrived in between, any time ago."""
     peers = CurvePeers()
     steps = [*peers.handshake(), (CLIENT, build_frame(Framing.V2, peers.message(CLIENT, b"first", MORE)))]
     steps += [(CLIENT, peers.command(CLIENT, "PING", ttl_ms=100)) for _ in range(5)]
@@ -303,7 +303,7 @@ def test_a_message_that_is_given_up_ends_where_its_last_frame_did(size: int, tmp
 
 
 def test_p1_a_closed_message_with_outer_more_is_reported_with_its_last_octet(tmp_path: Path) -> None:
-    """It is a separate message whatever the outer flags are, and does not wait for another frame."""
+    """It is a separate message for any outer flags, and does not wait for another frame."""
     peers = CurvePeers()
     talk = conversation(peers.handshake())
     talk.send(CLIENT, build_frame(Framing.V2, peers.message(CLIENT, b"hello"), more=True), cuts=(30,))

@@ -1,4 +1,4 @@
-"""Connections that several analysers have read, compared with each other: what is said is what one run says."""
+"""Connections that several analysers have read are compared with the result of one run."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def breaking(messages: int, size: int | None = None) -> Capture:
 
 
 def test_findings_on_messages_that_are_only_counted_take_no_steps_each() -> None:
-    """But for the packet that brings ten of them."""
+    """Except for the packet that contains ten of them."""
     assert (steps(breaking(4000)) - steps(breaking(2000))) / 200 < 20
 
 
@@ -177,7 +177,7 @@ def test_of_findings_on_messages_ten_are_written_and_the_rest_counted(size: int 
 
 
 def test_a_copy_of_what_waits_costs_the_same_however_much_waits() -> None:
-    """Every second octet waits, one segment each; then all of it comes again and again in one large segment."""
+    """Every second octet waits, one segment each; then all octets arrive repeatedly in one large segment."""
 
     def copies(waiting: int, count: int) -> int:
         talk = Conversation()

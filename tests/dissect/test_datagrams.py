@@ -1,4 +1,4 @@
-"""Datagrams: what is told as RADIO or beacon, what is not, and in which order."""
+"""Datagrams: which ones are reported as RADIO or beacon, and in which order."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_guess_does_not_depend_on_the_sender() -> None:
 
 
 def test_a_flow_that_was_forgotten_begins_anew_with_an_identity_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where times stand still, too."""
+    """Times may stand still, too."""
     monkeypatch.setattr("zmtpscope.dissect.datagrams.MAX_FLOWS", 1)
     flows = [sent(NEWS[0], ports=(40_000 + number % 2, 5556))[0] for number in range(6)]
     found = datagrams(told([*flows], decode_as=(FORCED,)))

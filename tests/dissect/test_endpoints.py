@@ -39,8 +39,8 @@ def begin(number: int, seconds: float = 0, port: int = 5555, initial: int | None
 
 
 def findings(*talks: Conversation) -> list[dict[str, Any]]:
-    """What this module is about; the same whatever the size of blocks, whoever analyses which connections, and as often
-    where it is only counted."""
+    """Findings about endpoints, which are the same for any block size, any division of connections, and if they are
+    only counted."""
     packets = sorted((packet for talk in talks for packet in talk.packets), key=lambda packet: packet.time)
     whole, analyser = records(Capture(packets))
     for size in (1, 3, 10):
@@ -71,7 +71,7 @@ def ready(socket_type: str, identity: str = "") -> bytes:
 
 
 def meet(talk: Conversation, client: bytes, server: bytes) -> Conversation:
-    """Both greet as peers of 3.1 and NULL, and say READY."""
+    """Both sides send a greeting of 3.1 and NULL, and READY."""
     for side, own in ((0, client), (1, server)):
         talk.send(side, build_greeting_3() + own)
     return talk
@@ -252,7 +252,7 @@ def test_old_peers_where_nothing_is_secured() -> None:
 
 
 def refused(number: int, seconds: float, mechanism: str = "NULL") -> Conversation:
-    """The server says ERROR."""
+    """The server sends ERROR."""
     talk = begin(number, seconds)
     for side in (0, 1):
         talk.send(side, build_greeting_3(mechanism))

@@ -1,4 +1,4 @@
-"""Where findings were made: the first packet whatever comes first, and limits that a scan does not get past."""
+"""Endpoints of findings: the first packet in any order, and limits that a scan cannot exceed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings that the analyser itself makes: about message rows, and about what both sides say."""
+"""Findings that the analyser itself makes: about message rows, and about both sides."""
 
 from __future__ import annotations
 

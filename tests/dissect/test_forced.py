@@ -1,4 +1,4 @@
-"""`-d`: connections that are read as ZMTP whatever their first octets say."""
+"""`-d`: connections that are read as ZMTP with any first octets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of messages: nothing that is told of one, and nothing that is shown of its octets, depends on blocks."""
+"""Kept octets of messages: neither records nor shown octets depend on blocks."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def told(kind: str, packets: list[Packet], size: int, **kept: Any) -> list[dict[
 
 @pytest.mark.parametrize("size", [1, 1000])
 def test_topic_and_envelope_are_there_for_any_body_limit(size: int) -> None:
-    """They came with an earlier block than the end of the message."""
+    """They arrived in an earlier block than the end of the message."""
     published = packets_of(("PUB", "SUB"), [[20, 500], [150, 500]], 7, None)
     asked = packets_of(("DEALER", "REP"), [[5, 6, 0, 500], [60, 60, 0, 500]], 7, None)
     for kept in ({"bodies": "none"}, {"body_limit": 10}, {"bodies": "head", "head": 1, "body_limit": 10}):

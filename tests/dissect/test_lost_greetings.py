@@ -78,7 +78,7 @@ def test_a_greeting_in_pieces_behind_much_of_the_other_side_is_read(piece: int, 
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("size", [1, 1000])
 def test_the_handshake_of_curve_is_read_behind_a_lost_greeting(side: int, size: int) -> None:
-    """Nothing told the side's mechanism, but HELLO tells by itself that it is one of CURVE."""
+    """Only HELLO shows that the mechanism of the side is CURVE."""
     peers = CurvePeers()
     conversation = without(conversation_of(peers.handshake()), {side: range(GREETING)})
     found, analyser = records(Capture(conversation.packets, size))
@@ -174,7 +174,7 @@ def test_lengths_of_other_protocols_are_no_frames(kind: str) -> None:
 
 
 def test_a_hello_of_curve_is_read_where_its_greeting_was_lost() -> None:
-    """Nobody knows yet that this side counts its commands."""
+    """It is not known yet that this side counts its commands."""
     conversation = Conversation(syn=False)
     conversation.send(0, command("CURVE", "HELLO", client_key=bytes(32), nonce=7, box=bytes(80)))
     found, _ = records(Capture(conversation.packets), Options(decode_as=(DecodeAs("conn", 1, "3.1"),)))

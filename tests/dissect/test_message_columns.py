@@ -1,4 +1,4 @@
-"""Columns of rows: each is what the field says of each row, has the type that the field has, and needs no other."""
+"""Columns of rows: each equals the field of each row, has its type, and needs no other column."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_column_is_the_same_after_any_other_column(batch: Batch, options: Opti
 
 @given(mixed_batches(), st.sampled_from(OPTIONS))
 def test_columns_are_freed_when_they_are_unused(batch: Batch, options: Options) -> None:
-    """They hold a batch. Where they pointed at each other in a circle it would stay until somebody looks for cycles."""
+    """Columns hold a batch. In a reference cycle it would stay until the garbage collector runs."""
     gc.disable()
     try:
         made = columns_of(batch, options)

@@ -117,7 +117,7 @@ def test_too_few_octets_are_shown_too() -> None:
 
 
 def test_many_pieces_that_are_one_record_are_shown_as_one() -> None:
-    """A segment brings several runs of lengths of 0, which are one record."""
+    """A segment contains several runs of lengths of 0, which are one record."""
     talk = Conversation()
     talk.send(1, b"\1\0\2\0a\2\0b")
     talk.send(0, b"\1\0")

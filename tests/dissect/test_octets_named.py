@@ -1,4 +1,4 @@
-"""P13: exactly one record accounts for each octet of a side, whatever the capture lost and the sides send.
+"""P13: exactly one record accounts for each octet of a side, for any losses and any data.
 
 The octets are taken from JSON lines (`tests/octets.py`) and compared with the counts.
 """

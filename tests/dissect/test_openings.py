@@ -973,7 +973,7 @@ def test_steps_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_records_are_in_order_for_any_reader() -> None:
-    """Those of connections on the fast path amid those of others: who counts by time relies on it."""
+    """Records of the fast path are between records of other connections, because consumers count by time."""
     known = many(6, pushing)
     others = many(6, lambda _: (greets("REQ"), greets("REP")))
     others = [replace(packet, ports=(packet.ports[0] + 100, 5555)) for packet in others]

@@ -1,4 +1,4 @@
-"""Outages: what is told of octets that are sent again and again, and where nothing is."""
+"""Outages: records of octets that are retransmitted again and again, and near misses."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_an_outage_that_the_capture_ends_within() -> None:
 
 
 def test_an_outage_goes_on_until_the_capture_ends_in_live_and_in_a_file() -> None:
-    """One packet is sent again and never acknowledged, and nothing comes for the 5 s that capturing goes on."""
+    """One packet is sent again and never acknowledged, and nothing arrives in the 5 s until the capture ends."""
     packets = cut_off(1).packets
     until = packets[-1].time + 5 * SECOND
     analyser = Analyser(Options(payloads=None))
@@ -129,7 +129,7 @@ def test_few_lost_packets_and_packets_captured_twice_have_none() -> None:
 
 
 def test_a_hole_that_is_filled_late_is_a_lost_packet() -> None:
-    """Captured at the receiver: the first copy never came there."""
+    """Captured at the receiver, which the first copy never reached."""
     conversation = talk()
     for _ in range(9):
         conversation.send(PUSH, message(b"lost"))

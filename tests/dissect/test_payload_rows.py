@@ -67,7 +67,7 @@ def test_after_hello_of_zre_dissectors_are_asked_about_the_rest_of_the_packet() 
 
 
 class Hears(Payload):
-    """Records whether it was told that messages may be missing."""
+    """Records whether it learned that messages may be missing."""
 
     name = prefix = "hears"
     begins = b"h"

@@ -74,7 +74,7 @@ def test_zws_that_follows_is_read_however_it_is_cut(name: str, cuts: list[int], 
 
 
 def refusals(packets: list[Packet]) -> list[tuple[str, str]]:
-    """Severity and text of what is said of a proxy that refuses."""
+    """Return severity and text of the finding about a proxy that refuses."""
     found = [each for each in read(packets) if each["record"] == "finding" and each["id"] == "ZMTP-CONN-19"]
     return [(each["severity"], each["text"].partition(": the ")[2]) for each in found]
 

@@ -190,7 +190,7 @@ def again_and_again(times: int) -> list[list[Packet]]:
 
 @pytest.mark.parametrize("size", [1, 4, 1000])
 def test_connections_on_the_same_ports_have_identities_of_their_own(size: int) -> None:
-    """Where times stand still or run backwards; others in the capture change nothing."""
+    """Times may stand still or run backwards; other connections change nothing."""
     talks = again_and_again(4)
     talks[2] = [replace(packet, time=packet.time - 5_000_000_000) for packet in talks[2]]
     packets = [packet for talk in talks for packet in talk]

@@ -1,4 +1,4 @@
-"""The messages of a run that somebody is to be asked about: one after the other as of all at once."""
+"""The messages of a run for which dissectors are called: one by one, and all at once."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_p1_clean_and_disturbed_connections_side_by_side(
 
 
 COMPARE = ("refs", "conn", "packet", "packet_end", "last_packet", "idle_ns", "conn_0", "conn_1")
-"""Fields that number connections and packets, name other connections, or tell how long the whole capture went on."""
+"""Fields that number connections and packets, name other connections, or depend on the length of the capture."""
 
 STALLS = ("stalls_0", "stalls_1", "stalled_ns_0", "stalled_ns_1")
 """Fields of a connection that also depend on the end of the capture while it is open."""
@@ -349,7 +349,7 @@ def assert_every_loss_is_told_once(found: list[dict[str, Any]], analyser: Analys
 
 
 def with_losses_before_it_is_known(losses: int) -> list[Packet]:
-    """Of side 0 nothing is read, and many octets were lost, before frames of side 1 tell that this is ZMTP."""
+    """Of side 0 nothing is read, and many octets were lost, before frames of side 1 show that this is ZMTP."""
     talk = Conversation(syn=False)
     for _ in range(losses):
         talk.add(0, ACK, b"\0" * 50)

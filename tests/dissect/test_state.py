@@ -104,7 +104,7 @@ def test_p14_keys_may_have_been_added_meanwhile(tmp_path: Path) -> None:
 
 
 class Hears(Payload):
-    """Says whether messages may be missing in front of its own."""
+    """Reports whether messages may be missing before its own."""
 
     name = prefix = "hears"
     begins = (b"h",)

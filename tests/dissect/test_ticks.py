@@ -1,4 +1,4 @@
-"""Records of live traffic without packets are those of the file, but earlier."""
+"""Records of live traffic without packets equal the records of the file, but are earlier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time to live that a PING announces: who is silent for longer should be left (ZMTP31-PING-06)."""
+"""The TTL of a PING: a peer that is silent for longer should be left (ZMTP31-PING-06)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TTL, SILENCE = 2, 5
 
 
 def announcing(*behind: bytes) -> Conversation:
-    """Side 0 announces a time to live, says `behind` in the same packet, and nothing more; side 1 answers."""
+    """Side 0 announces a TTL, sends `behind` in the same packet, and nothing more; side 1 answers."""
     talk = begin()
     talk.send(0, ping(b"", TTL * 1000) + b"".join(behind))
     talk.send(1, pong())
@@ -25,7 +25,7 @@ def announcing(*behind: bytes) -> Conversation:
 
 
 def silent(talk: Conversation) -> list[tuple[int, str]]:
-    """Of whom that is said: the side, and for how long."""
+    """Return the side of the finding, and the duration in it."""
     found = [each for each in findings(talk.packets) if each["id"] == "ZMTP31-PING-06"]
     assert all(each["severity"] == "note" for each in found)
     return [(each["side"], each["text"].rpartition(": ")[2]) for each in found]

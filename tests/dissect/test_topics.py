@@ -90,7 +90,7 @@ WAYS: dict[str, Callable[[], Way]] = {
 def packets_of(
     way: Way, steps: Sequence[Change | tuple[bytes, ...]], ports: tuple[int, int] = (50_000, 5555)
 ) -> list[Packet]:
-    """A connection on which this is said: a packet for each change and each message, in this order."""
+    """Return a connection with a packet for each change and each message, in this order."""
     talk = Conversation(ports=ports)
     for side, octets in way.opening:
         talk.send(side, octets)
@@ -254,7 +254,7 @@ def test_each_message_costs_as_many_steps_as_its_topic_branches(monkeypatch: pyt
 
 @pytest.mark.parametrize("version", ["3.2.5", "4.0.10", "4.3.5"])
 def test_topics_of_real_publishers(version: str) -> None:
-    """They send `t2 single` in one frame, to who has subscribed to `t2`."""
+    """They send `t2 single` in one frame to a subscriber of `t2`."""
     reading = read(CAPTURES / "versions" / f"pubsub-bind{version}-conn{version}.pcap")
     topics_of = {frames: record["topic"] for record, frames in reading.messages()}
     assert topics_of[b"t2 single",] == "t2"

@@ -98,7 +98,7 @@ def test_what_is_published_only_behind_a_message_that_asks_for_it_shows_it_as_we
 
 @pytest.mark.parametrize("octets", [subscribe("new.one"), subscribe("a") + subscribe("new.one"), ping()])
 def test_a_command_that_fills_its_segment_needs_no_others_beside_it(octets: bytes) -> None:
-    """A subscription that somebody adds in a system that runs is often all that a side says in a capture."""
+    """A subscription added to a running system is often the only data of a side in a capture."""
     found = found_in(subscriber_that_goes_on([octets]))
     assert [each["name"] for each in found if each["record"] == "command"] == ["PING"] * (octets == ping()) or [
         "SUBSCRIBE"
@@ -260,7 +260,7 @@ class Cut:
 
 
 Place = tuple[int, tuple[str, int], str]
-"""Packet, sender and what it says: by that a message is known in both readings."""
+"""Return packet, sender and content, which identify a message in both readings."""
 
 
 def told(capture: Any) -> tuple[dict[Place, tuple[str | None, str | None]], Found]:

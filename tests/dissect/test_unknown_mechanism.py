@@ -1,4 +1,4 @@
-"""A mechanism that nobody knows here: its frames and the names of its commands are shown all the same."""
+"""An unknown mechanism: its frames and the names of its commands are shown nevertheless."""
 
 from __future__ import annotations
 

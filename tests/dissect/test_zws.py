@@ -290,7 +290,7 @@ def test_frames_inside_of_frames_stay_what_they_are() -> None:
 @pytest.mark.parametrize("size", [1, 1 << 30])
 @pytest.mark.parametrize("fragments", [False, True])
 def test_boxes_open_behind_their_masks(size: int, fragments: bool, tmp_path: Path) -> None:
-    """CURVE over ZWS, with keys: the mask comes off first, then the box opens."""
+    """CURVE over ZWS, with keys: the mask is removed first, then the box is opened."""
     peers = CurvePeers()
 
     def frame(side: int, body: bytes, command: bool) -> bytes:

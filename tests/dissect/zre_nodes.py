@@ -49,13 +49,13 @@ class Node:
 
 
 def say(talk: Conversation, *frames: bytes, after: int = 0) -> None:
-    """The node that opened the connection says something, `after` nanoseconds of silence."""
+    """The node that opened the connection sends a command after `after` nanoseconds of silence."""
     talk.wait(after)
     talk.send(0, message(*frames))
 
 
 def silence(talk: Conversation, nanoseconds: int) -> None:
-    """Nothing is said for a while; then comes a command that matters to nobody."""
+    """After a silence, a command arrives that has no effect."""
     talk.wait(nanoseconds)
     talk.send(0, build_frame(Framing.V2, build_command("NULL", "PING", {"ttl_ms": 0}), command=True))
 

@@ -1,4 +1,4 @@
-"""What a record says stays short and safe, however much a peer puts into it."""
+"""Descriptions of records are short and safe for any data of peers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON lines: every field, on every line, whatever way a line was made."""
+"""JSON lines: every line has every field, however it was made."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ values = st.recursive(
 )
 contents_of = st.none() | st.lists(values, max_size=3) | st.dictionaries(words, values, max_size=3)
 payloads = st.builds(Dissected, st.sampled_from(["", "json", "text", "zre"]), words, contents_of)
-"""What dissectors make of messages; those without a protocol have failed."""
+"""Results of dissectors; results without a protocol have failed."""
 
 
 def frames_of(run: MessageTable) -> FrameTable:

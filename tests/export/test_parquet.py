@@ -137,7 +137,7 @@ def test_a_row_group_ends_with_its_octets(tmp_path: pathlib.Path, monkeypatch: p
 
 @pytest.mark.slow
 def test_rows_that_arrive_one_by_one_wait_without_the_weight_of_a_batch(tmp_path: pathlib.Path) -> None:
-    """As in a large capture whose blocks have a message or a gap at most."""
+    """As in a large capture whose blocks have at most one message or gap."""
     _, greetings = next(
         part
         for batch in Analyser().run(open_captures([str(PUBSUB)]))
@@ -160,8 +160,8 @@ def test_rows_that_arrive_one_by_one_wait_without_the_weight_of_a_batch(tmp_path
 
 
 def test_an_interrupt_is_not_lost_while_arrow_asks_whether_a_file_is_closed(tmp_path: pathlib.Path) -> None:
-    """Arrow takes whatever is raised then for a yes, and reports a closed file: so no step of Python is taken, where an
-    interrupt might be raised."""
+    """Arrow takes an exception in this property for true, and reports a closed file. So there is no property in
+    Python, in which an interrupt might be raised."""
     file = OutputFile(tmp_path / "out")
     file.open()
     sink = pa.PythonFile(file, "w")

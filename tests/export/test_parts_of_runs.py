@@ -1,4 +1,4 @@
-"""A part of a run says of its messages what the whole run says: as lines, as tables, and to who judges them."""
+"""A part of a run gives the lines, tables and findings of the whole run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A password stays hidden in every output, also in a HELLO that nobody can read."""
+"""A password stays hidden in every output, also in a HELLO that cannot be parsed."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_password_of_plain_is_hidden_for_any_fault_of_hello(body: bytes) -> No
 
 
 UNNAMED = {"name length 0", "another name", "another name, larger than what is waited for"}
-"""What nothing tells from other commands, where the mechanism is not PLAIN."""
+"""If the mechanism is not PLAIN, these commands look like any others."""
 
 
 @pytest.mark.parametrize("name", sorted(HELLOS.keys() - UNNAMED))

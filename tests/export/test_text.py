@@ -1,4 +1,4 @@
-"""The lines that people read: one for each record, aligned, safe, and saying what matters."""
+"""Text lines: one for each record, aligned, safe, and with the important values."""
 
 from __future__ import annotations
 

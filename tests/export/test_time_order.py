@@ -1,4 +1,4 @@
-"""Lines in the order of time: each once, none lost, in order within the bound, whatever the blocks."""
+"""Lines in the order of time: each once, none lost, in order within the bound, for any blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people are told whose filter is wrong: what, where, and what to write."""
+"""Errors in filters: the error, its place, and the correction."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Case:
 
     @property
     def is_harmless(self) -> bool:
-        """Whether all octets of both sides are present, in whatever form."""
+        """Whether all octets of both sides are present."""
         return HARMLESS.issuperset(self.made[1:])
 
     @property

@@ -1,4 +1,4 @@
-"""How a check says that something does not hold."""
+"""Faults that checks report."""
 
 
 class Fault(Exception):

@@ -1,4 +1,4 @@
-"""A socket among fifty hostile peers: whatever these send, the honest one is served."""
+"""A socket among fifty hostile peers serves the honest one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Captures as lists: packets as a file holds them, and the TCP segments in them, which can be written again.
+"""Captures as lists: packets as in a file, and the TCP segments in them, which can be written again.
 
-A segment becomes a packet of raw IP whose lengths and checksums are right, whatever was changed in it.
+A segment becomes a packet of raw IP with correct lengths and checksums after any change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def packets_of(path: Path) -> list[Packet]:
 
 
 def segments_of(folder: Path, octets: bytes) -> list[Segment]:
-    """The TCP segments of a capture; whatever else it holds is left out."""
+    """Return the TCP segments of a capture, without its other packets."""
     return read(captures_of(folder, octets))[0]
 
 
@@ -51,7 +51,7 @@ def reverse(key: bytes) -> bytes:
 
 @functools.cache
 def endpoints(key: bytes) -> tuple[Endpoint, Endpoint]:
-    """Who sends to whom."""
+    """Addresses and ports of sender and receiver."""
     half = (len(key) - 4) // 2
     source, target = (str(ipaddress.ip_address(address)) for address in (key[:half], key[half : 2 * half]))
     return (source, int.from_bytes(key[-4:-2])), (target, int.from_bytes(key[-2:]))

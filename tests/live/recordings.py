@@ -1,4 +1,4 @@
-"""Recordings for tests: scripts of what an application says on its connections, and where the packets go."""
+"""Recordings for tests: scripts of an application's data on its connections, and the destination of the packets."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ends(connection: int) -> tuple[Address, Address]:
 
 
 def play(recording: Recording, steps: Sequence[Step], start: int = NOW) -> None:
-    """Tell a recording what happened."""
+    """Pass events to a recording."""
     connections: dict[int, RecordedConnection] = {}
     time = start
     for step in steps:

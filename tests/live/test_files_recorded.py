@@ -1,4 +1,4 @@
-"""The files of a recording: nobody else can read keys, nothing is written over, errors name the file."""
+"""The files of a recording: other users cannot read keys, nothing is overwritten, errors name the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever is honest is served, whatever all others do. More messages, and more seeds, are the campaign's."""
+"""An honest peer is served among any hostile ones. The campaign uses more messages and seeds."""
 
 from __future__ import annotations
 

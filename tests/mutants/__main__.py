@@ -26,7 +26,7 @@ import time
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parent.parent
 FAILED, PASSED = 1, 0
-"""Exit codes of pytest; every other one (no such test, nothing collected, usage) is an error of the patch."""
+"""Exit codes of pytest; every other one (missing test, nothing collected, usage) is an error of the patch."""
 
 
 def named_tests(patch: pathlib.Path) -> list[str]:

@@ -26,7 +26,7 @@ OTHERS = [b"{no}", b"{", b"\xff", b"", b"plain text", b"\x81\x01\x02", b"\x84abc
 
 
 def counting() -> SidePayloads:
-    """Who is asked about the messages of a side where only findings are wanted."""
+    """Return the dissectors that are asked about the messages of a side if only findings are wanted."""
     return SidePayloads(Registry(), [], judging=True)
 
 

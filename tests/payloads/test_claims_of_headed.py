@@ -23,12 +23,12 @@ WORDS = ["a", "of", "the", "that", "which", "publisher", "subscriber", "message"
 
 
 def asked_and_claimed(kind: type[Headed], octets: bytes) -> bool:
-    """Whether a frame is claimed by whom it would be asked."""
+    """Whether the dissector that is asked claims a frame."""
     return octets[0] in kind.begins and claimed(kind, octets) is not Claim.NO
 
 
 def share(kind: type[Headed], frame: Callable[[random.Random], bytes], count: int = 20_000) -> float:
-    """How many of the frames are claimed, the first octets of all being such as begin a map or array."""
+    """Return how many of the frames are claimed, if their first octet can begin a map or array."""
     numbers = random.Random(7)
     return sum(asked_and_claimed(kind, frame(numbers)) for _ in range(count)) / count
 
@@ -67,7 +67,7 @@ def test_text(kind: type[Headed], encoding: str, text: str) -> None:
 
 
 def value_of(numbers: random.Random, depth: int = 0) -> Any:
-    """A value such as programs send."""
+    """A value as programs send it."""
     kinds = ["map", "array"] if depth == 0 else ["map", "array", "text", "number", "number", "float", "none", "octets"]
     kind = numbers.choice(kinds)
     inside = range(numbers.randint(1, 5) if depth < 3 else 0)

@@ -349,7 +349,7 @@ def test_what_messages_of_a_side_become_stays_in_proportion_to_them(packer: Pack
 
 @pytest.mark.parametrize("kept", [1, 100, 5000])
 def test_a_message_is_not_blamed_for_what_others_used_up(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None is called a bomb, or too large, that would be unpacked if it came first."""
+    """None is called a bomb, or too large, that would be unpacked if it were first."""
     packed = zlib.compress(bytes(1 << 20))
     monkeypatch.setattr("zmtpscope.payloads.limits.UNPACKED_AT_FIRST", kept)
     made = of_one_side(Zlib)(packed)

@@ -1,4 +1,4 @@
-"""Whatever a dissector does, careless or hostile, its message is printed, and so is the fault."""
+"""The message of a careless or hostile dissector is printed, and so is its fault."""
 
 from __future__ import annotations
 

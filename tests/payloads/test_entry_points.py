@@ -1,4 +1,4 @@
-"""Entry points are those that `importlib.metadata` finds, wherever distributions lie."""
+"""Entry points equal the result of `importlib.metadata` for any location of distributions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plug-ins as they come: the one of docs/example-plugin, installed by pip, and others that do what they should not."""
+"""Plug-ins: the one of docs/example-plugin, installed by pip, and misbehaving ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def talk(first_of_worker: list[bytes]) -> bytes:
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Everybody does as MDP says."""
+    """All clients use MDP."""
     path = tmp_path_factory.mktemp("majordomo") / "majordomo.pcap"
     path.write_bytes(talk([b"\1", b"echo"]))
     return str(path)

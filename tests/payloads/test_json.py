@@ -323,7 +323,7 @@ def test_the_tree() -> None:
 
 
 def test_named_by_the_user() -> None:
-    """Whatever it looks like, it is read: a scalar is JSON, and other octets are malformed."""
+    """Forced JSON is read for any octets: a scalar is JSON, and other octets are malformed."""
     assert dissected(JsonPayload, b' "text" ').fields == "text"
     made = dissected(JsonPayload, b'{"a": 1, oops}')
     assert made.fields == {"a": 1}

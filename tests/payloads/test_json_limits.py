@@ -1,4 +1,4 @@
-"""JSON that is more than is read: where it ends, and that what stands in front is kept."""
+"""JSON beyond the limits: the place where reading ends, and the fields before it."""
 
 from __future__ import annotations
 

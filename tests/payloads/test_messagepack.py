@@ -1,4 +1,4 @@
-"""MessagePack: what the library `msgpack` reads we read alike, and whatever comes is read or said to be malformed."""
+"""MessagePack: we read what the library `msgpack` reads, and any other octets are reported as malformed."""
 
 from __future__ import annotations
 

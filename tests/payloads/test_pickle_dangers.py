@@ -1,4 +1,4 @@
-"""Pickles that run something when they are loaded, in whatever way they are written; here none of them is."""
+"""Pickles that run something when they are loaded, in any spelling; here none is loaded."""
 
 from __future__ import annotations
 

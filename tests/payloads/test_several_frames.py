@@ -1,4 +1,4 @@
-"""Each frame of a message is read by whoever claims it, whatever stands before it: a command, then a pickle."""
+"""Each frame of a message is read by the dissector that claims it: a command, then a pickle."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_named_dissector_reads_the_frames_of_its_format() -> None:
 
 
 def test_a_dissector_that_is_sure_of_the_whole_message_goes_first() -> None:
-    """A later frame counts only if nobody claims the message as a whole, or by its first content frame."""
+    """A later frame counts only if no dissector claims the message as a whole, or by its first content frame."""
 
     class Whole(JsonPayload):
         name = "whole"

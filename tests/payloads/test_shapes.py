@@ -1,4 +1,4 @@
-"""Who is asked about a message: what dissectors declare of its shape, as a table."""
+"""The dissectors of a message, by their declarations of its shape, as a table."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_table_matches_the_declarations_of_our_classes(ours: Dissector) -> N
 
 
 class Order(Payload):
-    """JSON of which somebody knows more, by how it begins."""
+    """JSON that another dissector also knows, by its beginning."""
 
     name = "order"
     prefix = "order"

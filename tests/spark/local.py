@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 FILES = [*CAPTURE_FILES, *(CAPTURES / "problems" / name for name in ("cable-pulled.pcap", "receiver-naps.pcap"))]
-"""All captures except those of problems, of which one with retransmissions and one with stalls is included."""
+"""All captures except the problems, of which one with retransmissions and one with stalls is included."""
 READ = [record for record in RECORDS if record not in DERIVED]
 """Types of records that are read from captures; test_derived.py tests the others."""
 KEYS = os.pathsep.join(str(path) for path in sorted(CAPTURES.glob("*/*.keys")))

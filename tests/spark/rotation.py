@@ -30,7 +30,7 @@ def write(packets: Sequence[Packet], path: Path) -> None:
 
 
 def rotate(path: Path, folder: Path, cuts: Sequence[int]) -> list[Path]:
-    """The packets of a capture in files of a folder, cut at these places; those of no packets are not written."""
+    """Write the packets of a capture to files of a folder, cut at these places; empty files are left out."""
     packets = packets_of(path)
     places = sorted({0, len(packets), *(cut for cut in cuts if cut < len(packets))})
     files = []

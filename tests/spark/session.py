@@ -27,7 +27,7 @@ SETTINGS = {
 
 @contextmanager
 def session(folder: pathlib.Path) -> Iterator[SparkSession]:
-    """A Spark session whose files are in `folder`. Ctrl-C is left to those who asked for it before."""
+    """A Spark session whose files are in `folder`. Ctrl-C keeps its handler."""
     interrupted = signal.getsignal(signal.SIGINT)
     spark = spark_session({**SETTINGS, "spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder)})
     signal.signal(signal.SIGINT, interrupted)

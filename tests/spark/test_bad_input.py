@@ -56,7 +56,7 @@ def test_mistakes_are_a_sentence_of_load(
 
 
 def test_a_table_of_the_catalog_is_refused_with_what_works(spark: SparkSession) -> None:
-    """Spark tells a source in Python nothing of such a table: neither its path nor its options."""
+    """Spark passes neither the path nor the options of a table to a source in Python."""
     works = r"use CREATE TEMPORARY VIEW name USING zmtp OPTIONS \(path '...'\), or write Parquet with .*ingest$"
     for table in (f"using zmtp options (path '{PUBSUB}')", f"using zmtp location '{PUBSUB}'"):
         with pytest.raises(AnalysisException) as error:

@@ -16,7 +16,7 @@ SECOND = 1_000_000_000
 
 
 def capture(folder: Path, name: str, *seconds: int, modified: int | None = None) -> Path:
-    """A capture with a packet at each of these times; modified at the last one, unless it is said when."""
+    """Write a capture with a packet at each of these times; by default it was modified at the last one."""
     path = folder / name
     write([Packet(bytes(60), second * SECOND) for second in seconds], path)
     modified = max(seconds, default=0) if modified is None else modified
@@ -69,7 +69,7 @@ def test_files_are_taken_in_the_order_of_their_first_packets(tmp_path: Path) -> 
 
 
 def test_a_batch_ends_where_the_first_file_that_is_left_begins(tmp_path: Path) -> None:
-    """Two interfaces write into one folder: packets behind that time come with the next batch, in order."""
+    """Two interfaces write into one folder: packets after that time are in the next batch, in order."""
     capture(tmp_path, "a1", 1, 60)
     capture(tmp_path, "b1", 30, 90)
     capture(tmp_path, "a2", 61, 120)

@@ -1,5 +1,4 @@
-"""Derived records are the same rows, whoever reads the connections: one run, a shared scan, or workers after a
-shuffle."""
+"""Derived records are the same rows for any reader: one run, a shared scan, or workers after a shuffle."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ def _comparable(row: Row) -> str:
 
 
 def rows_of(frame: DataFrame) -> list[str]:
-    """The rows of a table, as those of `local`."""
+    """Return the rows of a table, as `local` does."""
     return sorted(_comparable(row.asDict(recursive=True)) for row in frame.collect())
 
 

@@ -1,4 +1,4 @@
-"""The examples of the pages on Spark run, and print what stands there; `pytest --update-golden` refreshes it."""
+"""The examples of the pages on Spark run and print the output there; `pytest --update-golden` refreshes it."""
 
 from __future__ import annotations
 

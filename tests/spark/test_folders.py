@@ -1,4 +1,4 @@
-"""Folders such as `day=2026-11-27` are columns, files that are no captures are named, and captures can stay apart."""
+"""Folders such as `day=2026-11-27` are columns, other files are named, and captures can stay apart."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_files_that_are_no_captures_are_named(archive: pathlib.Path, caplog: pyt
 @pytest.mark.parametrize("record", ["messages", "connections", "findings", "requests", "diagnoses"])
 @pytest.mark.parametrize("partitions", [1, 2])
 def test_captures_stay_apart_on_request(archive: pathlib.Path, record: str, partitions: int) -> None:
-    """Rows are those of each file alone; as one capture the connections of these hosts would be one."""
+    """Rows equal the rows of each file alone; as one capture the connections of these hosts would be one."""
     shutil.copy(REQREP, archive)
     rows = scanned(archive, record=record, capture="perFile", partitions=partitions)
     alone = [row for file in find_paths([archive]).files for row in scanned(file, record=record)]

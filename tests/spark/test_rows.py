@@ -1,4 +1,4 @@
-"""Batches that Spark gets are of bounded size, whatever blocks they come from; and what is missing is said."""
+"""Batches for Spark have a bounded size for any blocks, and missing parts are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions: ours, and those that were made without us."""
+"""Sessions of ours, and sessions of other programs."""
 
 from __future__ import annotations
 

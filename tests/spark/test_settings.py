@@ -1,4 +1,4 @@
-"""Options of a read become settings, or one sentence that says what is wrong."""
+"""Options of a read become settings, or an error of one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shuffle: rows are equal to the rows of one run, whatever the files, their order in time and the partitions."""
+"""The shuffle: rows equal the rows of one run for any files, order of times and partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`format("zmtp")`: the rows of a shared scan are those of one run on one machine, field by field."""
+"""`format("zmtp")`: the rows of a shared scan equal one run on one machine, field by field."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_connections_are_compared_where_the_record_asked_for_needs_it(
 
 
 def test_options_choose_packets() -> None:
-    """`port`, `host`, `from` and `to` read what a capture would hold that was taken with such a filter."""
+    """`port`, `host`, `from` and `to` select the packets that a capture filter would."""
     files = [CAPTURES / "patterns" / "pubsub.pcap", CAPTURES / "patterns" / "reqrep.pcap"]
     ports = {row["src_port"] for row in local_rows(files, ReadSettings())}
     assert len(ports) > 2

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Rows:
-    """Takes the rows of batches; those of a batch that is done again take the place of those it gave before."""
+    """Takes the rows of batches; a repeated batch replaces its earlier rows."""
 
     def __init__(self) -> None:
         self.batches: dict[int, list[Any]] = {}

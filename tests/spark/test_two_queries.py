@@ -1,4 +1,4 @@
-"""A query never changes the rows of another one on the same DataFrame, view or table, whatever Spark pushes down."""
+"""A query never changes the rows of another one on the same DataFrame, view or table, with any pushed filters."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def rows(frame: DataFrame) -> list[str]:
 
 
 def in_pairs(values: Sequence[str]) -> Iterator[str]:
-    """Values in an order in which each one comes right after each one, itself included."""
+    """Return values in an order in which each one directly follows each one, itself included."""
     for number, value in enumerate(values):
         yield value
         for later in values[number + 1 :]:

@@ -21,7 +21,7 @@ SMALLEST_BLOCK = 700
 
 
 def options_for(path: Path, *, frames: bool = True, index: bool = True) -> Options:
-    """All that a capture can show in records, with the keys that stand beside it."""
+    """Return everything that records of a capture can show, with the keys beside it."""
     keys = path.with_suffix(".keys")
     return Options(frames=frames, index=index, payloads=Registry(), keys=Keys([keys]) if keys.exists() else None)
 

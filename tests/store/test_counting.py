@@ -1,4 +1,4 @@
-"""What is counted of stored messages is what their records say."""
+"""Counts of stored messages equal the counts of their records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands behind a record is what `read -V -x` shows of it, whenever it is asked for, and no secret."""
+"""Details of a record equal the lines of `read -V -x`, at any time, without secrets."""
 
 from __future__ import annotations
 

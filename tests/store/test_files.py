@@ -1,4 +1,4 @@
-"""A capture that is changed, cut or removed after it was read: rows stay, and what cannot be had is said."""
+"""A capture that is changed, cut or removed after it was read: rows stay, and missing octets are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store that grows is the one that it becomes: whatever comes at a time, whoever reads meanwhile, in few octets."""
+"""A growing store equals the final one: for any batches, with concurrent readers, in few octets."""
 
 from __future__ import annotations
 

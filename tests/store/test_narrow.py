@@ -1,4 +1,4 @@
-"""What packed columns tell of a filter as they are is what the filter says of each record."""
+"""A filter gives the same result on packed columns as on each record."""
 
 from __future__ import annotations
 

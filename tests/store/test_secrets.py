@@ -1,4 +1,4 @@
-"""Passwords stay hidden when octets are read again from where they stand."""
+"""Passwords stay hidden when octets are read again from their file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records sorted by a field are in the order of what `row` says of it; equal ones stay in their order."""
+"""Records sorted by a field have the order of its values in `row`; equal ones stay in their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Different topics are told apart, whatever they look like, and counted as the same only if they are."""
+"""Different topics are distinguished, and counted as one only if they are equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be written in a template, and what is said of the rest."""
+"""Templates, and errors in them."""
 
 from __future__ import annotations
 

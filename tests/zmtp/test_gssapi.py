@@ -1,4 +1,4 @@
-"""The tokens of GSSAPI: what their first octets tell, and which of them belong to the handshake."""
+"""The tokens of GSSAPI: their first octets, and which of them belong to the handshake."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_token_is_known_by_its_first_octets(head: bytes, kind: str | None) -> 
 
 
 def test_a_message_that_wraps_ready_is_a_command_and_no_message() -> None:
-    """Behind it the handshake is over, so the next one is a message, in whatever frame."""
+    """After it the handshake is over, so the next token is a message in any frame."""
     steps = command("GSSAPI", "INITIATE", token=b"\x60token") + command("GSSAPI", "MESSAGE", token=b"\5\4READY")
     traffic = build_frame(Framing.V2, build_command("GSSAPI", "MESSAGE", {"token": b"\5\4data"}))
     traffic += command("GSSAPI", "MESSAGE", token=b"\5\4data")

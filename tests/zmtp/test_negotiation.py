@@ -1,4 +1,4 @@
-"""The version is decided from the first octets of both sides, whatever the order they arrive in (wire.md 9.2, 9.3)."""
+"""The version is decided from the first octets of both sides, in any order (wire.md 9.2, 9.3)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def connection(decision: Decision) -> str:
 @pytest.mark.parametrize("order", ["ab", "ba"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_classification(case: Case, order: str) -> None:
-    """Every case is decided as it says, in both orders; a pending one is decided only when it is over."""
+    """Every case is decided as expected, in both orders; a pending one is decided only at its end."""
     octets = [bytes.fromhex(case[side]) for side in order]
     expect = case["expect"]
     early = negotiate(octets[0], octets[1])
@@ -104,7 +104,7 @@ def test_p2_interleaving(exchange: Exchange, order: list[bool], other: list[bool
 @MANY
 @given(data=st.data())
 def test_p2_interleaving_of_damaged_sides(data: st.DataObject) -> None:
-    """P2 holds for octets that are damaged, too, whatever they turn out to be."""
+    """P2 holds for damaged octets, too."""
     exchange = data.draw(strategies.exchanges())
     like_1_0 = st.builds(b"\1\0".__add__, st.binary(max_size=10))
     first, second = (
@@ -138,7 +138,7 @@ def test_anything_is_decided_at_the_end(first: bytes, second: bytes) -> None:
     ],
 )
 def test_greetings_cut_by_the_end(first: bytes, second: bytes, cut: tuple[bool, bool]) -> None:
-    """Without an agreement CONN-03 names the sides whose greeting is not whole."""
+    """Without an agreement, CONN-03 names the sides with incomplete greetings."""
     decision = negotiate(first, second, over=True)
     assert decision is not None
     assert decision.version is None
@@ -174,7 +174,7 @@ OTHER_PROTOCOLS = {
 
 @pytest.mark.parametrize("name", OTHER_PROTOCOLS)
 def test_other_protocols_that_look_like_1_0_frames(name: str) -> None:
-    """Lengths in front of messages make first frames with flags 00; no 1.0 peer has such an identity."""
+    """Lengths before messages make first frames with flags 00; no 1.0 peer has such an identity."""
     first, second = map(bytes.fromhex, OTHER_PROTOCOLS[name])
     for one, other in ((first, second), (second, first), (first, b""), (b"", second)):
         decision = negotiate(one, other) or negotiate(one, other, over=True)

@@ -28,7 +28,7 @@ KINDS = {"subscribe": SUBSCRIBE, "cancel": CANCEL}
     socket_type=st.sampled_from(["SUB", "XSUB"]),
 )
 def test_p4_subscriptions(version: str, kind: str, topic: str, socket_type: str) -> None:
-    """A subscription message is read back as it was built, wherever who sends it is known."""
+    """A subscription message is read back as it was built if its sender is known."""
     octets = build_frame(Framing.V2, build_subscription({"kind": kind, "topic": topic}))
     mechanism = None if version == "2.0" else "NULL"
     side = SideReader.midstream(Framing.V2, offset=0, version=version, mechanism=mechanism, socket_type=socket_type)

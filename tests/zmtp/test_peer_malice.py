@@ -264,7 +264,7 @@ def test_single_octets_are_examined_once(name: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_errors_are_no_way_to_a_terminal() -> None:
-    """Errors contain no control characters, whatever the other side sends."""
+    """Errors contain no control characters for any data of the other side."""
     error = refusal(Peer(Settings("PULL"), 0.0), build_greeting_3("\x1b[31m\u202e\n"))
     assert str(error) == r"the other side uses mechanism \x1b[31m\u202e\n, and this side NULL"
 

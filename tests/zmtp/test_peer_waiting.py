@@ -1,4 +1,4 @@
-"""A peer that waits with what tells its socket type until it knows that of the other side."""
+"""A peer that does not announce its socket type before it knows the type of the other side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zmtpscope.zmtp.peer import Message, Peer, PeerError, Ready, Settings, Unfit
 
 
 def meet(*peers: Peer) -> None:
-    """Carry octets to and fro until nobody has more to say."""
+    """Carry octets in both directions until no peer has more to send."""
     while any(octets := [peer.outgoing() for peer in peers]):
         for peer, heard in zip(peers, reversed(octets), strict=True):
             if heard:

@@ -1,4 +1,4 @@
-"""What a client tells a proxy in front of ZMTP, and what the proxy answers: recognised when all of it is there."""
+"""Requests of a client to a proxy before ZMTP, and the answers: recognised once they are complete."""
 
 from __future__ import annotations
 

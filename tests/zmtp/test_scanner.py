@@ -78,7 +78,7 @@ def test_few_calls_for_frames_of_many_sizes() -> None:
 @pytest.mark.parametrize("framing", FRAMINGS)
 @pytest.mark.parametrize("sizes", [[5], [0], [300], [0, 9], [3, 260, 0], [1, 1, 1, 2]], ids=str)
 def test_a_run_ends_where_a_header_differs(framing: Framing, sizes: list[int], scan_2: Scan) -> None:
-    """Whatever is repeated: the frame that differs and all frames after it are reported unchanged."""
+    """After any repeated frames, the first different frame and all later ones are reported unchanged."""
     pattern = [(size, turn < len(sizes) - 1) for turn, size in enumerate(sizes)]
     for place in (0, 31, 32, 33, 63, 64, 95, 96, 97, 130, 299):
         for other in ((7, False), (sizes[0], len(sizes) == 1), (301, True)):

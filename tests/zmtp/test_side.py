@@ -86,7 +86,7 @@ def test_p3_scanner_of_anything(framing: Framing, data: st.DataObject) -> None:
 @examples(40, least=40)
 @given(framing=st.sampled_from(FRAMINGS), data=st.data())
 def test_p3_runs(framing: Framing, data: st.DataObject) -> None:
-    """P3 and P1 for frames that repeat, wherever such a run is cut, interrupted or damaged."""
+    """P3 and P1 for frames that repeat, if the run is cut, interrupted or damaged anywhere."""
     octets = data.draw(strategies.runs(framing))
     octets = data.draw(st.just(octets) | strategies.damaged(octets))
     assert_fast_path_agrees(octets, framing, data.draw(st.lists(st.integers(0, len(octets)), max_size=8)), data)

@@ -1,4 +1,4 @@
-"""Who may meet whom (wire.md 10.6)."""
+"""Socket types that fit (wire.md 10.6)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_meeting_is_mutual() -> None:
 
 
 def test_types_that_never_meet_over_tcp() -> None:
-    """STREAM and DGRAM speak no ZMTP over TCP, an unknown type meets nobody."""
+    """STREAM and DGRAM speak no ZMTP over TCP; an unknown type fits none."""
     assert not any(may_meet(one, other) for one in PEERS for other in ("STREAM", "DGRAM", "dealer", ""))
     assert not may_meet("STREAM", "STREAM")
 
@@ -25,7 +25,7 @@ def test_draft_types_keep_to_themselves() -> None:
 
 
 def test_codes_of_2_0() -> None:
-    """The codes stand in the order of the text; one that is not known is named by its number."""
+    """Codes are in the order of the text; an unknown one is named by its number."""
     assert [name_of_code(code) for code in (0, 5, 8, 9, 11, 12)] == [
         "PAIR",
         "DEALER",

@@ -1,4 +1,4 @@
-"""The HTTP upgrade to ZWS: found whatever comes first, and taken for nothing else."""
+"""The HTTP upgrade to ZWS: found after any first octets, and confused with nothing else."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_p2_nothing_is_decided_before_both_heads_are_whole(asked: int, answered:
 
 
 def test_a_choice_that_was_not_offered() -> None:
-    """ZWS-03, where the choice stands in the response."""
+    """ZWS-03, if the choice is in the response."""
     answer = response("ZWS2.0/PLAIN")
     decision = negotiate(request("ZWS2.0/NULL"), answer)
     assert decision is not None
@@ -78,7 +78,7 @@ def test_other_http_is_not_zmtp(asked: bytes, answer: bytes) -> None:
 
 @pytest.mark.parametrize("asked", [PLAIN_HTTP, request(), b"GET /par", b"GE"])
 def test_a_zmtp_peer_that_is_asked_by_http(asked: bytes) -> None:
-    """The side that asks does not speak ZMTP, whatever it offers."""
+    """The requesting side does not speak ZMTP with any offer."""
     decision = negotiate(asked, build_greeting_3())
     assert decision is not None
     assert decision.forms == (Form.ALIEN, Form.GREETING_3)

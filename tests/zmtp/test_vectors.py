@@ -21,11 +21,11 @@ VECTORS: list[Vector] = json.loads((pathlib.Path(__file__).parent.parent / "vect
 TCP = [vector for vector in VECTORS if vector["transport"] == "tcp"]
 
 RELATIONS = {"ZMTP3X-META-08", "PLAIN-06"}
-"""Findings about both sides, which are not for a reader of one side. PLAIN-06 says who was refused and why, so it needs
-to know who asked (conformance.md)."""
+"""Findings about both sides, which a reader of one side cannot raise. PLAIN-06 also needs the refused side
+(conformance.md)."""
 
 AT_THE_CLOSE = {"NULL-06"}
-"""Findings of a close, which the vectors do not tell of unless something is cut."""
+"""Findings of a close, which vectors do not contain unless something is cut."""
 
 
 def side_for(vector: Vector, octets: bytes) -> SideReader:
@@ -68,7 +68,7 @@ def severity(finding: Finding) -> str:
 
 @pytest.mark.parametrize("vector", TCP, ids=lambda vector: vector["id"])
 def test_vector(vector: Vector) -> None:
-    """Every vector reads as it says."""
+    """Every vector has the expected result."""
     octets = bytes.fromhex(vector["hex"])
     side = side_for(vector, octets)
     said = feed(side, octets)

@@ -73,7 +73,7 @@ def unmasked(octets: bytes, cuts: list[int]) -> bytes:
 
 
 def _without_keys(octets: bytes) -> bytes:
-    """As a server would have sent these frames, whose masks are off already."""
+    """As a server would have sent these frames, without masks."""
     found, at = [], 0
     while at < len(octets):
         reader = Reader(octets, at, len(octets), 0)

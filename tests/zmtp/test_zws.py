@@ -32,7 +32,7 @@ from zmtpscope.zmtp.zws_side import LARGEST_IN_FRAGMENTS, ZwsReader
 
 
 def read(side: ZwsSide, cuts: list[int] | None = None) -> tuple[Transcript, bytes]:
-    """What is said about a side, and the octets of source 1."""
+    """Findings about a side, and the octets of source 1."""
     reader = side.reader()
     said = feed(reader, side.unmasked, cuts or ())
     octets = bytearray(side.unmasked)
@@ -112,7 +112,7 @@ def test_p3_runs_of_plain_frames_are_scanned() -> None:
 
 
 def trees(said: Transcript, octets: bytes) -> list[FieldNode]:
-    """The field tree of everything that was told."""
+    """The field tree of all events."""
     found = []
     for event in said.events:
         if isinstance(event, Greeting | Command):

@@ -1,4 +1,4 @@
-"""Mermaid and SVG: what they say, and that nothing that peers send is taken for a part of either, or of a terminal."""
+"""Mermaid and SVG: their contents, and that no data of peers becomes syntax of either, or of a terminal."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def texts(picture: ElementTree.Element) -> list[str]:
 
 
 def said_by(topic: bytes, identity: str, name: str) -> Diagram:
-    """A subscription, messages and a command that somebody hostile made up."""
+    """A subscription, messages and a command with hostile text."""
     talk = Conversation()
     talk.send(0, GREETING)
     talk.send(1, GREETING)

@@ -1,4 +1,4 @@
-"""Who is a lifeline, what is an arrow, and what else stands in a diagram."""
+"""Lifelines, arrows and all other parts of a diagram."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heartbeats in lines for people: the first pair is written, those like it are counted, and nothing odd is lost."""
+"""Heartbeats in text lines: the first pair is written, equal ones are counted, and all others are written."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_where_lines_do_not_wait_they_are_written_every_ten_seconds() -> None:
 
 @pytest.mark.parametrize("sent", [b"", heartbeat("PING")])
 def test_where_lines_do_not_wait_others_show_that_it_is_over(sent: bytes) -> None:
-    """What is kept back of a connection that stays silent comes with a packet of another that is late enough."""
+    """Delayed lines of a silent connection are printed with a later packet of another one."""
     talk, other = Talk(), Conversation(ports=(50_001, 5555))
     talk.beat(3)
     talk.send(0, sent)

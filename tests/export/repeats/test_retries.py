@@ -31,7 +31,7 @@ def plain(name: str, **fields: object) -> bytes:
 
 
 def attempt(second: float, *, user: str = "admin", client: bytes = CLIENT, port: int = 5555) -> Conversation:
-    """A PLAIN client says HELLO."""
+    """A PLAIN client sends HELLO."""
     talk = Conversation(ports=(next(PORTS), port), hosts=(client, CLIENT), start=START + int(second * SECOND))
     talk.send(0, build_greeting_3("PLAIN", version="3.1"))
     talk.send(1, build_greeting_3("PLAIN", version="3.1", as_server=1))

@@ -1,4 +1,4 @@
-"""Statistics against a plain count of what `read --json` says, and what they do not depend on."""
+"""Statistics against a plain count of the lines of `read --json`, and what they do not depend on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages counted by topic, connection and peer: against a plain count of what `read --json` says."""
+"""Messages counted by topic, connection and peer, against a plain count of the lines of `read --json`."""
 
 from __future__ import annotations
 

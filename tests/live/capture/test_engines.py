@@ -206,7 +206,7 @@ def test_a_program_that_is_ended_by_others_ends_the_capture_and_what_arrived_is_
 @needs_tcpdump
 @in_namespace(*VETH, "ip link set va mtu 9000", "ip link set vb mtu 9000")
 def test_packets_that_the_kernel_dropped_are_counted_as_tcpdump_does(tmp_path: Path) -> None:
-    """tcpdump is stopped while more comes than its buffer holds."""
+    """tcpdump is stopped while more packets arrive than its buffer holds."""
     with capturing(
         interfaces=("vb",),
         engine="tcpdump",

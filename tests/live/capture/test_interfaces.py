@@ -1,4 +1,4 @@
-"""Which network interfaces there are, and what is said of names that are none."""
+"""The list of network interfaces, and errors about unknown names."""
 
 from __future__ import annotations
 

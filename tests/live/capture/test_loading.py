@@ -1,4 +1,4 @@
-"""Root goes on as a user who cannot read this Python, or our sources: all that is needed was loaded before."""
+"""Root continues as a user who cannot read this Python, or our sources: all modules were loaded before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entering network namespaces by name and by process, and what is said where that cannot be done."""
+"""Entering network namespaces by name and by process, and errors if that is impossible."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from zmtpscope.live.capture.packet_copy import PacketCopy, is_pipe
 from zmtpscope.live.capture.session import CaptureFile
 
 CONTENTS = [os.urandom(300_000), b"", os.urandom(5), os.urandom(70_000)]
-"""Of the files of a capture; what stands in them does not matter here."""
+"""Stands for the files of a capture; their contents do not matter here."""
 
 
 @pytest.fixture

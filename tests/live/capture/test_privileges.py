@@ -1,4 +1,4 @@
-"""Who may capture, what is said to those who may not, and that nothing is left of root afterwards."""
+"""The rights to capture, errors without them, and that nothing of root remains."""
 
 from __future__ import annotations
 
