@@ -148,10 +148,8 @@ def ordinary(octets: bytes) -> tuple[str, Json] | None:
 
 
 def dissected(octets: bytes) -> Dissected:
-    """Dissect `octets`, which are the only content frame, and `ordinary`."""
-    found = ordinary(octets)
-    assert found is not None
-    summary, value = found
+    """Dissect `octets`, which are the only content frame, and `ordinary` unless the file they are in has changed."""
+    summary, value = ordinary(octets) or (summary_of(octets), None)
     return Dissected(JsonPayload.name, as_summary(summary), None if value == {} else value)
 
 

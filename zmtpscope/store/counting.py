@@ -11,7 +11,8 @@ import numpy as np
 
 from zmtpscope.dissect import Batch
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.message_columns import OTHER_INSIDE, MessageColumns
+from zmtpscope.dissect.records.message_columns import JSON_INSIDE, OTHER_INSIDE, MessageColumns
+from zmtpscope.payloads.dissectors import JSON
 from zmtpscope.store.chunk import MESSAGE, Chunk
 from zmtpscope.store.packed import Bool, Int64
 from zmtpscope.store.rows import PackedRows
@@ -106,13 +107,13 @@ class CountedMessages:
 
     def of_protocol(self, protocol: str) -> Int64:
         """Record numbers of messages for which a dissector found this protocol."""
-        payloads = self._table.payloads
-        if payloads is None or protocol not in payloads.protocols.words:
-            return np.empty(0, np.int64)
-        having = np.flatnonzero(self._row("inside") == OTHER_INSIDE)
-        places = self._table.payload_places()[self._places[having]]
-        found = payloads.protocols.codes.take(places) == payloads.protocols.words.index(protocol)
-        numbers: Int64 = self.numbers[having[found]]
+        payloads, inside = self._table.payloads, self._row("inside")
+        is_found = (inside == JSON_INSIDE) & (protocol == JSON.name)
+        if payloads is not None and protocol in payloads.protocols.words:
+            others = np.flatnonzero(inside == OTHER_INSIDE)
+            places = self._table.payload_places()[self._places[others]]
+            is_found[others] = payloads.protocols.codes.take(places) == payloads.protocols.words.index(protocol)
+        numbers: Int64 = self.numbers[is_found]
         return numbers
 
     @cached_property

@@ -121,8 +121,7 @@ def pack_messages(
 ) -> PackedRows:
     """Pack messages. `streams` and `places` are the stream codes and octet places of their runs. `keep` stores a
     dissected payload and returns its place and size."""
-    inside = np.where(columns.inside == JSON_INSIDE, OTHER_INSIDE, columns.inside)
-    made = [columns.made.of(row) for row in np.flatnonzero(inside == OTHER_INSIDE).tolist()]
+    made = [columns.made.of(row) for row in np.flatnonzero(columns.inside == OTHER_INSIDE).tolist()]
     kept = np.array([keep(each) for each in made if each is not None], np.int64).reshape(-1, 2)
     packets, times = columns.joined("packets"), columns.joined("times")
     counts = columns.counts_in_tables
@@ -140,7 +139,7 @@ def pack_messages(
     frames = columns.places if are_single else numbers(columns.first, columns.counts)
     return PackedRows(
         **_runs_and_frames(columns, streams, places, frames),
-        rows=rows | {"inside": Packed.of(inside)},
+        rows=rows | {"inside": Packed.of(columns.inside)},
         payloads=Payloads(
             Packed.of(kept[:, 0]),
             Packed.of(kept[:, 1]),
@@ -303,7 +302,7 @@ def messages(packed: PackedRows, places: Int64, stream_of: Callable[[int], Strea
                 senders.append(senders[sender_of[row]]._replace(data=data, base=int(rows.bodies[frame])))
                 sender_of[row], topics[row] = len(senders) - 1, len(text)
     inside = rows.row("inside")
-    texts, others = inside == TEXT_INSIDE, inside == OTHER_INSIDE
+    texts, others, json = inside == TEXT_INSIDE, inside == OTHER_INSIDE, (inside == JSON_INSIDE) & are_there
     payloads: list[Dissected | None] | None = None
     if others.any():
         found, which = packed.payloads, packed.payload_places()[rows.places].tolist()
@@ -328,6 +327,7 @@ def messages(packed: PackedRows, places: Int64, stream_of: Callable[[int], Strea
         time_ends=times + rows.row("time_delays"),
         payloads=payloads,
         texts=texts if texts.any() else None,
+        json=json if json.any() else None,
         topics=topics if (topics != NO_TOPIC).any() else None,
     )
 

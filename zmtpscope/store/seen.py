@@ -10,9 +10,9 @@ import numpy as np
 
 from zmtpscope.dissect import Options
 from zmtpscope.dissect.records.columns import Booleans, Column, Integers, Words
-from zmtpscope.dissect.records.message_columns import TEXT_INSIDE
+from zmtpscope.dissect.records.message_columns import JSON_INSIDE, TEXT_INSIDE
 from zmtpscope.filter.fields import FilterField
-from zmtpscope.payloads.dissectors import TEXT
+from zmtpscope.payloads.dissectors import JSON, TEXT
 from zmtpscope.store.chunk import KINDS, Chunk
 from zmtpscope.store.columns import StoredRows, stored_columns
 from zmtpscope.store.rows import PackedRows
@@ -67,8 +67,9 @@ def _count(column: Column, member: str | None, counts: Counter[Any]) -> None:
 
 def _count_protocols(table: PackedRows, counts: Counter[Any]) -> None:
     inside = table.rows["inside"].all() if "inside" in table.rows else np.empty(0)
-    if texts := int((inside == TEXT_INSIDE).sum()):
-        counts[TEXT] += texts
+    for kind, protocol in ((TEXT_INSIDE, TEXT), (JSON_INSIDE, JSON.name)):
+        if count := int((inside == kind).sum()):
+            counts[protocol] += count
     if table.payloads is not None and len(table.payloads.places):
         protocols = table.payloads.protocols
         _count(Words(protocols.words, protocols.codes.all()), None, counts)

@@ -39,7 +39,7 @@ from zmtpscope.store.seen import values_seen
 from zmtpscope.store.segment_index import SegmentIndex
 from zmtpscope.store.selecting import Selecting
 from zmtpscope.store.sorting import SortKeys, ordered
-from zmtpscope.store.trees import with_trees, without_secrets
+from zmtpscope.store.trees import make_trees, without_secrets
 
 SMALL = 8192
 """Smaller chunks are joined with their neighbours, because each takes some kB."""
@@ -236,7 +236,7 @@ class Store:
         if self.problem is not None:
             raise OctetsError(self.problem)
         for run in batch.messages:
-            with_trees(run, 0, self.options)
+            make_trees(run, self.options)
             return run, 0
         for frames in batch.frames:
             return frames, 0

@@ -10,31 +10,30 @@ from zmtpscope.dissect.records.payload_rows import SideFacts, about_side
 from zmtpscope.dissect.records.row_contents import RowMessages, contents
 from zmtpscope.dissect.records.secrets import hide
 from zmtpscope.export.values import secret_spans
-from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.side import Named, SidePayloads
 from zmtpscope.records import MASK
 
 
-def with_trees(run: MessageTable, row: int, options: Options) -> Dissected | None:
-    """Make the field trees of a message's payload. Everything else stays as first dissected, because it may depend
-    on earlier messages."""
-    made = run.made(row)
+def make_trees(run: MessageTable, options: Options) -> None:
+    """Make the field trees of the payload of the only message. Everything else stays as first dissected, because it may
+    depend on earlier messages."""
+    made = run.made(0)
     if made is None or options.payloads is None or not made.protocol:
-        return made
+        return
+    run.payloads, run.json = [made], None
     side = SidePayloads(
         options.payloads, [_named(made.protocol, options)], trees=True, show_secrets=options.show_secrets
     )
     content, _, _, known = contents(run, options.kept_limit)
-    if not known[row]:
-        return made
-    messages = RowMessages(run, np.array([row]), content[[row]])
+    if not known[0]:
+        return
+    messages = RowMessages(run, np.array([0]), content)
     message, offsets = messages.message(0, after_loss=False)
     again = side.dissect(message, about_side(SideFacts(None, [], True), run), offsets)
     if again is not None:
         made.nodes, made.sources = again.nodes, again.sources
         if made.secrets and not options.show_secrets:
             hide(made)
-    return made
 
 
 def without_secrets(detail: Detail) -> Detail:
