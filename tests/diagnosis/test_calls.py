@@ -233,7 +233,8 @@ def test_a_request_of_a_req_without_a_reply_is_reported_once() -> None:
 
 def jupyter(kind: str, asked: str, content: dict[str, object]) -> list[bytes]:
     """A message of a client or kernel; `asked` is the type of the request."""
-    header, parent = {"msg_id": "m", "msg_type": kind}, {"msg_id": "p", "msg_type": asked} if asked else {}
+    header = {"msg_id": "reply" if asked else "request", "msg_type": kind}
+    parent = {"msg_id": "request", "msg_type": asked} if asked else {}
     return [b"<IDS|MSG>", b"", *map(orjson.dumps, (header, parent, {}, content))]
 
 
@@ -251,3 +252,133 @@ def test_published_replies_answer_no_call() -> None:
     made = Talk(0, at=0).handshake("SUB", "PUB").command(CLIENT, "SUBSCRIBE").wait(0.5)
     made.multipart(SERVER, *jupyter("execute_reply", "execute_request", {"status": "error", "ename": "NameError"}))
     assert not found(made.close(CLIENT), rule=FAILING)
+
+
+def objects(*calls: tuple[dict[str, object], dict[str, object] | None], types: tuple[str, str]) -> Talk:
+    """Calls of a protocol of its own, each with its reply."""
+    made = Talk(0, at=0).handshake(*types).wait(0.5)
+    for call, reply in calls:
+        made.multipart(CLIENT, b"", orjson.dumps(call)).wait(0.1)
+        if reply is not None:
+            made.multipart(SERVER, b"", orjson.dumps(reply)).wait(0.1)
+    return made
+
+
+def get(id_: str) -> dict[str, object]:
+    return {"type": "rpc", "rpc_uuid": id_, "method": "get"}
+
+
+def result(id_: str, **members: object) -> dict[str, object]:
+    return {"type": "rpc_result", "rpc_uuid": id_, **members}
+
+
+def test_objects_with_a_method_are_matched_by_their_ids() -> None:
+    calls = [(get(f"u{number}"), result(f"u{number}", result=3)) for number in range(3)]
+    (diagnosis,) = found(objects(*calls, (get("x"), None), types=("DEALER", "ROUTER")).wait(5).close(CLIENT))
+    assert "the last call (get) has no reply for 5.1 s; the 3 before had one" in diagnosis.statement
+
+
+@pytest.mark.parametrize(
+    ("types", "calls"),
+    [
+        pytest.param(("DEALER", "ROUTER"), [(get("a"), None), (get("b"), None)], id="a method that is never answered"),
+        pytest.param(
+            ("DEALER", "ROUTER"),
+            [(get("a"), result("a")), ({"id": 1, "cmd": "set"}, None)],
+            id="another method than the one that is answered",
+        ),
+        pytest.param(("DEALER", "ROUTER"), [({"cmd": "log"}, {"cmd": "log"}), ({"cmd": "log"}, None)], id="without id"),
+        pytest.param(
+            ("DEALER", "ROUTER"),
+            [({"device_id": 1, "cmd": "get"}, {"device_id": 1}), ({"device_id": 1, "cmd": "get"}, None)],
+            id="an id that is none of the call",
+        ),
+    ],
+)
+def test_objects_of_an_own_protocol_need_no_reply_otherwise(
+    types: tuple[str, str], calls: list[tuple[dict[str, object], dict[str, object] | None]]
+) -> None:
+    assert not found(objects(*calls, types=types).wait(9).close(CLIENT))
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        ({"error": "no such device"}, "no such device"),
+        ({"error_msg": "no such device"}, "no such device"),
+        ({"error": {"code": 500, "message": "no such device"}}, "no such device"),
+    ],
+)
+@pytest.mark.parametrize("types", [("DEALER", "ROUTER"), ("REQ", "REP")])
+def test_errors_in_replies_with_the_id_of_a_call_are_counted(
+    error: dict[str, object], shown: str, types: tuple[str, str]
+) -> None:
+    made = objects((get("a"), result("a", error=None)), (get("b"), result("b", **error)), types=types)
+    (diagnosis,) = found(made.close(CLIENT), rule=FAILING)
+    assert diagnosis.statement.endswith(f'answered 1 of 2 calls of get with an error: "{shown}"')
+
+
+def test_a_req_needs_no_id() -> None:
+    calls = [({"cmd": "get"}, {"cmd": "get", "error": "busy"}), ({"cmd": "set"}, {"cmd": "set", "value": 1})]
+    (diagnosis,) = found(objects(*calls, types=("REQ", "REP")).close(CLIENT), rule=FAILING)
+    assert diagnosis.statement.endswith('answered 1 of 1 call of get with an error: "busy"')
+
+
+def test_replies_to_other_messages_of_a_req_are_no_replies_to_its_calls() -> None:
+    made = Talk(0, at=0).handshake("REQ", "REP").wait(0.5)
+    for asked, reply in ((b'{"cmd": "get"}', b"5"), (b"?", b'{"error": "no command"}')):
+        made.multipart(CLIENT, b"", asked).wait(0.1).multipart(SERVER, b"", reply).wait(0.1)
+    assert not found(made.close(CLIENT), rule=FAILING)
+
+
+@pytest.mark.parametrize("error", [{"error": 0.25}, {"error": None}, {"error": ""}, {"errors": 3}])
+def test_numbers_are_no_errors(error: dict[str, object]) -> None:
+    made = objects(({"cmd": "get"}, {"cmd": "get", **error}), types=("REQ", "REP"))
+    assert not found(made.close(CLIENT), rule=FAILING)
+
+
+@pytest.mark.parametrize(("kind", "severity"), [("apply_request", "note"), ("complete_request", "warn")])
+def test_jupyter_requests_are_matched_by_their_ids(kind: str, severity: str) -> None:
+    made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
+    for number in range(3):
+        header = {"msg_id": str(number), "msg_type": kind}
+        made.multipart(CLIENT, b"<IDS|MSG>", b"", *map(orjson.dumps, (header, {}, {}, {}))).wait(0.1)
+        if number < 2:
+            reply = {"msg_id": "r", "msg_type": kind.replace("request", "reply")}
+            made.multipart(SERVER, b"<IDS|MSG>", b"", *map(orjson.dumps, (reply, header, {}, {"status": "ok"})))
+    (diagnosis,) = found(made.wait(6).close(CLIENT))
+    assert (diagnosis.severity, diagnosis.count) == (severity, 1)
+    assert f"the last call ({kind}) has no reply for 6.1 s; the 2 before had one" in diagnosis.statement
+
+
+def through_broker(*, worker_fails: int = 2) -> tuple[Talk, Talk]:
+    """Two calls that a broker answers with errors; a worker has sent it so many of them."""
+    front, back = Talk(0, at=0).handshake("DEALER", "ROUTER"), Talk(1, at=0, client=3).handshake("DEALER", "ROUTER")
+    for number in range(2):
+        front.multipart(CLIENT, b"", rpc(number, method="get")).wait(0.3)
+        back.wait(0.1).multipart(SERVER, b"", rpc(number, method="get"))
+        reply = {"error": "busy"} if number < worker_fails else {"result": 1}
+        back.multipart(CLIENT, b"", rpc(number, **reply)).wait(0.2)
+        front.multipart(SERVER, b"", rpc(number, error="busy"))
+    return front, back
+
+
+def test_an_error_that_a_broker_passes_on_is_the_one_of_its_worker() -> None:
+    (diagnosis,) = found(*through_broker(), rule=FAILING)
+    assert diagnosis.statement == 'DEALER 10.0.0.3 answered 2 of 2 calls of get with an error: "busy"'
+
+
+def test_a_broker_with_errors_of_its_own_is_named_too() -> None:
+    assert len(found(*through_broker(worker_fails=1), rule=FAILING)) == 2
+
+
+def test_a_kernel_that_executes_for_long_is_no_warning() -> None:
+    made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
+    for number in range(15):
+        header = {"msg_id": str(number), "msg_type": "execute_request"}
+        made.multipart(CLIENT, b"<IDS|MSG>", b"a" * 64, *map(orjson.dumps, (header, {}, {}, {}))).wait(0.3)
+        if number < 10:
+            reply = {"msg_id": "r", "msg_type": "execute_reply"}
+            made.multipart(SERVER, b"<IDS|MSG>", b"a" * 64, *map(orjson.dumps, (reply, header, {}, {"status": "ok"})))
+    told = [each.diagnosis for each in diagnose(knowledge_of(made.wait(30).close(CLIENT), payloads=Registry()))]
+    assert [(each.rule, each.severity) for each in told] == [(RULE, "note"), ("clear-text", "note")]

@@ -187,7 +187,8 @@ def _unanswering(connection: ObservedConnection, side: int, until: int, knowledg
             return None
     several = f"{missed} messages" if missed < MAX_RECENT else f"about {missed} messages"
     who = name_of(back.connection, back.sender)
-    severity: Severity = "warn" if back.connection is connection and not expected.is_unknown else "note"
+    is_sure = back.connection is connection and not expected.is_unknown and asker.jupyter is None
+    severity: Severity = "warn" if is_sure else "note"  # code that a Jupyter client sends may take long
     return Silence(connection, side, until, severity, f"though {who} sent {several} since", asker)
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from zmtpscope.diagnosis.moments import Moment
-from zmtpscope.diagnosis.observers.calls import shown_error, shown_name
-from zmtpscope.diagnosis.observers.observed import ObservedSide
 from zmtpscope.diagnosis.observers.observed_facts import MAX_IDS, ObservedJupyter
 from zmtpscope.diagnosis.observers.observer import Observer, Rows
-from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 PROTOCOL = "jupyter"
 KERNEL_INFO = "kernel_info_request"
@@ -22,16 +19,13 @@ OCTETS = 400
 
 class JupyterObserver(Observer):
     def rows(self, rows: Rows) -> None:
-        sides = self.observed.sides
-        for side, other, runs in zip(sides, reversed(sides), rows.sides, strict=True):
+        for side, runs in zip(self.observed.sides, rows.sides, strict=True):
             for run in runs:
                 for row, made in enumerate(run.payloads or ()):
                     if made is not None and made.protocol == PROTOCOL and isinstance(made.fields, dict):
                         side.jupyter = side.jupyter or ObservedJupyter()
                         moment = Moment.of_row(run, row, rows.files)
                         self._note(side.jupyter, made.fields, moment)
-                        if side.socket_type not in PUBLISHERS:  # a hub publishes copies of all messages
-                            self._reply(other, made.fields, moment)
 
     def _note(self, observed: ObservedJupyter, fields: dict[str, Any], moment: Moment) -> None:
         kind, parent, content = fields.get("msg_type"), fields.get("parent"), fields.get("content")
@@ -48,14 +42,6 @@ class JupyterObserver(Observer):
         if kind == "status" and isinstance(content, dict):
             observed.busy = None if content.get("execution_state") == "idle" else moment
             observed.busy_with = asked[:LONGEST_ID] if isinstance(asked, str) else None
-
-    def _reply(self, asker: ObservedSide, fields: dict[str, Any], moment: Moment) -> None:
-        """Count a kernel's reply to a request of `asker`, and note its error."""
-        parent, content = fields.get("parent"), fields.get("content")
-        name = parent.get("msg_type") if isinstance(parent, dict) else None
-        if isinstance(name, str) and str(fields.get("msg_type")).endswith("_reply") and isinstance(content, dict):
-            texts = content.get("ename"), content.get("evalue")
-            asker.replied(shown_name(name), shown_error(texts) if content.get("status") == "error" else None, moment)
 
     def _respond(self, observed: ObservedJupyter, id_: str, ns: int) -> None:
         """Remember a response; without room, it replaces the oldest one."""

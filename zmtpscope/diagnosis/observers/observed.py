@@ -25,6 +25,7 @@ from zmtpscope.diagnosis.observers.observed_facts import (
     ObservedRound,
     ObservedSizes,
     ObservedSubscriptions,
+    OpenCall,
 )
 from zmtpscope.diagnosis.observers.topics import PublishedTopics
 from zmtpscope.dissect import Record
@@ -183,6 +184,12 @@ class ObservedSide:
         """Return the last outage, if its retransmissions were never acknowledged."""
         last = self.outages[-1] if self.ended_outages or self.running_outage else None
         return last if last is not None and last.is_acknowledged is False and last.retransmissions else None
+
+    @property
+    def pending_calls(self) -> dict[str, OpenCall]:
+        """Return the calls that need a reply, by id: by their protocol, or because others of their name had one."""
+        calls = {} if self.calls is None else self.calls.open
+        return {id_: call for id_, call in calls.items() if call.needs_reply or call.name in self.replies}
 
     def replied(self, name: str, error: str | None, moment: Moment) -> None:
         """Count a reply to a call of this side. `error` is None if the call succeeded."""

@@ -171,9 +171,18 @@ MAX_CALLS = 64
 """Unanswered calls to remember for a side; newer ones are dropped."""
 
 
+class OpenCall(NamedTuple):
+    """A call without a reply."""
+
+    moment: Moment
+    name: str
+    needs_reply: bool
+    """By its protocol, and soon."""
+
+
 @dataclass(slots=True, eq=False)
 class ObservedCalls:
-    open: dict[str, tuple[Moment, str]] = field(default_factory=dict)
+    open: dict[str, OpenCall] = field(default_factory=dict)
     """Calls without a reply, by id, each with its moment and name."""
     answered: int = 0
     longest_ns: int = 0
@@ -193,11 +202,11 @@ class ObservedCalls:
         if called is None:
             return None
         self.answered += 1
-        self.longest_ns = max(self.longest_ns, ns - called[0].ns)
+        self.longest_ns = max(self.longest_ns, ns - called.moment.ns)
         self.last_reply_ns = ns
-        self.trend.add((ns - called[0].ns,))
-        self.last_answered_ns = max(self.last_answered_ns, called[0].ns)
-        return called[1]
+        self.trend.add((ns - called.moment.ns,))
+        self.last_answered_ns = max(self.last_answered_ns, called.moment.ns)
+        return called.name
 
 
 @dataclass(slots=True, eq=False)

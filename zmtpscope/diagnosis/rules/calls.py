@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
+from zmtpscope.diagnosis.across.hops import LONGEST_HOP_NS
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import duration, name_of, same_on
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedReplies
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 from zmtpscope.zmtp.socket_types import ROUTING
@@ -22,6 +24,8 @@ MIN_WAIT = 3 * SECOND
 MANY_TIMES = 3
 """A call is overdue when it has waited for this multiple of the slowest reply."""
 MAX_NAMED = 3
+COMPUTING = {"apply_request", "execute_request"}
+"""Jupyter requests that run code of the client, which may take long."""
 
 HINT = (
     "check the called program: it is stopped, its handler blocks the event loop, or it failed without a reply; set a "
@@ -36,11 +40,12 @@ class Waiting:
     """Unanswered calls of one side, up to `until` (ns)."""
 
     def __init__(self, connection: ObservedConnection, side: int, until: int) -> None:
-        calls = connection.sides[side].calls
-        assert calls is not None
-        self.connection, self.side, self.until, self.calls = connection, side, until, calls
-        self.open = sorted(calls.open.values(), key=lambda call: call[0].ns)
-        self.waited = until - self.open[0][0].ns
+        caller = connection.sides[side]
+        assert caller.calls is not None
+        self.connection, self.side, self.until, self.calls = connection, side, until, caller.calls
+        self.pending = caller.pending_calls
+        self.open = sorted(self.pending.values(), key=lambda call: call.moment.ns)
+        self.waited = until - self.open[0].moment.ns
 
     @property
     def called(self) -> Called:
@@ -58,9 +63,9 @@ class Work:
         for each in waiting:
             if each.side == each.connection.listener:
                 self._at.setdefault(each.connection.endpoint, set()).add(each.called)
-            for id_, (moment, _) in each.calls.open.items():
+            for id_, call in each.pending.items():
                 latest = self._passed_on.setdefault((each.connection.sides[each.side].ip, id_), {})
-                latest[each.called] = max(latest.get(each.called, 0), moment.ns)
+                latest[each.called] = max(latest.get(each.called, 0), call.moment.ns)
 
     def handed_on(self, waiting: Waiting) -> set[Called]:
         """Return the programs that the called one itself waits for, if it is a broker.
@@ -70,9 +75,9 @@ class Work:
         connection, side = waiting.connection, waiting.side
         found = set(self._at.get(connection.endpoint, ())) if side != connection.listener else set()
         broker = connection.sides[1 - side].ip
-        for id_, (moment, _) in waiting.calls.open.items():
+        for id_, call in waiting.pending.items():
             latest = self._passed_on.get((broker, id_), {})
-            found.update(called for called, ns in latest.items() if ns >= moment.ns and called != waiting.called)
+            found.update(called for called, ns in latest.items() if ns >= call.moment.ns and called != waiting.called)
         return found
 
 
@@ -97,7 +102,7 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) -> Waiting | None:
     caller, called = connection.sides[side], connection.sides[1 - side]
-    if caller.calls is None or not caller.calls.open or not connection.is_whole or not is_agreed(connection):
+    if caller.calls is None or not caller.pending_calls or not connection.is_whole or not is_agreed(connection):
         return None
     if not ROUTING.issuperset(connection.socket_types()):
         return None  # requests of a REQ, or to a REP, have their own rules
@@ -113,7 +118,7 @@ def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) ->
 def _silent_beside(waiting: Waiting, knowledge: Knowledge) -> list[str]:
     """Return the other connections of a called client's host on which it sent nothing since the call: workers of one
     host stop for the same reason."""
-    connection, since = waiting.connection, waiting.open[0][0].ns
+    connection, since = waiting.connection, waiting.open[0].moment.ns
     if waiting.side != connection.listener:
         return []
     return [
@@ -130,8 +135,8 @@ def _diagnosis(same: list[Waiting], callers: list[Waiting], silent: list[str]) -
     calls, connection = first.calls, first.connection
     caller, called = name_of(connection, first.side), name_of(connection, 1 - first.side)
     count, since = len(first.open), duration(first.waited)
-    are_last = calls.last_answered_ns < first.open[0][0].ns
-    names = list(dict.fromkeys(name for _, name in first.open))
+    are_last = calls.last_answered_ns < first.open[0].moment.ns
+    names = list(dict.fromkeys(call.name for call in first.open))
     shown = ", ".join(names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
     many = "and more " if calls.is_incomplete else ""
     which = counted(count, "call")
@@ -146,11 +151,11 @@ def _diagnosis(same: list[Waiting], callers: list[Waiting], silent: list[str]) -
         more += f"; so {counted(len(callers), 'caller')} of {caller} {'waits' if len(callers) == 1 else 'wait'} too"
     return Diagnosis.of(
         UNANSWERED,
-        "warn",
+        "note" if COMPUTING.issuperset(names) else "warn",
         called,
         f"{called} does not reply to {caller}: {which} {many}({shown}) {has} no reply for {since}{before}{more}",
         HINT,
-        evidence=(Evidence(moment, f"a call of {caller}") for moment, _ in first.open[:MAX_EVIDENCE]),
+        evidence=(Evidence(call.moment, f"a call of {caller}") for call in first.open[:MAX_EVIDENCE]),
         about=(*same, *callers),
         beside=silent,
         count=sum(len(each.open) for each in same),
@@ -160,7 +165,7 @@ def _diagnosis(same: list[Waiting], callers: list[Waiting], silent: list[str]) -
 
 
 class Failed(NamedTuple):
-    """All replies to the calls of one name at an endpoint, with the connections of their callers."""
+    """All replies to the calls of one name, by a listener or by its clients, with the connections of their callers."""
 
     name: str
     replies: list[tuple[ObservedConnection, int, ObservedReplies]]
@@ -188,18 +193,37 @@ class Failed(NamedTuple):
             f': "{error}"' if error else ""
         )
 
+    def hop(self, side: int) -> tuple[str, str, str]:
+        """Return the address of the callers (0) or of the called program (1), with the name and the first error."""
+        connection, caller, replies = self.first
+        return connection.sides[abs(caller - side)].ip, self.name, replies.error
+
+
+Hop = tuple[str, str, str]
+
 
 def _failing(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    found: dict[Endpoint, dict[str, Failed]] = {}
+    """Make one diagnosis for each listener that replies with errors, and for the clients that do at an endpoint."""
+    found: dict[tuple[Endpoint, bool], dict[str, Failed]] = {}
     for connection in knowledge.connections:
         for side in (0, 1):
             for name, replies in connection.sides[side].replies.items():
-                failed = found.setdefault(connection.endpoint, {}).setdefault(name, Failed(name, []))
-                failed.replies.append((connection, side, replies))
-    for names in found.values():
-        same = sorted((each for each in names.values() if each.errors), key=lambda each: -each.errors)
-        if same:
-            yield _failing_at(same)
+                names = found.setdefault((connection.endpoint, side == connection.listener), {})
+                names.setdefault(name, Failed(name, [])).replies.append((connection, side, replies))
+    failing = [[each for each in names.values() if each.errors] for names in found.values()]
+    behind = grouped((each.hop(0), each) for same in failing for each in same)
+    for same in failing:
+        own = [each for each in same if not _is_passed_on(each, behind)]
+        if own:
+            yield _failing_at(sorted(own, key=lambda each: -each.errors))
+
+
+def _is_passed_on(failed: Failed, behind: Mapping[Hop, Sequence[Failed]]) -> bool:
+    """Whether a broker received all these errors from another program, the first of them just before."""
+    since = _moment(failed.first[2]).ns
+    workers = [each for each in behind.get(failed.hop(1), ()) if each is not failed]
+    is_after = any(0 <= since - _moment(each.first[2]).ns <= LONGEST_HOP_NS for each in workers)
+    return is_after and sum(each.errors for each in workers) >= failed.errors
 
 
 def _failing_at(same: list[Failed]) -> Diagnosis:
@@ -231,20 +255,23 @@ TABLE = (
         "note",
         "Calls are answered with an error",
         "A reply of JSON-RPC 2.0 has the member error, one of zerorpc is the event ERR, or one of Jupyter has the "
-        "status error. The call reached the program, and the program rejected it or failed. Whether the caller "
-        "expects the error, a capture does not show; so it is a note.",
-        "The replies contain results.",
+        "status error; or a JSON or MessagePack object, which has the id of the call or is the reply to a REQ, has an "
+        "error as text or object. The call reached the program, and the program rejected it or failed. Whether the "
+        "caller expects the error, a capture does not show; so it is a note.",
+        "The replies contain results, or a broker passes on the errors of another program, which is named instead.",
         _failing,
     ),
     Rule(
         UNANSWERED,
         "warn",
         "A call between DEALER and ROUTER has no reply",
-        "zerorpc and JSON-RPC 2.0 put an id into each call, and the reply repeats it; clients and workers of a "
-        "broker of 7/MDP or 18/MDP receive one reply per request, in order. A call had no reply for at least 3 s, "
-        "and for three times the longest time of any reply. Likely only: the call may take long.",
+        "zerorpc, JSON-RPC 2.0 and Jupyter put an id into each call, and the reply repeats it, as do many objects with "
+        "a method, command or action; clients and workers of a broker of 7/MDP or 18/MDP receive one reply per "
+        "request, in order. A call had no reply for at least 3 s, and for three times the longest time of any reply. "
+        "A note for Jupyter requests that run code. Likely only: the call may take long.",
         "A reply or a zerorpc heartbeat has the id of the call, the called side closes the connection, one of its "
-        "messages is incomplete, or the call was not acknowledged. A broker waits for its worker.",
+        "messages is incomplete, or the call was not acknowledged. A broker waits for its worker. An object of an own "
+        "protocol whose method was never answered needs no reply.",
         _unanswered,
         ("fell-silent", "peer-departed", "periodic-disconnect"),
     ),

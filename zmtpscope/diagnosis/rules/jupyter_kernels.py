@@ -239,6 +239,6 @@ TABLE = (
         "it since. A note only: a long computation looks the same as an endless one.",
         "The kernel published idle or sent a reply to the client since, on any connection, or no request is pending.",
         _busy,
-        ("fell-silent",),
+        ("fell-silent", "call-unanswered"),
     ),
 )

@@ -163,10 +163,10 @@ def _queues(connection: ObservedConnection) -> Iterator[Queue]:
         oldest, newest = requests.waiting[0].moment, requests.waiting[-1].moment.ns
         known, count = len(requests.waiting), requests.waiting_count
         yield Queue(connection, requests.asker, requests.trend, oldest, newest, known, count, requests.last_reply.ns)
-    called = [side.calls for side in connection.sides] if requests is None else []
-    for side, calls in enumerate(called):
-        if calls is not None and calls.open:
-            waiting = sorted((moment for moment, _ in calls.open.values()), key=attrgetter("ns"))
+    for side, caller in enumerate(connection.sides if requests is None else ()):
+        calls, pending = caller.calls, caller.pending_calls
+        if calls is not None and pending:
+            waiting = sorted((call.moment for call in pending.values()), key=attrgetter("ns"))
             ends = waiting[0], waiting[-1].ns
             yield Queue(connection, side, calls.trend, *ends, len(waiting), len(waiting), calls.last_reply_ns)
     if in_order is not None and in_order.oldest is not None:

@@ -1,0 +1,180 @@
+"""Messages that are calls or replies: zerorpc, JSON-RPC 2.0, Jupyter, JSON objects with a method, 7/MDP and 18/MDP."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from zmtpscope.dissect.records.tables import MessageTable
+from zmtpscope.payloads.dissected import Dissected
+from zmtpscope.records import to_text
+
+MESSAGEPACK, JSON, JUPYTER = "messagepack", "json", "jupyter"
+ERROR = "ERR"
+"""Name of the event by which zerorpc reports an exception."""
+OF_ITS_OWN = "_zpc_"
+"""Prefix of events that zerorpc itself sends, such as heartbeats."""
+METHODS = "method", "cmd", "command", "action", "func", "function", "op", "operation"
+MARK = re.compile(rb'"(?:jsonrpc|%s)"' % "|".join(METHODS).encode())
+"""In each JSON object that is a call."""
+ID = re.compile(r"(?:(?:req(?:uest)?|call|msg|message|correlation|rpc|transaction)_?)?u?u?id", re.IGNORECASE)
+"""Members of an object that a reply repeats. Others (`device_id`) are the same in many calls."""
+ERRORS = re.compile(r"(?:err(?:or)?|exception|traceback)(?:_?(?:msg|message|text))?", re.IGNORECASE)
+TEXTS = "type", "message", "msg", "text", "reason"
+"""Members of an error that describe it."""
+LONGEST_ID, LONGEST_NAME, LONGEST_ERROR = 80, 40, 80
+MDP_CLIENT, MDP_WORKER = {b"MDPC01": False, b"MDPC02": True}, {b"MDPW01": False, b"MDPW02": True}
+"""Whether a version has partial replies, by the first frame; 18/MDP has them."""
+REQUEST, PARTIAL, FINAL = b"\2", b"\3", b"\4"
+WORK = "work"
+"""Name shown for work that a broker sends to a worker: its messages do not contain the service."""
+
+
+class Call(NamedTuple):
+    """A call, or a reply to a call (`replies`; None: a reply if the other side has made that call).
+
+    A reply without an id belongs to the oldest call. `error` is the text of a reply that reports an error.
+    """
+
+    id: str | None
+    name: str
+    replies: bool | None
+    error: str | None = None
+    needs_reply: bool = False
+    """By its protocol, and soon."""
+
+
+UNKNOWN = Call(None, "", None)
+"""A message of unknown role."""
+
+
+def calls_of(run: MessageTable, *, are_read: bool) -> Iterator[tuple[int, Call]]:
+    """Yield calls and replies, each with its row. If not `are_read`, rows do not contain JSON objects with a method."""
+    rows = range(len(run.first))
+    if b"MDPC0" in run.data or b"MDPW0" in run.data:
+        for row in rows:
+            call = _of_mdp(run, row)
+            if call is not None:
+                yield row, call
+    payloads: Iterable[Dissected | None] = map(run.made, rows) if are_read else run.payloads or ()
+    for row, made in enumerate(payloads):
+        call = UNKNOWN if made is None else _of_payload(made)
+        if call is not None:
+            yield row, call
+
+
+def _of_payload(made: Dissected) -> Call | None:
+    fields = made.fields
+    if made.protocol == JUPYTER and isinstance(fields, dict):
+        return _of_jupyter(fields)
+    if made.protocol == MESSAGEPACK and isinstance(fields, list):
+        return _of_zerorpc(fields)
+    if made.protocol in (MESSAGEPACK, JSON) and isinstance(fields, dict):
+        return _of_json_rpc(fields) if fields.get("jsonrpc") == "2.0" else _of_object(fields)
+    return UNKNOWN
+
+
+def _of_jupyter(fields: dict[str, Any]) -> Call | None:
+    """A Jupyter request, which may take long, or its reply."""
+    kind, parent, content = str(fields.get("msg_type")), fields.get("parent"), fields.get("content")
+    if kind.endswith("_reply") and isinstance(parent, dict) and isinstance(content, dict):
+        texts = content.get("ename"), content.get("evalue")
+        error = shown_error(texts) if content.get("status") == "error" else None
+        return Call(str(parent.get("msg_id"))[:LONGEST_ID], "", True, error)
+    id_ = fields.get("msg_id")
+    is_request = kind.endswith("_request") and isinstance(id_, str)
+    return Call(str(id_)[:LONGEST_ID], shown_name(kind), replies=False) if is_request else None
+
+
+def _of_object(fields: dict[Any, Any]) -> Call:
+    """An object of an own protocol: its id, and its method or error."""
+    members = {key if isinstance(key, str) else _text(key): value for key, value in fields.items() if _is_text(key)}
+    ids = (value for key, value in members.items() if ID.fullmatch(key) and isinstance(value, str | bytes | int))
+    names = (members[key] for key in METHODS if _is_text(members.get(key)))
+    id_, name, error = next(ids, None), next(names, None), None
+    for key, value in members.items():
+        if ERRORS.fullmatch(key) and value and (isinstance(value, dict) or _is_text(value)):
+            error = shown_error([value.get(each) for each in TEXTS] if isinstance(value, dict) else [value])
+            break
+    return Call(
+        None if id_ is None else repr(id_)[:LONGEST_ID], "" if name is None else shown_name(_text(name)), None, error
+    )
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str | bytes)
+
+
+def _of_zerorpc(fields: list[Any]) -> Call | None:
+    """Return the call or reply of a zerorpc event, which has a header with ids, a name and arguments.
+
+    Any event of a call counts as a reply: the server works on the call.
+    """
+    if not (len(fields) == 3 and isinstance(fields[0], dict)):
+        return None
+    header, name, arguments = fields
+    own, asked = header.get("message_id"), header.get("response_to")
+    if not (isinstance(own, bytes | str) and "v" in header and isinstance(name, bytes | str)):
+        return None
+    if isinstance(asked, bytes | str):
+        error = shown_error(arguments[:2]) if name in (ERROR, ERROR.encode()) and isinstance(arguments, list) else None
+        return Call(_text(asked)[:LONGEST_ID], "", True, error)
+    shown = shown_name(_text(name))
+    return (
+        None if shown.startswith(OF_ITS_OWN) else Call(_text(own)[:LONGEST_ID], shown, replies=False, needs_reply=True)
+    )
+
+
+def _of_json_rpc(fields: dict[str, Any]) -> Call | None:
+    """Return the call or reply of a JSON-RPC object; None for a notification, which has no id."""
+    id_, method = fields.get("id"), fields.get("method")
+    if id_ is None or isinstance(id_, dict | list):
+        return None
+    if method is not None:
+        return Call(repr(id_)[:LONGEST_ID], shown_name(str(method)), replies=False, needs_reply=True)
+    error = fields.get("error")
+    texts = [error.get("message")] if isinstance(error, dict) else [] if error is None else [error]
+    return Call(repr(id_)[:LONGEST_ID], "", True, None if error is None else shown_error(texts))
+
+
+def _of_mdp(run: MessageTable, row: int) -> Call | None:
+    """Return the request or final reply of a broker's client or worker; None for a partial reply."""
+    frames = [run.head(frame) or b"" for frame in range(int(run.first[row]), int(run.last[row]) + 1)]
+    header, *rest = frames[1:] if not frames[0] and len(frames) > 1 else frames
+    is_from_broker = run.socket_type == "ROUTER"
+    if header in MDP_CLIENT:
+        if MDP_CLIENT[header]:
+            kind, *rest = rest or [b""]
+        else:
+            kind = FINAL if is_from_broker else REQUEST
+        if is_from_broker:
+            return Call(None, "", replies=True) if kind == FINAL else None
+        return _request(rest[0], rest[1:]) if kind == REQUEST and rest else None
+    if header in MDP_WORKER and rest:
+        if is_from_broker:
+            return _request(WORK.encode(), rest[3:]) if rest[0] == REQUEST else None
+        return Call(None, "", replies=True) if rest[0] == (FINAL if MDP_WORKER[header] else PARTIAL) else None
+    return None
+
+
+def _request(name: bytes, body: list[bytes]) -> Call:
+    return Call(
+        blake2b(b"\0".join(body), digest_size=8).hexdigest(), shown_name(_text(name)), replies=False, needs_reply=True
+    )
+
+
+def shown_name(text: str) -> str:
+    """Return the beginning of a name, escaped."""
+    return to_text(text[:LONGEST_NAME].encode("utf-8", "backslashreplace"))
+
+
+def shown_error(texts: Iterable[Any]) -> str:
+    """Join the parts of an error, such as type and message, escaped."""
+    text = ": ".join(_text(each) for each in texts if isinstance(each, bytes | str) and each)
+    return to_text(text[:LONGEST_ERROR].encode("utf-8", "backslashreplace"))
+
+
+def _text(octets: bytes | str) -> str:
+    return octets if isinstance(octets, str) else octets.decode("utf-8", "backslashreplace")
