@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.diagnosis.telling import consequences_of, told, told_of
+from tests.zws import build_request
 from zmtpscope.zmtp.greeting import build_signature
 
 
@@ -163,3 +164,19 @@ def test_a_peer_of_an_old_version_knows_no_security() -> None:
 def test_an_identity_that_libzmq_accepts_is_only_noted() -> None:
     (found,) = told_of(Talk(0).handshake("DEALER", "ROUTER", identity="\0" * 16)).values()
     assert (found.rule, found.severity) == ("protocol-violation", "note")
+
+
+@pytest.mark.parametrize("status", [b"426 Upgrade Required", b"404 Not Found", b"502 Bad Gateway"])
+def test_a_web_server_that_refuses_the_websocket_is_named(status: bytes) -> None:
+    """A proxy that does not pass on the Upgrade header, or a wrong path."""
+    talks = []
+    for number in range(2):
+        talk = Talk(number, at=number).say(CLIENT, build_request("/", "10.0.0.1", b"0123456789abcdef", ["ZWS2.0"]))
+        talk.say(SERVER, b"HTTP/1.1 " + status + b"\r\nContent-Length: 4\r\n\r\noops")
+        talks.append(talk.close(CLIENT))
+    diagnosis = told_of(*talks)["handshake-failing"]
+    assert diagnosis.statement == (
+        "No handshake of 10.0.0.2 with 10.0.0.1:5555 succeeds: 10.0.0.1:5555 refuses to open a WebSocket for ZeroMQ, "
+        "2 times in 1 s"
+    )
+    assert "Upgrade" in diagnosis.hint

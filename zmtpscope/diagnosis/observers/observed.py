@@ -135,6 +135,8 @@ class ObservedSide:
     identity: str | None = None
     is_fallback: bool = False
     """Whether the greeting is the signature of a newer peer that continues with 1.0."""
+    refuses_websocket: bool = False
+    """Whether it answers with an HTTP status that refuses the WebSocket, or without the sub-protocol."""
     username: str | None = None
     error: tuple[Moment, str | None] | None = None
     """The ERROR command, and its reason."""
@@ -378,6 +380,7 @@ def _greeting(connection: ObservedConnection, record: Record) -> None:
     side.version = values["version_announced"] or side.version
     side.mechanism = values["mechanism"] or side.mechanism
     side.is_fallback = values["form"] == Form.PSEUDO_SIGNATURE.value
+    side.refuses_websocket = values["form"] == Form.ZWS_RESPONSE.value and values["version_announced"] is None
     _name(side, values)
     if values["socket_type"] is not None:
         side.ready = side.greeting

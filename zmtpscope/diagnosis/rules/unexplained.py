@@ -41,6 +41,10 @@ WITHOUT_A_WORD = (
     "it cannot reach the server behind it, which may not run or may be bound to 127.0.0.1; so do a TLS listener and "
     "a program at its limit of open files"
 )
+WEBSOCKET = (
+    "the HTTP response in that packet tells why: a web server or proxy must pass on the Upgrade and Connection headers "
+    "(nginx: proxy_http_version 1.1, proxy_set_header), to the port and path of a server that speaks ZWS 2.0"
+)
 TIMER = (
     "raise ZMQ_HANDSHAKE_IVL of the side that closes (30 s unless set): a handshake takes several round trips, and "
     "this path is slow or loses packets"
@@ -109,20 +113,27 @@ def _failing_handshakes(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Ite
         failed = [Failed(each, ending) for each in connections if (ending := _failed(each)) is not None]
         if not failed:
             continue
-        (connection, ending), times = failed[0], [each.ending.moment.ns for each in failed]
-        after, hint = _closes(failed)
+        connection, times = failed[0].connection, [each.ending.moment.ns for each in failed]
+        closes, hint = _closes(failed)
         yield Diagnosis.of(
             NO_HANDSHAKE,
             "warn" if len(failed) > 1 else "note",
             ends.name,
             f"No handshake of {client_name(connection)} with {server_name(connection)} succeeds: "
-            f"{name_of(connection, ending.side)} closes {after}{repeated(times)}",
+            f"{closes}{repeated(times)}",
             hint,
-            evidence=(Evidence.opening(each) for each, _ in failed[:MAX_EVIDENCE]),
+            evidence=map(_evidence, failed[:MAX_EVIDENCE]),
             about=failed,
             last_ns=max(times),
-            proven=False,
+            proven=hint == WEBSOCKET,
         )
+
+
+def _evidence(failed: Failed) -> Evidence:
+    connection = failed.connection
+    if connection.server.refuses_websocket and connection.server.greeting is not None:
+        return Evidence(connection.server.greeting, "the HTTP response")
+    return Evidence.opening(connection)
 
 
 def _failed(connection: ObservedConnection) -> Ending | None:
@@ -135,14 +146,18 @@ def _failed(connection: ObservedConnection) -> Ending | None:
 
 
 def _closes(failed: list[Failed]) -> tuple[str, str]:
-    """Return the text about the time at which the first closing side closed, and the hint."""
+    """Return the text about the side that closes or refuses, and the hint."""
     connection, ending = failed[0]
-    after = _after(connection, ending)
+    if all(each.connection.server.refuses_websocket for each in failed):
+        return f"{server_name(connection)} refuses to open a WebSocket for ZeroMQ", WEBSOCKET
+    closes = f"{name_of(connection, ending.side)} closes"
+    after = f"{closes} {_after(connection, ending)}"
     if all(each.ending.side == each.connection.listener and _said_nothing(each) for each in failed):
         return f"{after}, without sending anything", WITHOUT_A_WORD
     lasted = [each.ending.moment.ns - each.connection.start.ns for each in failed]
     if len(failed) >= MIN_TIMED and max(lasted) - min(lasted) <= max(lasted) // TIMER_SPREAD and _are_timed(failed):
-        return f"{duration(lasted[0])} after the connection began, while {_other(failed[0])} still answers", TIMER
+        after = f"{duration(lasted[0])} after the connection began, while {_other(failed[0])} still answers"
+        return f"{closes} {after}", TIMER
     is_old = all(each.connection.sides[1 - each.ending.side].version in WITHOUT_SECURITY for each in failed)
     return after, TOO_OLD if is_old else REASONS
 
@@ -194,7 +209,7 @@ TABLE = (
         "A client speaks ZMTP to an endpoint, and each of its connections ended before the handshake was complete, "
         "without a reason that another rule finds. A note if there is only one. A listener that closes without "
         "notice is probably not ZeroMQ; a side that closes after the same time each time, while the other side "
-        "answers, has a timer.",
+        "answers, has a timer. An HTTP response that does not switch to a WebSocket with ZWS proves a refusal.",
         "A handshake of the two succeeds, or another diagnosis covers one of these connections.",
         lambda knowledge: iter(()),
         ("reconnect-storm",),
