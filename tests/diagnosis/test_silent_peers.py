@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.diagnosis.publishing_traffic import derivation_of
 from tests.diagnosis.requesting_traffic import Asker, derived_from, diagnosed
 from tests.diagnosis.test_acknowledgments import resent
 from tests.scripted import message, ready
 from tests.zmtp.sides import command
 from zmtpscope.capture.segments import ACK
+from zmtpscope.diagnosis.diagnose import diagnose
 from zmtpscope.diagnosis.diagnosis import Diagnosis
 
 RULE = "fell-silent"
@@ -260,6 +262,33 @@ def publisher(*, at: int, port: int, kind: str = "PUB", times: int = 20) -> Aske
         asker.send(1, message(b"weather"))
         asker.pause(299)
     return asker
+
+
+def test_a_publisher_that_waits_for_a_subscriber_is_a_consequence() -> None:
+    """With ZMQ_XPUB_NODROP a publisher sends nothing to anybody while one subscriber reads nothing."""
+    stopped, reads = publisher(at=0, port=5556, times=30), publisher(at=50, port=5556, times=30)
+    stopped.close_window(0)
+    for each in (stopped, reads):
+        each.pause(15_000)
+        each.add(1, ACK)
+    (cause,) = [
+        each for each in diagnose(derivation_of(stopped, reads).knowledge()) if each.diagnosis.rule != "clear-text"
+    ]
+    assert cause.diagnosis.rule == "slow-receiver"
+    assert [each.rule for each in cause.consequences] == [RULE]
+
+
+def test_a_client_that_goes_on_with_a_new_connection_has_lost_the_old_one() -> None:
+    """Its own host or the path broke it, and no packet says so."""
+    old, new = Worker().beat(12).idles(15_000), Worker(at=9_000).beat(12).idles(15)
+    text = "DEALER 10.0.0.2 sent nothing after packet 30, and connected again 3.49 s later: its old connection is dead"
+    assert told(old, new) == [("note", f"{text}, without FIN or RST")]
+
+
+def test_a_client_with_two_connections_at_a_time_has_two_programs() -> None:
+    beside = Worker(at=100).beat(10).idles(15_000)
+    ((_, text),) = told(Worker().beat(12).idles(15_000), beside, Worker(at=9_000).beat(30))
+    assert "its old connection" not in text
 
 
 def test_a_publisher_that_stops_beside_another_one_of_the_same_subscriber_is_a_note() -> None:

@@ -17,7 +17,7 @@ from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.hanging import hanging
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import name_of
-from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection, ObservedSide
+from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection, ObservedSide, began
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
 from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
 from zmtpscope.findings.kinds import Severity
@@ -82,6 +82,9 @@ MIN_ANSWERS = 5
 THINKS_LONGER = 2
 """The side that asks takes at least this multiple of the other side's median time."""
 
+RUNNING = "running"
+"""`until` of a stall that continues."""
+
 MAX_COMPARED = 64
 """Silent workers of a host, or similar peers, to compare with one peer."""
 
@@ -99,6 +102,10 @@ class Silence(NamedTuple):
     text: str
     asker: ObservedSide | None = None
     """The side with unanswered messages, on any connection."""
+    successor: ObservedConnection | None = None
+    """The connection on which the client goes on."""
+    blocked_by: str | None = None
+    """The conn_id of a receiver that reads nothing, for which the side may wait."""
 
     @property
     def rhythm(self) -> ObservedRhythm:
@@ -135,7 +142,9 @@ def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iter
             silence = _unanswering(connection, side, until, knowledge)
             is_steady = silence is None and rhythm.lasted_ns >= MIN_LASTED
             if is_steady and is_left:
-                silence = _beside_others(connection, side, until, knowledge)
+                silence = _reconnected(connection, side, until, knowledge) or _beside_others(
+                    connection, side, until, knowledge
+                )
             if is_steady and silence is None and ending is None:
                 silence = _last_unanswered(connection, side, until) or _steady(connection, side, knowledge)
             if silence is not None:
@@ -308,9 +317,56 @@ def _steady(connection: ObservedConnection, side: int, knowledge: Knowledge) -> 
         return None
     if _may_wait(connection.sides[side].ip, last, max(SECOND, own.longest_ns), knowledge):
         return None
-    return Silence(
-        connection, side, until, "note", "to any of its peers" if side == connection.listener else "to its peer"
-    )
+    if side != connection.listener:
+        return Silence(connection, side, until, "note", "to its peer")
+    blocked_by = _blocked_by(knowledge).get((connection.endpoint, connection.sides[side].socket_type))
+    is_blocked = blocked_by is not None and abs(blocked_by.since_ns - last) <= max(SECOND, own.longest_ns)
+    by = blocked_by.conn_id if blocked_by is not None and is_blocked else None
+    return Silence(connection, side, until, "note", "to any of its peers", blocked_by=by)
+
+
+class Blocked(NamedTuple):
+    """A connection on which the receiver reads nothing, since a time until the end of the capture."""
+
+    since_ns: int
+    conn_id: str
+
+
+@once
+def _blocked_by(knowledge: Knowledge) -> dict[tuple[Endpoint, str | None], Blocked]:
+    """Return, by endpoint and socket type of a listener, the connection whose client stopped reading last.
+
+    A PUB with ZMQ_XPUB_NODROP sends to no subscriber while the queue of one is full.
+    """
+    found: dict[tuple[Endpoint, str | None], Blocked] = {}
+    for connection in knowledge.connections:
+        stall = connection.server.stalls[-1] if connection.server.stalls else None
+        if stall is not None and stall.until == RUNNING and connection.is_open:
+            place = connection.endpoint, connection.server.socket_type
+            found[place] = max(found.get(place, NONE), Blocked(stall.moment.ns, connection.conn_id))
+    return found
+
+
+NONE = Blocked(0, "")
+
+
+def _reconnected(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Silence | None:
+    """Find a client that fell silent on one connection and goes on with another one, which it began later.
+
+    The end of the old connection is not in the capture. Several programs of one host have several connections at a
+    time.
+    """
+    own = connection.sides[side].rhythm
+    if side == connection.listener or own is None or not connection.is_open:
+        return None
+    same = knowledge.by_client[connection.ends, connection.client.identity]
+    place = bisect_left(same, connection.start.ns, key=began)
+    later = same[place + 1] if place + 1 < len(same) else None
+    if later is None or not is_agreed(later) or later.client.rhythm is None or same[place] is not connection:
+        return None
+    if later.start.ns <= own.last.ns or (place and end_of(same[place - 1], until) > connection.start.ns):
+        return None
+    return Silence(connection, side, until, "note", "", successor=later)
 
 
 def _may_wait(host: str, last_ns: int, near: int, knowledge: Knowledge) -> bool:

@@ -37,6 +37,11 @@ HOST_UNKNOWN = (
     "ZMQ_TCP_KEEPALIVE on the other side detects it"
 )
 
+OLD_HINT = (
+    "no packet ended the old connection: the path, a firewall, or the network of that host broke it, and messages that "
+    "were on their way may be lost; ZMQ_HEARTBEAT_IVL on the listening side closes dead connections"
+)
+
 MISSING_HINT = (
     "find out why that program exited, and restart it; a ROUTER drops messages for a missing peer unless "
     "ZMQ_ROUTER_MANDATORY is set"
@@ -127,6 +132,8 @@ def _diagnosis(same: list[Silence]) -> Diagnosis:
     first = min(same, key=_gravity)
     connection, rhythm = first.connection, first.rhythm
     name = name_of(connection, first.side)
+    if first.successor is not None:
+        return _continued(first, first.successor)
     return Diagnosis.of(
         FELL_SILENT,
         first.severity,
@@ -136,7 +143,25 @@ def _diagnosis(same: list[Silence]) -> Diagnosis:
         HINT + (HOST_ANSWERS if _host_answers(first) else HOST_UNKNOWN),
         evidence=(Evidence(rhythm.last, "its last message"),),
         about=same,
+        beside=() if first.blocked_by is None else (first.blocked_by,),
         last_ns=first.until,
+        proven=False,
+    )
+
+
+def _continued(old: Silence, new: ObservedConnection) -> Diagnosis:
+    """Diagnose a client that goes on with a new connection, while its old one stays open without a word."""
+    name, last = name_of(old.connection, old.side), old.rhythm.last
+    return Diagnosis.of(
+        FELL_SILENT,
+        "note",
+        name,
+        f"{name} sent nothing after packet {last.packet}, and connected again {duration(new.start.ns - last.ns)} "
+        "later: its old connection is dead, without FIN or RST",
+        OLD_HINT,
+        evidence=(Evidence(last, "its last message on the old connection"), Evidence.opening(new)),
+        about=(old.connection, new),
+        last_ns=old.until,
         proven=False,
     )
 
@@ -230,8 +255,9 @@ TABLE = (
         "that the same host is connected to continue. A note if a PUB, a PUSH, or a ROUTER or DEALER that receives "
         "next to nothing stops sending to all its peers for fifteen times its longest pause, and 6 s, after sending "
         "for eight times that pause, unless its messages may answer others; and if a ROUTER or DEALER that answered "
-        "each message in turn leaves the last ones unanswered for 5 s. Likely only: a program with no more to send "
-        "looks the same, as does a broker without work.",
+        "each message in turn leaves the last ones unanswered for 5 s. A client that had one connection at a time and "
+        "goes on with a new one has lost the old one: a note, too. Likely only: a program with no more to send looks "
+        "the same, as does a broker without work.",
         "The peer closes its connection itself, cannot send because its receiver does not read, TCP retransmits "
         "without an acknowledgment, the peer starts the exchanges, it never answered messages of the kinds that it "
         "receives since, its subscriber cancelled a subscription, or no "
