@@ -171,7 +171,7 @@ class Analyser:
         return touched
 
     def _mark(self, unread: Unread, block: SegmentBlock, touched: list[Connection]) -> None:
-        """Let the connection of a side that acknowledges late report it."""
+        """Mark sides that acknowledge late, so that their connections report it."""
         key, sides = block.keys[unread.direction], self.flows.sides
         side = sides.get(key) or next((side for each in touched for side in each.tcp if side.key == key), None)
         if side is not None:

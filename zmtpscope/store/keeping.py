@@ -18,8 +18,11 @@ MAX_KEPT_ONCE = 16_384
 
 
 class Keeping:
-    """Collects the data of a chunk outside its columns, and writes them together in `end`. `kept_once` are places of
-    octets kept earlier. `is_indexed`: octets of streams are read from the capture files."""
+    """Collects the data of a chunk outside its columns, and writes them together in `end`.
+
+    `kept_once` contains the places of octets that other chunks kept. If `is_indexed`, octets of streams are read from
+    the capture files.
+    """
 
     def __init__(self, spool: Spool, kept_once: dict[bytes, int], *, is_indexed: bool) -> None:
         self.spool = spool

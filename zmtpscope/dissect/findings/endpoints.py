@@ -67,10 +67,8 @@ class Handshake:
 
 @dataclass(slots=True, eq=False)
 class SameKey:
-    """Handshakes with one key, by number; each is compared with the previous one once both are final.
-
-    Handshakes older than `newest` are kept while they wait for that.
-    """
+    """Handshakes with one key, by number. Each is compared with the previous one when both are final; until then,
+    both are kept."""
 
     newest: int = -1
     handshakes: dict[int, Handshake] = field(default_factory=dict)

@@ -218,8 +218,7 @@ class FrameSearch:
     def _pass_run(self, octet: int, end: int) -> bool:
         """Skip a run of one octet (at least `MIN_RUN`); return whether there was one.
 
-        Its frames are no evidence. Trials, up to one per octet of a frame, meet nothing else there, each an octet ahead
-        of the one before.
+        Its frames are no evidence, and trials that start in it at successive octets would all read the same.
         """
         at, size = self.at, RUNS[self.framing][octet]
         trials = [self.trials.get(at + ahead) for ahead in range(size)]

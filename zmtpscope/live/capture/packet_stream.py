@@ -55,7 +55,7 @@ class PacketStream:
 
     @property
     def has_header(self) -> bool:
-        """The writer has opened its interfaces."""
+        """Whether the descriptions of the interfaces were read."""
         return bool(self.interfaces)
 
     @property

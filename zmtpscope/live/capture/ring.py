@@ -74,11 +74,8 @@ class RingSocket(PacketSocket):
         return self._looked + (SETTLE if self._found else LOOK)
 
     def read(self) -> Batch | None:
-        """Return the next packets, if any.
-
-        If the kernel has finished the block, all its remaining packets; otherwise the packets that the previous call
-        found complete.
-        """
+        """Return the next packets, if any: all remaining ones of the block if the kernel has finished it, otherwise
+        the packets that the previous call found complete."""
         begin = self._block * BLOCK
         status, count, first, end = _block(self._ring, begin)
         at = self._at or begin + first

@@ -110,7 +110,7 @@ class Part:
         return Refused(why)
 
     def _send_error(self, reason: str) -> None:
-        """Set an ERROR as last word, if we are the server."""
+        """Make ERROR our last command, if we are the server."""
         if self.role == "server":
             body = build_command(self.mechanism.name, "ERROR", {"reason": reason})
             self.last_word = build_frame(Framing.V2, body, command=True)
