@@ -215,7 +215,7 @@ def test_an_answer_that_does_not_reach_the_client_is_an_error() -> None:
     (diagnosis,) = told_of(_answered_in_vain(0, 4, 1), served).values()
     assert (diagnosis.rule, diagnosis.severity) == ("answer-lost", "error")
     assert diagnosis.text.startswith(
-        "10.0.0.1:5555 answers connection attempts, but the answers do not reach this client, although it serves "
+        "10.0.0.1:5555 answers connection attempts, but the answers do not reach the client, although it serves "
         "10.0.0.3 meanwhile: 10.0.0.2 tried once (4 SYNs)"
     )
 

@@ -44,7 +44,7 @@ def test_clients(captures: Path, name: str) -> None:
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03", "TLS"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", "SSH"),
         (b"*1\r\n$4\r\nPING\r\n", "RESP (Redis)"),
-        (b"\x99\x99\x99\x99", "something else"),
+        (b"\x99\x99\x99\x99", "another protocol"),
     ],
 )
 def test_other_protocols(octets: bytes, speaks: str) -> None:

@@ -288,7 +288,7 @@ def test_a_wildcard_is_reported_where_the_topic_arrives_by_another_subscription(
     both.publish(b"prices", b"body", times=5)
     (diagnosis,) = diagnosed(_early(""), both, rule=UNMATCHED)
     assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
-    assert "has a *, which is no wildcard, behind it" in diagnosis.text
+    assert "has a *, which is no wildcard, after it" in diagnosis.text
 
 
 def test_how_many_did_not_match_is_a_lower_bound_where_two_got_others() -> None:
@@ -312,26 +312,26 @@ def test_a_peer_that_gets_the_topic_anyway_made_no_mistake() -> None:
     ("subscription", "topic", "how"),
     [
         (b"Prices", b"prices", "differs in upper and lower case"),
-        (b"prices\0", b"prices", "has a zero octet behind it"),
-        (b"prices ", b"prices.eu", "has a blank behind it"),
+        (b"prices\0", b"prices", "has a zero octet after it"),
+        (b"prices ", b"prices.eu", "has a blank after it"),
         ("prices".encode("utf-16"), b"prices", "is in UTF-16"),
         ("prices".encode("utf-16-be"), b"prices.eu", "is in UTF-16"),
-        (b"/prices", b"prices", "has a slash in front of it"),
-        (b"prices.*", b"prices.eu", "has a *, which is no wildcard, behind it"),
+        (b"/prices", b"prices", "has a slash before it"),
+        (b"prices.*", b"prices.eu", "has a *, which is no wildcard, after it"),
         (b'"prices"', b"prices", "has quotes around it"),
         (b"b'prices'", b"prices", "has quotes around it"),
         (b"prices/eu", b"prices.eu", "has other separators"),
-        (b"prices", b'{"topic": "prices"}', "stands 11 octets behind its beginning"),
+        (b"prices", b'{"topic": "prices"}', "is 11 octets after its beginning"),
         (b"prices.eu", b"prices", "is longer than the topic"),
         (b"pirces", b"prices", "is nearly equal, and differs from octet 2 on"),
-        (b"Prices\0", b"prices", "has a zero octet behind it and differs in upper and lower case"),
-        (b'"prices"\r\n', b"prices", "has a quote in front of it and 3 octets (22 0d 0a) behind it"),
-        (b"prices\r\n", b"prices", "has a carriage return and a line feed behind it"),
-        (b"\0\0\0\6prices", b"prices", "has 4 octets (00 00 00 06) in front of it"),
-        (b"\xef\xbb\xbfprices", b"prices", "has a byte order mark in front of it"),
-        (b"prices", b'"prices"', "lacks a quote in front of it"),
-        (b"prices", b" prices.eu", "lacks a blank in front of it"),
-        (b"prices.eu.*", b"prices.eu.ecb", "has a *, which is no wildcard, behind it"),
+        (b"Prices\0", b"prices", "has a zero octet after it and differs in upper and lower case"),
+        (b'"prices"\r\n', b"prices", "has a quote before it and 3 octets (22 0d 0a) after it"),
+        (b"prices\r\n", b"prices", "has a carriage return and a line feed after it"),
+        (b"\0\0\0\6prices", b"prices", "has 4 octets (00 00 00 06) before it"),
+        (b"\xef\xbb\xbfprices", b"prices", "has a byte order mark before it"),
+        (b"prices", b'"prices"', "lacks a quote before it"),
+        (b"prices", b" prices.eu", "lacks a blank before it"),
+        (b"prices.eu.*", b"prices.eu.ecb", "has a *, which is no wildcard, after it"),
     ],
 )
 def test_usual_mistakes_have_their_words(subscription: bytes, topic: bytes, how: str) -> None:
@@ -347,7 +347,7 @@ def test_a_separator_behind_a_part_of_a_name_is_no_mistake() -> None:
     behind, whole = nearest_topic(b"sensor1.", [b"sensor10.temperature"]), nearest_topic(b"sensor1.", [b"sensor1"])
     assert behind is None or not behind.is_telling
     assert whole is not None
-    assert whole.how == "has a dot behind it"
+    assert whole.how == "has a dot after it"
 
 
 def test_names_of_the_same_letters_are_compared_so_often_and_no_more() -> None:

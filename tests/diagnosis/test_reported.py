@@ -36,7 +36,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "clock-back": ("note The clock of the capture went back: packet 111 is stamped 3600.0 s before an earlier one",),
     "clock-one-inversion": (
         "note The clock of the capture went back: packet 24 is stamped 1 us before an earlier one, and 1 more by at "
-        "most as much",
+        "most that much",
     ),
     "executorlib-healthy": (),
     "fin-wait2": (
@@ -136,8 +136,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "median 0.47 ms",
     ),
     "tls-in-front": (
-        "error likely: 10.9.7.2:5671 speaks TLS with 10.9.7.3, and 10.9.7.1 connects without TLS: it closes each "
-        "connection on the ZMTP greeting, 13 times in 9.2 s",
+        "error likely: 10.9.7.2:5671 speaks TLS with 10.9.7.3, and 10.9.7.1 connects without TLS: "
+        "the server closes each connection on the ZMTP greeting, 13 times in 9.2 s",
         "warn 10.9.7.1 connects to 10.9.7.2:5671 repeatedly without increasing its delay, 13 times in 9.2 s",
     ),
     "topic-prefix": (
@@ -186,7 +186,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "socks5": (
         "warn The SOCKS5 proxy 10.9.0.1:1080 did not connect 10.9.0.2 to 127.0.0.1:5556, 10 times in 3.7 s: "
-        "connection refused (reply 5); it connected between these attempts",
+        "connection refused (reply 5); an attempt between these succeeded",
     ),
     "haproxy-send-proxy": (
         "error 10.9.0.2 sends a PROXY v1 header before ZMTP to 10.9.0.1:5555, which does not know it: no handshake "
@@ -257,7 +257,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "SUB 10.89.0.3 got 26 messages to which SUB 10.89.0.2 is subscribed, too",
     ),
     "answer-lost": (
-        "error 10.71.0.1:5555 answers connection attempts, but the answers do not reach this client, although it "
+        "error 10.71.0.1:5555 answers connection attempts, but the answers do not reach the client, although it "
         "serves 10.71.0.3 meanwhile: 10.71.0.2 tried 4 times (13 SYNs) in 10.3 s to reach 10.71.0.1:5555",
     ),
     "identity-after-crash": (

@@ -24,8 +24,8 @@ def test_a_client_without_tls_is_named() -> None:
     diagnosis = told_of(tls(), *map(in_clear, range(1, 5)))[RULE]
     assert (diagnosis.severity, diagnosis.certainty) == ("error", "likely")
     assert diagnosis.text == (
-        "10.0.0.1:5555 speaks TLS with 10.0.0.3, and 10.0.0.2 connects without TLS: it closes each connection on "
-        "the ZMTP greeting, 4 times in 3 s, every 1 s"
+        "10.0.0.1:5555 speaks TLS with 10.0.0.3, and 10.0.0.2 connects without TLS: "
+        "the server closes each connection on the ZMTP greeting, 4 times in 3 s, every 1 s"
     )
 
 

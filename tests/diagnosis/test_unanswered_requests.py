@@ -397,7 +397,7 @@ def test_a_peer_that_gives_up_and_asks_again_is_answered_late() -> None:
     (diagnosis,) = told(asker, again)
     assert diagnosis.rule == "late-reply"
     assert "gives up 301 ms after its request in packet 8" in diagnosis.text
-    assert diagnosis.text.endswith("with a new socket: the reply would have come later")
+    assert diagnosis.text.endswith("with a new socket: the reply takes longer")
     other = Asker(at=500)
     other.ask(b"another question")
     other.answer(b"answer")
@@ -413,7 +413,7 @@ def test_a_router_may_have_lost_what_it_does_not_answer() -> None:
     again.ask(b"question")
     again.answer(b"answer")
     (diagnosis,) = told(asker, again)
-    assert diagnosis.text.endswith("with a new socket: it was lost, or the reply would have come later")
+    assert diagnosis.text.endswith("with a new socket: it was lost, or the reply takes longer")
 
 
 def refused(at: int) -> Asker:

@@ -109,7 +109,7 @@ def test_a_refusal_beside_a_connection_of_zmtp_is_reported() -> None:
     behind = through("SOCKS5, refused", [], 50_003, start + 2 * SECOND)
     ((severity, text),) = refusals(before + granted + behind)
     assert severity == "warn"
-    assert text.endswith("; it connected between these attempts")
+    assert text.endswith("; an attempt between these succeeded")
 
 
 def test_a_websocket_without_zws_is_reported_beside_zmtp_only() -> None:

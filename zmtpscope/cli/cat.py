@@ -108,7 +108,7 @@ def parse_rate(context: click.Context, parameter: click.Parameter, value: float 
     "count",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Exit after N received messages, or N sent ones if the socket only sends; fewer MESSAGEs are repeated.",
+    help="Exit after N received messages, or N sent ones if the socket only sends: then fewer MESSAGEs repeat.",
     heading=MESSAGES,
 )
 @option(

@@ -113,7 +113,8 @@ KINDS = (
         "note",
         "wire.md, 9.3",
         "A header of the PROXY protocol comes before ZMTP",
-        "libzmq does not know it: turn it off at the proxy (send-proxy of HAProxy, proxy_protocol of nginx)",
+        "libzmq does not support the PROXY protocol: turn it off at the proxy (send-proxy of HAProxy, proxy_protocol "
+        "of nginx)",
     ),
     FindingKind(
         "ZMTP-CONN-18",
@@ -181,7 +182,7 @@ KINDS = (
         "note",
         "records.md, Times",
         "The clock of the capture went back",
-        "the order of packets decides, and times go on from where they were; keep the clock of that host steady "
+        "packets keep their order, and corrected times never go back; keep the clock of that host steady "
         "(chrony or ntpd slew it)",
     ),
     FindingKind(

@@ -116,9 +116,9 @@ def _same(one: bytes, other: bytes) -> int:
 def _in_words(front: bytes, lacks: bytes, behind: bytes) -> str:
     if front and behind and not (front.removeprefix(b"b") + behind).strip(QUOTES):
         return "has quotes around it"
-    has = [f"{_named(front)} in front of it"] if front else []
-    has += [f"{_named(behind)} behind it"] if behind else []
-    words = [f"lacks {_named(lacks)} in front of it"] if lacks else []
+    has = [f"{_named(front)} before it"] if front else []
+    has += [f"{_named(behind)} after it"] if behind else []
+    words = [f"lacks {_named(lacks)} before it"] if lacks else []
     words += [f"has {' and '.join(has)}"] if has else []
     return " and ".join(words)
 
@@ -150,7 +150,7 @@ def _within(subscription: bytes, topic: bytes) -> str | None:
     is_word = re.search(rb"(?<![0-9A-Za-z])" + re.escape(subscription) + rb"(?![0-9A-Za-z])", topic)
     if is_word is None or len(subscription) < SHORTEST_WORD:
         return None
-    return f"stands {counted(is_word.start(), 'octet')} behind its beginning"
+    return f"is {counted(is_word.start(), 'octet')} after its beginning"
 
 
 def _separators(subscription: bytes, topic: bytes) -> str | None:

@@ -113,8 +113,8 @@ WRONG_SERVER_KEY = (
         "error",
         ("CURVE-21",),
         "{refused} has the wrong key of {refuser}, which closes on its HELLO without an ERROR",
-        "set ZMQ_CURVE_SERVERKEY of the client to the public key of this server; --keys with the keys of the server "
-        "proves it",
+        "set ZMQ_CURVE_SERVERKEY of the client to the public key of this server; check --keys with the keys of the "
+        "server proves it",
         proven=False,
     ),
 )

@@ -33,7 +33,7 @@ def _one_sided(knowledge: Knowledge) -> Iterator[Diagnosis]:
         ", ".join(sorted({address(each.endpoint) for each in met})[:MAX_NAMED]),
         f"Only one direction of {counted(len(met), 'connection')} was captured"
         + (", among them" if len(met) > 1 else ":")
-        + f" that from {name_of(connection, side)} to {name_of(connection, 1 - side)}; the other direction is missing",
+        + f" the one from {name_of(connection, side)} to {name_of(connection, 1 - side)}; the other one is missing",
         "capture where both directions pass: on one of the hosts, on the any interface, or on both ports of a mirror",
         evidence=(Evidence.opening(each) for each in met[:MAX_EVIDENCE]),
         about=met,

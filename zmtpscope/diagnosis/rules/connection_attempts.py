@@ -182,7 +182,7 @@ ANSWER_LOST = InVain(
     HALF_OPEN,
     Words("{where} answers connection attempts, but the answers do not reach the client", ONE_WAY_HINT),
     Words(
-        "{where} answers connection attempts, but the answers do not reach this client, although it serves {others} "
+        "{where} answers connection attempts, but the answers do not reach the client, although it serves {others} "
         "meanwhile",
         ONE_WAY_HINT,
     ),
@@ -218,8 +218,8 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if waiting:
             yield replace(
                 diagnosis,
-                text=f"{diagnosis.text}; {counted(len(waiting), 'connection')} before were established, and its "
-                "program accepts none of them",
+                text=f"{diagnosis.text}; {counted(len(waiting), 'connection')} were established before, but the "
+                "program has accepted none of them",
                 hint="the queue of the listener is full (ZMQ_BACKLOG): check whether its program hangs or is stopped",
                 conn_ids=frozenset(each.conn_id for each in waiting),
             )

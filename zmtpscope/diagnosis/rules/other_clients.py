@@ -137,8 +137,8 @@ def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "tls-expected",
             "error",
             ends.name,
-            f"{address(endpoint)} speaks TLS with {finding.client}, and {client} connects without TLS: it closes "
-            f"each connection on the ZMTP greeting, {how_often(times)}",
+            f"{address(endpoint)} speaks TLS with {finding.client}, and {client} connects without TLS: the server "
+            f"closes each connection on the ZMTP greeting, {how_often(times)}",
             "connect through TLS as the others do (libzmq has no TLS: use stunnel, HAProxy or a sidecar), or to the "
             "port of the ZeroMQ socket behind it",
             evidence=(
@@ -168,7 +168,7 @@ def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
         client, endpoint = ends
         connection, first = met[0]
         detail = first.text.partition(": it ")[2]
-        speaks = detail or "speaks something else"
+        speaks = detail or "speaks another protocol"
         who = f"{address(endpoint)} {speaks}, and {client} connects to it" if listens else f"{client} {speaks}"
         yield Diagnosis.of(
             "foreign-client",

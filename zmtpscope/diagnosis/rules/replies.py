@@ -92,7 +92,7 @@ def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:
     or_lost = "" if hop is not None or _answers_in_turn(waiting) else "it was lost, or "
     text = (
         f"{waiting.asker} gives up {duration(waiting.waited)} after its request in packet {oldest.moment.packet}, and "
-        f"asks {waiting.asked} the same again{times} with a new socket: {or_lost}the reply would have come later{took}"
+        f"asks {waiting.asked} the same again{times} with a new socket: {or_lost}the reply takes longer{took}"
     )
     evidence = (
         Evidence(oldest.moment, "the request", oldest.ref),

@@ -46,7 +46,7 @@ def put_set_back(sink: Sink, set_back: SetBack | None, end: Arrival) -> None:
     """Report a clock that was set back; `packet` has the largest step."""
     if set_back is not None:
         detail = f"packet {set_back.packet} is stamped {duration(set_back.ns)} before an earlier one"
-        detail += f", and {set_back.times - 1} more by at most as much" if set_back.times > 1 else ""
+        detail += f", and {set_back.times - 1} more by at most that much" if set_back.times > 1 else ""
         at = end._replace(time=set_back.time)
         _put(sink, CLOCK_WENT_BACK, at, detail, set_back.times, file=set_back.file, packet=set_back.packet)
 

@@ -143,7 +143,7 @@ def _note(asked: Asked, granted: Relayed | None, end: Arrival) -> Note:
             f"; it connected {max(0, granted.connection.start.time - last.connection.start.time) / SECOND:.1f} s later"
         )
     elif granted is not None and granted.target == first.target and _began(granted) > _began(first):
-        text += "; it connected between these attempts"
+        text += "; an attempt between these succeeded"
     finding = Finding("ZMTP-CONN-19", None, 0, "note" if is_over else None, text)
     start = first.connection.start
     return Note(None, finding, start, end.ordinal, events=asked.count, last=last.connection.start, stream=stream)
