@@ -36,7 +36,6 @@ COMMON = (
     Field("dst_ip", "text", "Address of the receiver"),
     Field("dst_port", "int", "Port of the receiver"),
 )
-"""Fields of every record."""
 
 STREAM = (
     Field(

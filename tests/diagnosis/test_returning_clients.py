@@ -54,5 +54,5 @@ def test_a_time_limit_of_the_client_for_silence() -> None:
         pytest.param(visits([4.0, 4.0, 4.0, 4.0, 4.0], -3), id="several programs at a time"),
     ],
 )
-def test_clients_that_come_and_go(talks: list[Talk]) -> None:
+def test_clients_that_connect_and_leave(talks: list[Talk]) -> None:
     assert told(*talks) is None

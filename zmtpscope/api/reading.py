@@ -164,7 +164,6 @@ def part_of(batch: Batch, record: type[Record]) -> Batch:
 
 
 def rows_of(batch: Batch, options: Options) -> Iterator[Record]:
-    """Yield the rows of a batch as objects, in order."""
     order = batch.arranged()
     messages = Values(MessageColumns.of_arrangement(order, batch.files, options))
     if batch.frames:

@@ -210,7 +210,6 @@ def interface_lines(known: Sequence[Interface]) -> Iterator[str]:
 
 
 def interface_objects(known: Sequence[Interface]) -> Iterator[dict[str, object]]:
-    """Yield the interfaces as objects for JSON."""
     for number, each in enumerate(known, 1):
         yield {
             "number": number,

@@ -25,7 +25,6 @@ MIN_NS, LONGEST_NS, USUAL_NS = 1_000_000, 86_400_000_000_000, 1_000_000_000
 
 
 def parse_interval(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """Parse an interval and return nanoseconds."""
     if value is None:
         return None
     interval = checked(parse_duration, value)

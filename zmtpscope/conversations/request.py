@@ -69,7 +69,6 @@ class RequestHops:
     _back: list[_Message] = field(default_factory=list)
     """Possible replies: messages towards the client on hops that have no reply yet."""
     _hop_packets: set[tuple[int | None, int]] = field(default_factory=set)
-    """Connection and packet of each hop."""
 
     def batch(self, batch: Batch) -> Batch:
         """Return the hops in a batch, and other records of the same connections until the reply."""

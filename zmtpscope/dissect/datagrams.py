@@ -90,7 +90,6 @@ class Content(NamedTuple):
     fields: dict[str, Any]
     findings: Sequence[Finding]
     tree: FieldNode | None
-    """Field tree, if requested."""
 
 
 class WaitingDatagram(NamedTuple):

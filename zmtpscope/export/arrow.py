@@ -24,7 +24,6 @@ ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": p
 
 
 def arrow_type(type_: str) -> pa.DataType:
-    """Return the Arrow type of a field type; json is text."""
     return translate(type_, ARROW, pa.list_, lambda members: pa.struct(list(members.items())))
 
 

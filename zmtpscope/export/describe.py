@@ -330,7 +330,6 @@ def describe_subscription(values: Values) -> str:
 
 
 def describe_heartbeat(values: Values) -> str:
-    """Describe a heartbeat: `HEARTBEAT answered after 0.3 ms`."""
     rtt = "" if values["rtt_ns"] is None else f" after {_duration(values['rtt_ns'])}"
     return f"HEARTBEAT {values['outcome']}{rtt}"
 
@@ -343,13 +342,11 @@ def describe_peer(values: Values) -> str:
 
 
 def describe_topic(values: Values) -> str:
-    """Describe a topic: `TOPIC "news": 12 messages to 2 subscribers`."""
     to = counted(values["subscribers"], "subscriber")
     return f"TOPIC {quoted(values['topic'] or '')}: {counted(values['messages'], 'message')} to {to}"
 
 
 def describe_delivery(values: Values) -> str:
-    """Describe a delivery: `DELIVERY of "news": 12 messages, missed 3`."""
     missed = (values["missed"] or 0) + (values["missed_early"] or 0)
     return (
         f"DELIVERY of {quoted(values['topic'] or '')}: {counted(values['messages'], 'message')}"

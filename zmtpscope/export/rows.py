@@ -32,7 +32,6 @@ MAX_ADDRESSES = 5
 """Addresses of an envelope in a line. Each is one hop, and few networks have more."""
 
 LONGEST_TOPIC, LONGEST_ADDRESS = 40, 20
-"""Characters of a topic, and of an address."""
 
 TOPIC = 256
 """Octets of a topic to read."""
@@ -188,7 +187,6 @@ class RowWords:
 
 
 def noun(sender: Sender) -> str:
-    """Return the noun for messages of a sender."""
     return "decrypted message" if sender.regime.opened else "message"
 
 

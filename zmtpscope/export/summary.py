@@ -23,7 +23,7 @@ ENDS = {"fin": "FIN", "rst": "RST", "open": "nothing yet", "reused": "no packet 
 LABEL = 16
 """Width of the labels on the left."""
 INDENT = " " * 11
-"""Of the endpoints of a finding, below its severity."""
+"""Indentation of the endpoints of a finding, below its severity."""
 MAX_ROWS = 5
 """Endpoints for each kind of finding, most findings first."""
 

@@ -154,7 +154,6 @@ class Table(Protocol):
 
 
 MakeTable = Callable[[OutputFile, str, Columns, Options], Table]
-"""Takes a file, a record type, its columns and options."""
 
 
 def table_maker(format: str) -> MakeTable:
@@ -242,7 +241,6 @@ class Tables:
 
 
 def by_type(batch: Batch) -> Iterator[tuple[str, Batch]]:
-    """Split a batch into one batch per record type."""
     if batch.messages:
         yield "message", Batch(batch.files, messages=batch.messages)
     if batch.frames:

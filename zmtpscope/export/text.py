@@ -334,7 +334,6 @@ def _hint(record: Record) -> str | None:
 
 
 def detail_lines(item: Record | MessageTable | FrameTable, index: int, look: Look, options: Options) -> Iterator[str]:
-    """Yield the fields or octets of a record, as in `look`."""
     from zmtpscope.dissect.records.details import details
     from zmtpscope.export.details import hex_lines, tree_lines
 

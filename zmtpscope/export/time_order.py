@@ -24,7 +24,7 @@ from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.export.front import Files
 
 RECORDS, OCTETS = 4096, 8 << 20
-"""That wait. A batch stays in memory while one of its rows waits."""
+"""Waiting records and octets. A batch stays in memory while one of its rows waits."""
 
 HOLDING_OCTETS = frozenset({"greeting", "command", "datagram"})
 """Gaps and leftovers only contain the number of octets."""
@@ -62,14 +62,14 @@ class TimeOrder(Generic[T]):
         self._source_of = source_of
         self._records, self._octets = records, octets
         self._sources: list[T] = []
-        """Of the waiting records."""
+        """Sources of the waiting records."""
         nothing = np.empty(0, np.int64)
         self._waiting = nothing, nothing, nothing, nothing
         """Key, packet, item and row of each waiting record, in order."""
         self._recent = nothing, nothing, nothing
         """Time, ordinal and running sum of octets of the last records, for watermarks."""
         self._latest = EARLIEST
-        """Of all earlier records."""
+        """Latest time of all earlier records."""
 
     def feed(self, batch: Batch) -> list[tuple[T, list[int]]]:
         """Return the records that no longer wait, in order, as (source of an item, its rows); the rows of a single

@@ -95,7 +95,6 @@ class Cbor(Headed):
                     self.read(reader, "value")
 
     def _read_embedded(self, reader: Reader, stop: int) -> None:
-        """Read the single value up to `stop`."""
         outer, reader.stop = reader.stop, stop
         self.read(reader, "value")
         if reader.left:

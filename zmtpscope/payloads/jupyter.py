@@ -126,7 +126,6 @@ PARENT_FIELDS = ("msg_type", "msg_id")
 
 
 def _keys_of(files: Mapping[str, bytes]) -> tuple[list[Key], list[str]]:
-    """Return the keys in connection files, and the names of files without one."""
     keys: list[Key] = []
     useless: list[str] = []
     for name, octets in files.items():

@@ -26,7 +26,6 @@ CREDENTIALS = {
 """Names of the credential frames."""
 
 CURVE_KEY = 32
-"""Octets of a CURVE key."""
 
 STATUSES = (b"200", b"300", b"400", b"500")
 LARGEST_METADATA = 1 << 16

@@ -21,7 +21,6 @@ BLOCK_SIZE, FEWEST_BLOCKS, MAX_BLOCKS = 1 << 20, 8, 64
 SAMPLED_SHARE = 8
 """The sample is at most one part in this many of all files, but not less than the minimum number of blocks."""
 COST_OF_SEGMENT = 64
-"""Cost of a segment as a number of octets."""
 LARGE_TASK, COST_OF_FILE = 64 << 20, 1 << 18
 """Octets at which a task is full, and the cost of opening a file, as a number of octets."""
 FLOWS_OF_A_PARTITION = 32

@@ -55,7 +55,7 @@ class MicroBatch:
     number: int = 0
     partitions: int = 0
     files: list[BatchFile] = field(default_factory=list)
-    """Not taken by an earlier micro-batch."""
+    """Files that no earlier micro-batch has taken."""
     files_so_far: int = 0
     """Including earlier micro-batches."""
     until: int | None = None

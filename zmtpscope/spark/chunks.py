@@ -111,7 +111,6 @@ def segments_chunk(partition: int, rows: SegmentRows, taken: Column, octets: byt
 
 
 def segments_of(chunk: Chunk) -> Segments:
-    """Return the segments of a chunk (the inverse of `segments_chunk`)."""
     columns = _columns(SEGMENT_FORMS, chunk)
     flows, flags, sequences, acknowledgments, lengths, cut, hops, packets, times, taken = columns
     keys, position = [], 0
@@ -135,7 +134,6 @@ def packets_chunk(partition: int, packets: PacketBlock, taken: Column) -> Chunk:
 
 
 def packets_of(chunk: Chunk) -> Packets:
-    """Return the packets of a chunk (the inverse of `packets_chunk`)."""
     links, lengths, missing, references, times, taken = _columns(PACKET_FORMS, chunk)
     stops = lengths.cumsum()
     offsets = np.full(len(stops), NOWHERE)
@@ -151,7 +149,6 @@ def rows_chunk(partition: int, rows: pa.RecordBatch) -> Chunk:
 
 
 def rows_of(chunk: Chunk) -> Iterable[pa.RecordBatch]:
-    """Return the rows of a chunk (the inverse of `rows_chunk`)."""
     with pa.ipc.open_stream(chunk.octets) as stream:
         yield from stream
 

@@ -79,7 +79,6 @@ ANY_NAME = Lookup()
 @dataclass(frozen=True, slots=True)
 class FoundCaptures:
     files: dict[str, int] = field(default_factory=dict)
-    """Sizes of files."""
     skipped: dict[str, str] = field(default_factory=dict)
     """Files of directories and globs that are not captures, with the reason."""
     roots: dict[str, str] = field(default_factory=dict)

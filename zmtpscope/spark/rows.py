@@ -94,7 +94,6 @@ def _of_files(files: pa.Array, values: Mapping[str, Value], type_: pa.DataType) 
 
 
 def selected(batch: Batch, filter: Filter | None, options: Options) -> Batch:
-    """Return the part of a batch that matches a filter."""
     if filter is None:
         return batch
     from zmtpscope.filter.selection import Selection

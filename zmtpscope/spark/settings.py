@@ -67,7 +67,6 @@ class ReadSettings:
     """Key files are given by name: workers read them, and no plan contains a secret."""
 
     record: str = "message"
-    """Record type."""
     columns: tuple[str, ...] | None = None
     """Selected columns; None: all."""
     options: ReadOptions = DEFAULT
@@ -83,7 +82,6 @@ class ReadSettings:
     partitions: int | None = None
     """Number of partitions; None: by the size of the captures."""
     filter: str | None = None
-    """Filter for records."""
     recursive: bool = False
     """Whether to search subdirectories for captures."""
     names: str = "*"
@@ -192,7 +190,6 @@ class ReadSettings:
 
     @property
     def span(self) -> TimeSpan:
-        """Return the time span of packets."""
         if self.since is None and self.until is None:
             return ALWAYS
         return TimeSpan(self.since or ALWAYS.since, self.until or ALWAYS.until)
@@ -249,7 +246,6 @@ def _filter(value: Any) -> str:
 
 
 def _reads(filter: str | None) -> frozenset[str]:
-    """Return the fields that a filter reads."""
     if filter is None:
         return frozenset()
     from zmtpscope.filter import Filter

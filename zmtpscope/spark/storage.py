@@ -156,5 +156,4 @@ class StoredCapture(CaptureFile):
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first line of an error, without the diagnostics after it."""
     return str(error).splitlines()[0]

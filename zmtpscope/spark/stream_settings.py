@@ -23,7 +23,6 @@ class StreamSettings:
     state_location: str
     """Folder that driver and workers share."""
     most_files: int = FILES_A_BATCH
-    """Files of a micro-batch."""
     growing: int = 1
     """Files written at a time; as many of the newest are left alone."""
     finish: bool = False
@@ -38,7 +37,6 @@ class StreamSettings:
 
     @staticmethod
     def parse(options: Mapping[str, Any]) -> StreamSettings:
-        """Parse the options of a stream. Raises `SettingsError`."""
         given = {name.lower(): str(value) for name, value in options.items()}
         read = ReadSettings.parse(options, also=STREAM_OPTIONS)
         if read.lookup != ANY_NAME:

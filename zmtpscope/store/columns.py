@@ -307,5 +307,4 @@ OF_RECORDS: Mapping[str, Mapping[str, Derive]] = {
 def stored_columns(
     chunk: Chunk, kind: int, files: list[str | None], options: Options, read: Callable[[int, int], bytes]
 ) -> StoredRows | StoredRecords:
-    """Return the columns of the records of one type."""
     return StoredRows(chunk, kind, files) if kind <= FRAME else StoredRecords(chunk, kind, options, read)

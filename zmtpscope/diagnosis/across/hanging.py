@@ -224,8 +224,8 @@ asked_at = attrgetter("oldest.ns")
 class GivenUp(NamedTuple):
     """A client that gives up its requests, each on a connection of its own.
 
-    It gives up after the same time each time (`usual`, ns; the last time may be shorter, because programs end). `usual`
-    is None for a REP that answers none of its requests: then any time counts.
+    It gives up after `usual` (ns) each time; the last time may be shorter, because programs end. `usual` is None for
+    different times, at a REP that answers none of its requests.
     """
 
     requests: Sequence[Hanging]

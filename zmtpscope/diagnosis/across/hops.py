@@ -137,7 +137,6 @@ def last_answered(asked: Asked, knowledge: Knowledge) -> int:
 
 
 def first_request(connection: ObservedConnection) -> Asked | None:
-    """Return the first request of a connection, or None if it is unknown."""
     requests = connection.requests
     return None if requests is None or requests.first is None else Asked(connection, requests.first)
 

@@ -98,7 +98,6 @@ class Knowledge:
 
     @cached_property
     def by_endpoint(self) -> dict[Endpoint, list[ObservedConnection]]:
-        """Connections by endpoint, in order of start."""
         return grouped((each.endpoint, each) for each in self.connections)
 
     @cached_property

@@ -93,7 +93,6 @@ class Subscriber:
 
     @cached_property
     def stalled_ns(self) -> int:
-        """End of the last stall (ns)."""
         return max((stall.end_ns for stall in self.stalls), default=0)
 
     @cached_property

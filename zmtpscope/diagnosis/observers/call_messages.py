@@ -18,7 +18,7 @@ OF_ITS_OWN = "_zpc_"
 """Prefix of events that zerorpc itself sends, such as heartbeats."""
 METHODS = "method", "cmd", "command", "action", "func", "function", "op", "operation"
 MARK = re.compile(rb'"(?:jsonrpc|%s)"' % "|".join(METHODS).encode())
-"""In each JSON object that is a call."""
+"""Text that every JSON object of a call contains."""
 ID = re.compile(r"(?:(?:req(?:uest)?|call|msg|message|correlation|rpc|transaction)_?)?u?u?id", re.IGNORECASE)
 """Members of an object that a reply repeats. Others (`device_id`) are the same in many calls."""
 ERRORS = re.compile(r"(?:err(?:or)?|exception|traceback)(?:_?(?:msg|message|text))?", re.IGNORECASE)
@@ -43,7 +43,7 @@ class Call(NamedTuple):
     replies: bool | None
     error: str | None = None
     needs_reply: bool = False
-    """By its protocol, and soon."""
+    """Whether its protocol requires a reply, and soon."""
 
 
 UNKNOWN = Call(None, "", None)

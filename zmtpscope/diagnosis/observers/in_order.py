@@ -22,9 +22,9 @@ from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.zmtp.socket_types import ROUTING
 
 OCTETS = 120
-"""Memory of a message that waits."""
+"""Approximate memory of a waiting message."""
 MAX_WAITING = 8192
-"""Above, a connection is not followed any more."""
+"""Waiting messages above which a connection is not followed any more."""
 
 
 class Came(NamedTuple):

@@ -29,7 +29,6 @@ class OpenRequests:
         self.count = 0
         """Number of requests so far, and of the next request."""
         self.newest_captured = 0
-        """When the newest request was captured."""
 
     def __len__(self) -> int:
         return len(self.rows)

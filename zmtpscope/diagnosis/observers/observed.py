@@ -318,12 +318,10 @@ class ObservedConnection:
         return self.sides[0].socket_type, self.sides[1].socket_type
 
     def side_of(self, *socket_types: str) -> int | None:
-        """Return the side with one of these types; None if neither or both have one."""
         found = [side for side in (0, 1) if self.sides[side].socket_type in socket_types]
         return found[0] if len(found) == 1 else None
 
     def finding(self, *ids: str) -> ObservedFinding | None:
-        """Return the first finding with one of these ids."""
         found: ObservedFinding | None = None
         for (id_, _), each in self.findings.items():
             if id_ in ids and (found is None or each.moment.ns < found.moment.ns):

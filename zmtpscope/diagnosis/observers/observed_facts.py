@@ -177,7 +177,7 @@ class OpenCall(NamedTuple):
     moment: Moment
     name: str
     needs_reply: bool
-    """By its protocol, and soon."""
+    """Whether its protocol requires a reply, and soon."""
 
 
 @dataclass(slots=True, eq=False)
@@ -216,7 +216,7 @@ class ObservedOrder:
     asker: int
     latency: Distribution = field(default_factory=Distribution)
     trend: Trend = field(default_factory=Trend)
-    """Of the latency of replies."""
+    """Latencies of the replies."""
     since_last: Distribution = field(default_factory=Distribution)
     """Time of each reply since the last message of the asker."""
     last_reply_ns: int = 0
@@ -318,10 +318,10 @@ class ObservedRhythm:
 
 
 MAX_KINDS = 16
-"""More are no kinds: each message begins with something else."""
+"""Kinds to distinguish. If there are more, each message begins with something else."""
 
 MIN_OF_KIND = 8
-"""Answered messages that show that each one of their kind is answered."""
+"""Number of answered messages that show that all of their kind are answered."""
 
 
 @dataclass(slots=True, eq=False)
@@ -335,7 +335,7 @@ class ObservedKinds:
     counts: dict[bytes, list[int]] = field(default_factory=dict)
     are_many: bool = False
     since: tuple[bytes, ...] = ()
-    """Of the last messages since the other side sent one."""
+    """Kinds of the last messages since the other side sent one."""
 
     def answered(self, turn: Sequence[bytes]) -> None:
         """Count messages of which the other side answered the last one."""

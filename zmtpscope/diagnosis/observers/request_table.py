@@ -25,7 +25,6 @@ class RequestTable(DerivedTable):
     """
 
     stream: Stream
-    """Stream of the asker."""
     socket_types: tuple[str | None, str | None]
     """Socket types of the asker and the other side."""
     files: Sequence[str | None]

@@ -135,7 +135,6 @@ class Subscriptions:
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def _put_in_force(self, ordinal: int) -> None:
-        """Put the changes up to a segment into force."""
         if not self._changes or self._changes[0].ordinal > ordinal:
             return
         if self._known is None:

@@ -33,7 +33,6 @@ HINT = (
 )
 
 Called = tuple[Endpoint, str]
-"""Endpoint and name of a program that is called."""
 
 
 class Waiting:

@@ -28,7 +28,7 @@ PICKLE = OfFindings(
     "pickle-payload",
     "warn",
     ("PICKLE-01",),
-    "Pickles travel between {client} and {server}: {detail}",
+    "A pickle travels between {client} and {server}: {detail}",
     "loading a pickle runs code chosen by its sender: send JSON, MessagePack or protobuf, or at least accept only "
     "trusted peers (CURVE)",
     holds=_imports_from_network,

@@ -48,7 +48,6 @@ class MessageRows:
         self.unsubscribed: dict[Subscribed, Unsubscribed] = {}
         """Messages to each side that match none of its subscriptions."""
         self.zre_sides: list[ZreSide | None] = [None, None]
-        """Sides that are ZRE nodes."""
         self.zre_since = [0, 0]
         """Ordinals of the segments that showed this."""
 

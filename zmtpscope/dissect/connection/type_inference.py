@@ -36,7 +36,6 @@ HEAD_COST = 96
 MAX_ASKED = 64
 """Subscriptions per side that wait for messages."""
 MAX_MESSAGES = 65_536
-"""Messages to examine."""
 
 R = TypeVar("R", MessageTable, FrameTable)
 

@@ -149,7 +149,6 @@ class Endpoints:
         self.serving: dict[tuple[Endpoint, str, str], Served] = {}
         """Open connections by endpoint, its socket type and the client's identity."""
         self.handshakes: OrderedDict[bytes, SameKey] = OrderedDict()
-        """Handshakes by key."""
         self.welcomes: OrderedDict[tuple[Endpoint, bytes], tuple[bytes, str]] = OrderedDict()
         """The client's key and the reference of the WELCOME, by endpoint and nonce."""
         self.refused: OrderedDict[tuple[str, Endpoint], tuple[Stamp, Any, str]] = OrderedDict()

@@ -127,5 +127,4 @@ class ConnectionView:
         return distance(acknowledged, sent.next) + sent.ended + behind >= 0  # the FIN takes a number, too
 
     def reference(self, timed: TimedEvent) -> str:
-        """Return the reference of the event's record."""
         return reference(self.streams[0].stream, timed.side, timed.source, timed.event.start, timed.record)

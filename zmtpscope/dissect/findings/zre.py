@@ -111,7 +111,6 @@ class Network:
         self.spoken_with = spoken_with
         """Server endpoints of ZMTP connections."""
         self.deadlines: list[Deadline] = []
-        """A heap of deadlines."""
         self.pings: dict[Sender, list[ZreCommand]] = {}
         """PINGs without PING-OK."""
         self.now = self.waited = 0

@@ -109,7 +109,6 @@ class Record:
 
     @classmethod
     def of(cls, type_: str, order: Order, values: dict[str, Any], unit: Unit | None = None) -> Record:
-        """Return a record with these values."""
         stream = None if values["conn_id"] is None else Stream(*map(values.__getitem__, Stream._fields))
         own = {name: values[name] for name in empty_own(type_)}
         return cls(type_, order, stream, values["ts_ns"], values["file"], values["packet"], own, unit)

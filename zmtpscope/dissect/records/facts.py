@@ -26,7 +26,6 @@ class ConnectionIdentity(NamedTuple):
 
     @property
     def stream(self) -> Stream:
-        """Return the stream of side 0."""
         return stream_of(self.key, self.start.time, self.incarnation, self.number)
 
 

@@ -21,12 +21,10 @@ class AtEndpoint:
     first: Stamp
     """First packet of a finding."""
     hint: str | None
-    """Hint of that finding."""
     count: int = 0
     clients: set[str] = field(default_factory=set)
     """Addresses of clients of the endpoint."""
     has_more_clients: bool = False
-    """Some clients are not in `clients`."""
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ class Note(NamedTuple):
     last: Stamp | None = None
     """The last event, if the finding represents several `events`."""
     stream: Stream | None = None
-    """Any side of the connection or flow, if the caller writes findings of many."""
+    """Stream of either side, if the caller writes the findings of several connections or flows."""
 
 
 class ZrePair(NamedTuple):

@@ -74,7 +74,6 @@ class RowColumns(FieldColumns, Generic[R]):
         return len(self.places)
 
     def alone(self, row: int) -> R:
-        """Return one row as a table."""
         table, place = table_and_row(self.tables, self.begins, int(self.places[row]))
         return table.take(np.array([place]))
 
@@ -102,7 +101,6 @@ class RowColumns(FieldColumns, Generic[R]):
 
     @cached_property
     def senders(self) -> list[Sender]:
-        """Return the senders of all tables."""
         return [sender for table in self.tables for sender in table.senders]
 
     @cached_property

@@ -110,7 +110,6 @@ class Summary:
     sums: OctetSums = field(default_factory=OctetSums)
 
     def count_finding(self, kind: tuple[str, str], count: int, hint: str | None) -> None:
-        """Count findings by severity and id."""
         self.findings[kind] += count
         if hint is not None:
             self.hints.setdefault(kind, set()).add(hint)

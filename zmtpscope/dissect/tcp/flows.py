@@ -45,7 +45,6 @@ class Flows:
         self.most_open = MAX_OPEN
         self.sides: dict[bytes, TcpSide] = {}
         self.connections: dict[TcpSide, Connection] = {}
-        """Connections by side."""
         self.ended: list[TcpSide] = []
         """Sides of connections that ended in the current block."""
         self.silent: OrderedDict[Connection, None] = OrderedDict()

@@ -19,7 +19,6 @@ from zmtpscope.export.styles import Paint, plain
 from zmtpscope.words import listed
 
 MAX_LINES = 200
-"""Lines of an answer."""
 
 MAX_NAMES = 10
 """Subscribers to list if the requested one is unknown."""

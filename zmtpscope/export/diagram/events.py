@@ -171,8 +171,6 @@ class MessageEvents:
 
 
 class BatchEvents:
-    """Messages of a batch."""
-
     def __init__(self, columns: MessageColumns, options: Options) -> None:
         self._columns = columns
         in_tables = MessageColumns(columns.tables, np.arange(len(columns)), columns.files, options)

@@ -62,7 +62,6 @@ class Diagram:
 
     @property
     def connections(self) -> set[int]:
-        """Connections in the rows."""
         return {row.conn for row in self.rows if row.conn is not None}
 
 
@@ -212,7 +211,6 @@ def _left_out(rest: Iterable[Step], sequence: EventSequence, peers: int) -> str:
 
 
 def _with_pauses(rows: list[Row]) -> Iterator[Row]:
-    """Put pauses between the rows."""
     if not rows:
         return
     shortest = max(SHORTEST_PAUSE, (rows[-1].until - rows[0].time) // PAUSE_SHARE)

@@ -21,7 +21,6 @@ MAX_SINGLE = 12
 """Clients of one type with the same peers that have separate lifelines; more share one."""
 
 MAX_LIFELINES = 24
-"""Lifelines to draw."""
 
 MAX_COMPARED = 100
 """Lifelines of one kind to search for a reconnecting client."""
@@ -79,7 +78,6 @@ class Lifelines:
         self._of_end: dict[End, Lifeline] = {}
         """Peers known by address and port."""
         self._of_side: dict[tuple[int, int], Lifeline] = {}
-        """Lifelines by connection and side."""
         self._connecting: dict[tuple[str, str | None, str | None], list[Lifeline]] = {}
         for values in sorted(connections, key=lambda values: values["start_ns"]):
             self._add_connection(values)

@@ -21,7 +21,6 @@ WIDEST = 60
 """Characters in a line of a label."""
 
 MAX_LINES = 8
-"""Lines of a label."""
 
 ARROWS = {OPENING: "-->>", CLOSING: "-->>", ATTEMPT: "--x"}
 """TCP events are dotted, with a cross for a failed attempt. All other arrows are solid."""

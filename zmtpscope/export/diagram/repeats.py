@@ -28,7 +28,6 @@ class _Stretch:
         """Number of events that are not drawn, by name."""
         self.time = self.until = 0
         self.last: dict[Key, Event] = {}
-        """Last event by key."""
         self.kinds: dict[Key, Event] = {}
         """Any event of each key."""
 
@@ -76,7 +75,6 @@ class Thinning:
         stretch.names[name] += count
 
     def keep(self, key: Key, event: Event) -> None:
-        """Keep a counted event as the last one of its key."""
         stretch = self._stretches[key[0]]
         stretch.last[key] = stretch.kinds[key] = event
 

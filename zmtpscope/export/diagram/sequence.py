@@ -21,7 +21,6 @@ MAX_STEPS = 10_000
 """Steps to keep; fewer are drawn, because repeats are folded further when all peers are known."""
 
 Source = tuple[Record | BatchEvents, Files]
-"""A record, or the messages of a batch, with the files of the batch."""
 
 
 class EventSequence:

@@ -116,8 +116,6 @@ class Failure:
 
 
 class FailedAttempts:
-    """Failed attempts of one client at one endpoint."""
-
     def __init__(self) -> None:
         self.failures: list[Failure] = []
         """Distinct failures, oldest first."""
@@ -147,7 +145,6 @@ class RetryFold:
         self._waits = waits
         self._longest_wait = LONGEST_WAIT if waits else LONGEST_WAIT_LIVE
         self._open: dict[int, Attempt] = {}
-        """Open attempts by connection."""
         self._kept: dict[int, Attempt] = {}
         """Open attempts with delayed lines, oldest first."""
         self._failed: OrderedDict[Pair, FailedAttempts] = OrderedDict()

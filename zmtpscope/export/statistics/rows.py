@@ -45,7 +45,6 @@ class Row(NamedTuple):
     gaps: int
     gap_octets: int
     bars: list[int]
-    """Messages in each bar."""
 
     @property
     def messages(self) -> int:

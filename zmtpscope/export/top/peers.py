@@ -92,7 +92,6 @@ class OpenConnections:
         self._ends: dict[int, ConnectionEnds] = {}
 
     def of_stream(self, stream: Stream) -> ConnectionEnds:
-        """Return the ends of the connection of a stream."""
         assert stream.conn is not None
         ends = self._ends.get(stream.conn)
         if ends is None:
@@ -100,7 +99,6 @@ class OpenConnections:
         return ends
 
     def of_record(self, values: dict[str, Any]) -> ConnectionEnds:
-        """Return the ends of the connection of a record."""
         return self.of_stream(Stream(*(values[name] for name in Stream._fields)))
 
     def of_sender(self, sender: Sender) -> ConnectionEnds:

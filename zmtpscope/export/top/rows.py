@@ -63,7 +63,6 @@ class Row(NamedTuple):
 
     @property
     def last_time(self) -> int:
-        """Time of the last message, or 0."""
         return 0 if self.last is None else self.last.time
 
     def last_value(self, limit: int) -> str:

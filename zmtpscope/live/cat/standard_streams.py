@@ -38,7 +38,6 @@ class Worker:
         self._calls.put(None)
 
     async def call(self, function: Callable[[], Result]) -> Result:
-        """Call `function` in the thread, and return or raise its result."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
 

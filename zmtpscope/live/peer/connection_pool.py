@@ -22,7 +22,6 @@ class MemoryLimit:
         """Octets of each holder, without zeros."""
 
     def charge(self, holder: Connection, octets: int) -> None:
-        """Set the number of octets that `holder` holds."""
         self.total += octets - self._held.get(holder, 0)
         if octets:
             self._held[holder] = octets

@@ -31,7 +31,6 @@ class Zre(Payload):
         super().__init__(settings)
         self.node_state = NodeState()
         self.version: int | None = None
-        """Version in HELLO."""
         self.node: str | None = None
         """Name of the sender."""
         self.identity_reported = False

@@ -154,7 +154,6 @@ def _sums() -> tuple[Column, Column]:
 
 
 def _distinct_sizes(messages: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Count messages of each size, by `keys`."""
     return _data(messages).groupBy(*keys, "octets").agg(F.count("*").alias("messages"))
 
 

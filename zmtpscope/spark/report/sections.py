@@ -353,4 +353,3 @@ SECTIONS = (
         _versions,
     ),
 )
-"""Sections in order."""
