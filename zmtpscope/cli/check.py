@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -73,7 +72,7 @@ def _why(context: click.Context, parameter: click.Parameter, question: str | Non
 
 
 def _report_option(name: str, what: str) -> Callable[[Any], Any]:
-    path = click.Path(dir_okay=False, path_type=Path)
+    path = click.Path(dir_okay=False)
     return option(f"--{name}", name, type=path, metavar="FILE", help=f"Also write the report to FILE as {what}")
 
 
@@ -191,9 +190,13 @@ def _write(derivation: Derivation, run: Run, given: dict[str, Any]) -> bool:
 
 def _write_files(found: Sequence[Explained], rules: Sequence[Rule], given: dict[str, Any]) -> None:
     """Write JUnit and SARIF reports, if requested. Each file appears only when complete."""
+    if given["junit"] is None and given["sarif"] is None:
+        return
+    from pathlib import Path
+
     from zmtpscope.export.diagnosis.ci_reports import junit_xml, sarif_json
     from zmtpscope.export.files import write_file
 
     for name, report in (("junit", junit_xml), ("sarif", sarif_json)):
         if given[name] is not None:
-            write_file(given[name], report(found, rules))
+            write_file(Path(given[name]), report(found, rules))

@@ -59,6 +59,16 @@ def address(octets: bytes) -> str:
     return str(IPv6Address(octets))
 
 
+@lru_cache(maxsize=4096)
+def is_loopback(text: str) -> bool:
+    """Whether only programs of the same host can use an address."""
+    if ":" not in text:
+        return text.startswith("127.")
+    from ipaddress import IPv6Address
+
+    return IPv6Address(text).is_loopback
+
+
 FIRST_EPHEMERAL = 32_768
 """Lowest port that systems assign to clients (Linux; BSD and Windows start at 49,152)."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable
-from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from zmtpscope.words import counted
@@ -196,6 +195,8 @@ def _nearest(pairs: list[tuple[bytes, bytes, bytes]]) -> Near | None:
 
 def _alike(pairs: Iterable[tuple[bytes, bytes, bytes]]) -> Near | None:
     """Return a name with a similar spelling, or None. Names such as `sensor1` and `sensor2` are no mistake."""
+    from difflib import SequenceMatcher  # loaded only if used
+
     compared = 0
     for subscription, topic, name in pairs:
         one, other = subscription[:LONGEST_COMPARED], topic[: min(len(subscription), LONGEST_COMPARED)]

@@ -10,13 +10,13 @@ from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from operator import attrgetter
-from statistics import median
 from typing import NamedTuple, TypeVar
 
 from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.hanging import hanging
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import name_of
+from zmtpscope.diagnosis.observers.durations import median
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection, ObservedSide, began
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
 from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT

@@ -11,9 +11,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from statistics import median
 from typing import NamedTuple
 
+from zmtpscope.diagnosis.observers.durations import median
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.request_rows import Envelope, MessageRow, by_time, only_frame
 from zmtpscope.zmtp.socket_types import ROUTING

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from statistics import median
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import Ending, end_of, ending_of, is_agreed
@@ -19,6 +18,7 @@ from zmtpscope.diagnosis.across.words import (
 )
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.durations import median
 from zmtpscope.diagnosis.observers.observed import Ends, ObservedConnection
 from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND

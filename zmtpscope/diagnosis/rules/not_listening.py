@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from ipaddress import ip_address
 
 from zmtpscope.diagnosis.across.endings import is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge
@@ -12,6 +11,7 @@ from zmtpscope.diagnosis.across.words import address, client_name, server_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.rules.connection_attempts import InVain, Words, in_vain
+from zmtpscope.dissect.identity import is_loopback
 from zmtpscope.findings.capturing import REFUSED
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
@@ -92,12 +92,12 @@ def _served_loopback(knowledge: Knowledge) -> dict[str, str]:
     served = {
         port: (ip, port)
         for (ip, port), connections in knowledge.by_endpoint.items()
-        if ip_address(ip).is_loopback and any(map(is_agreed, connections))
+        if is_loopback(ip) and any(map(is_agreed, connections))
     }
     return {
         address(each.endpoint): address(served[each.endpoint[1]])
         for each in knowledge.findings
-        if each.endpoint and each.endpoint[1] in served and ip_address(each.endpoint[0]).is_loopback
+        if each.endpoint and each.endpoint[1] in served and is_loopback(each.endpoint[0])
         if each.endpoint != served[each.endpoint[1]]
     }
 

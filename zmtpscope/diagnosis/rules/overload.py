@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
-from statistics import median
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.hanging import Hanging, hanging, latencies
@@ -12,7 +11,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import duration, name_of, same_on
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
-from zmtpscope.diagnosis.observers.durations import Trend
+from zmtpscope.diagnosis.observers.durations import Trend, median
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedOrder, ObservedRequests
 from zmtpscope.grouping import grouped

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
-
 from zmtpscope.diagnosis.diagnosis import Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.diagnosis.rules.from_findings import OfFindings, diagnoses_of
+from zmtpscope.dissect.identity import is_loopback
 
 
 def _imports(_: ObservedConnection, finding: ObservedFinding) -> bool:
@@ -20,7 +19,7 @@ def _imports_from_network(connection: ObservedConnection, finding: ObservedFindi
 
 def _imports_from_own_host(connection: ObservedConnection, finding: ObservedFinding) -> bool:
     """Whether both programs use the loopback interface, which only programs of this host can reach."""
-    is_local = all(ip_address(side.ip).is_loopback for side in connection.sides)
+    is_local = all(is_loopback(side.ip) for side in connection.sides)
     return is_local and finding.severity == "warn"
 
 

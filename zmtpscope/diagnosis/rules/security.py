@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import ip_address
 
 from zmtpscope.diagnosis.across.endings import is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge
@@ -11,6 +10,7 @@ from zmtpscope.diagnosis.across.words import address, client_name, name_of, serv
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.rules.from_findings import with_finding
+from zmtpscope.dissect.identity import is_loopback
 from zmtpscope.grouping import grouped
 from zmtpscope.words import counted, listed
 
@@ -88,7 +88,7 @@ def _downgrade(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 def _is_network(connection: ObservedConnection) -> bool:
     one, other = (side.ip for side in connection.sides)
-    return one != other and not ip_address(one).is_loopback
+    return one != other and not is_loopback(one)
 
 
 def _passwords(knowledge: Knowledge) -> Diagnosis | None:

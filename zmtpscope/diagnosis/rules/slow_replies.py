@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from statistics import median
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.hanging import (
@@ -18,7 +17,7 @@ from zmtpscope.diagnosis.across.hanging import (
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, duration, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.observers.durations import Distribution
+from zmtpscope.diagnosis.observers.durations import Distribution, median
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRequests
 from zmtpscope.grouping import grouped

@@ -6,13 +6,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, pairwise
 from operator import attrgetter
-from statistics import median
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.handshakes import rejects_type
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import address, duration, name_of, repeated, server_name, shown
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.durations import median
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection, ObservedFinding, ObservedSide
 from zmtpscope.diagnosis.rules.from_findings import Met, OfFindings, closed_at_once, diagnoses_of, with_finding
 from zmtpscope.grouping import grouped
