@@ -94,6 +94,12 @@ def test_few_lost_packets_among_many_messages_are_a_note() -> None:
     assert diagnosis.severity == "note"
 
 
+@pytest.mark.parametrize(("times", "whole", "severity"), [(5, 15, "warn"), (5, 60, None), (3, 0, None)])
+def test_few_losses_count_on_a_path_that_carries_little(times: int, whole: int, severity: str | None) -> None:
+    found = [each.severity for each in diagnosed(losing(times, whole), rule="packets-lost")]
+    assert found == ([severity] if severity else [])
+
+
 def test_a_request_that_was_acknowledged_hangs_at_the_server() -> None:
     """Its system has the request: the program is to blame."""
     asker = Asker()

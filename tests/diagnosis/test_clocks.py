@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.diagnosis.requesting_traffic import MS, Asker
+from tests.diagnosis.requesting_traffic import MS, Asker, diagnosed
 from tests.traffic import Capture, Packet, records
 from zmtpscope.capture import open_captures
 from zmtpscope.diagnosis.derivation import Derivation, derived_records
@@ -32,6 +33,24 @@ def test_one_finding_reports_where_the_clock_went_back() -> None:
 
 def read(path: Path) -> Iterator[Batch]:
     return Analyser(Options()).run(open_captures([str(path)]))
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_clock_that_is_set_forward_makes_no_reply_slow(goes_on: bool) -> None:
+    """Another connection that goes on meanwhile shows that the time has passed."""
+    asker, other = Asker(), Asker(host=3, at=1)
+    for number in range(8):
+        asker.ask(b"work")
+        asker.pause(3_600_000 if number == 5 else 10)
+        asker.answer(b"done")
+        other.ask(b"work")
+        other.answer(b"done")
+        other.pause(500_000 if goes_on else 10)
+    if not goes_on:
+        other.pause(3_600_000)
+    other.ask(b"work")
+    other.answer(b"done")
+    assert bool(diagnosed(asker, other, rule="slow-reply")) == goes_on
 
 
 def requests_and_replies() -> list[Packet]:

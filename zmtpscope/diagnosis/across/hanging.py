@@ -27,6 +27,8 @@ answered."""
 MIN_OTHERS = 3
 """Number of other replies that show the usual latency of an endpoint."""
 
+CLOCK_STEP = 600 * SECOND
+"""Minimum latency (ns) that may be a step of the clock."""
 MAX_SLOW = 64
 """Slow replies to remember for each endpoint."""
 
@@ -154,14 +156,37 @@ class SlowReply(NamedTuple):
         return self.request.moment.ns < until and self.request.moment.ns + self.took > since
 
 
+class _Quiet:
+    """Finds long times without a message of any connection; equal ones, to a second, are looked up once."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._rhythms = [
+            side.rhythm for each in knowledge.connections for side in each.sides if side.rhythm is not None
+        ]
+        self._found: dict[tuple[int, int], bool] = {}
+
+    def spans(self, reply: SlowReply) -> bool:
+        """Whether nothing came while a reply was awaited: the clock was set forward, or the host slept."""
+        if reply.took < CLOCK_STEP:
+            return False
+        since = reply.request.moment.ns // SECOND + 1
+        until = (reply.request.moment.ns + reply.took) // SECOND
+        if (since, until) not in self._found:
+            times = since * SECOND, until * SECOND
+            self._found[since, until] = not any(rhythm.has_message(*times) for rhythm in self._rhythms)
+        return self._found[since, until]
+
+
 @once
 def slowest(knowledge: Knowledge) -> dict[Endpoint, list[SlowReply]]:
     """Return the slowest replies at each endpoint, slowest first."""
+    quiet = _Quiet(knowledge)
     found = grouped(
-        (connection.endpoint, SlowReply(took, connection, request))
+        (connection.endpoint, reply)
         for connection in knowledge.connections
         if connection.requests is not None
         for took, request in connection.requests.longest
+        if not quiet.spans(reply := SlowReply(took, connection, request))
     )
     return {endpoint: nlargest(MAX_SLOW, replies, key=attrgetter("took")) for endpoint, replies in found.items()}
 

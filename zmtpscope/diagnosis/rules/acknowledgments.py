@@ -19,6 +19,8 @@ from zmtpscope.words import counted
 
 MIN_SHARE = 1 / 20
 """Fraction of lost segments above which messages often wait. A full queue on the path loses fewer."""
+MANY, LARGE_SHARE = 8, 1 / 8
+"""Lost segments of a side; fewer count if they are a larger fraction."""
 FULL = 1400
 """Octets of a large message in a segment."""
 
@@ -148,7 +150,8 @@ def _packets_lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
         for number, side in enumerate(connection.sides)
         if side.losses is not None and (connection.values is None or connection.values["only_side"] is None)
     )
-    for (sender, receiver), same in grouped((_hosts(each), each) for each in found).items():
+    many = (each for each in found if each.losses.count >= MANY or each.share >= LARGE_SHARE)
+    for (sender, receiver), same in grouped((_hosts(each), each) for each in many).items():
         yield _lossy(sender, receiver, same)
 
 
@@ -186,10 +189,11 @@ TABLE = (
         "packets-lost",
         "warn",
         "The path loses packets",
-        "TCP sent data of one side again, at least eight times, because it was not acknowledged, or data arrived 10 ms "
-        "or more after later data; each time it was acknowledged within a second. Or the acknowledgments were lost, on "
-        "the way back. Nothing is lost for the programs, but messages arrive late, and later ones wait for them. A "
-        "note if it concerns less than one in twenty segments, as when a fast sender fills a queue on the path.",
+        "TCP sent data of one side again, at least eight times, or four if that is one in eight segments or more, "
+        "because it was not acknowledged, or data arrived 10 ms or more after later data; each time it was "
+        "acknowledged within a second. Or the acknowledgments were lost, on the way back. Nothing is lost for the "
+        "programs, but messages arrive late, and later ones wait for them. A note if it concerns less than one in "
+        "twenty segments, as when a fast sender fills a queue on the path.",
         "One in three octets or more is in the capture twice, as in captures on several interfaces; gaps that are "
         "acknowledged without being filled are losses of the capture.",
         _packets_lost,

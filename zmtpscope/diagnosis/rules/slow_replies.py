@@ -194,7 +194,8 @@ TABLE = (
         "any reply that was not pending at the same time, at least three of them. While a REP works on one request "
         "all others wait. Or a few replies, at most one in ten, took a hundred times as long as half of all. A "
         "capture does not show whether these requests needed more work than others.",
-        "Many other replies at that endpoint, at another time, took a third as long.",
+        "Many other replies at that endpoint, at another time, took a third as long; or no message of any connection "
+        "came while a reply took ten minutes or more: the clock was set forward.",
         _slow_replies,
     ),
     Rule(

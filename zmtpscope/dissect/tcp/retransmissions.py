@@ -17,7 +17,7 @@ from zmtpscope.dissect.tcp.stalls import RUNNING, UNSEEN, UNTIL_CLOSE, Stretches
 SHORTEST = 1_000_000_000
 """Shortest outage to report; TCP recovers from a lost packet in less time."""
 
-MIN_LOSSES = 8
+MIN_LOSSES = 4
 """Reported lost segments of a side; some packets are lost on most networks."""
 
 MAX_REPEATED = 3
