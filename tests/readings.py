@@ -23,6 +23,7 @@ from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import from_text
 
 CAPTURES = pathlib.Path(__file__).parent.parent / "captures"
+PUBSUB, REQREP = (CAPTURES / "patterns" / f"{name}.pcap" for name in ("pubsub", "reqrep"))
 EVERY_CAPTURE = sorted(path for path in CAPTURES.glob("*/*.pcap*") if path.parent.name != "problems")
 """All captures except `captures/problems`, which tests of diagnoses read. Invariants P1, P13 and P15 and
 `test_captures.py` use all of them in both suites."""

@@ -16,11 +16,9 @@ import pytest
 
 import zmtpscope
 from docs.api import generate
-from tests.readings import CAPTURE_FILES, CAPTURES, read_inside
+from tests.readings import CAPTURE_FILES, CAPTURES, PUBSUB, read_inside
 from tests.waiting import PATIENCE
 from zmtpscope.export.values import as_base64
-
-PUBSUB = CAPTURES / "patterns/pubsub.pcap"
 
 
 @pytest.fixture(autouse=True)

@@ -270,45 +270,6 @@ def test_single_connections_do_not_end_a_listener() -> None:
     assert "the other side does not speak ZMTP: its first octets are" in err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["pull", "tcp://:1", "hello"], "a PULL socket sends no messages"),
-        (["push", "tcp://h:1", "--expect", "x"], "a PUSH socket receives no messages, so --expect has no effect"),
-        (["req", "tcp://h:1", "--echo"], "a REQ socket cannot --echo"),
-        (["rep", "tcp://h:1", "--echo", "ok"], "--echo and MESSAGE are mutually exclusive"),
-        (["push", "tcp://h:1", "--subscribe", "x"], "a PUSH socket cannot --subscribe"),
-        (["dish", "tcp://h:1"], "--join GROUP"),
-        (["dish", "tcp://h:1", "--join", "x" * 256], "'xxxxxxxxxxxxxxxxxxxx' is not a group: use at most 255 octets"),
-        (["req", "tcp://h:1", "a", "--part", "b"], "--part and MESSAGE are mutually exclusive"),
-        (["client", "tcp://h:1", "--part", "a", "--part", "b"], "messages of one part, not of 2"),
-        (["radio", "tcp://h:1", "body"], "two parts, the group and the body, not 1"),
-        (["router", "tcp://h:1", "body"], "names the peer: --part NAME"),
-        (["req", "tcp://h:1", "--hex", "0g"], "'0g' is not hex"),
-        (["req", "tcp://h:1", "@/no/such"], "@/no/such: no such file or directory"),
-        (["req", "h:1", "x"], "'h:1' is not an endpoint"),
-        (["req", "tcp://:1", "x"], "has no host to connect to"),
-        (["req", "udp://h:1", "x"], "udp:// is not supported"),
-        (["req", "tcp://h:1", "x", "--wait", "0"], "0 is not above 0"),
-        (["req", "tcp://h:1", "x", "--wait", "nan"], "nan is not above 0"),
-        (["req", "tcp://h:1", "x", "--rate", "inf"], "as fast as possible"),
-        (["req", "tcp://h:1", "x", "-c", "0"], "0"),
-        (["client", "tcp://h:1", "x", "--zmtp", "2.0"], "the socket type CLIENT needs ZMTP 3.0, not 2.0"),
-        (["req", "tcp://h:1", "x", "--identity", "x" * 256], "an identity must have at most 255 octets"),
-        (["sub", "tcp://h:1", "--separator", ""], "--separator: must not be empty"),
-        (["sub", "tcp://h:1", "--force"], "--force needs -w FILE"),
-        (["sub", "tcp://h:1", "-w", "/no/such/folder/x"], "no such file or directory"),
-        (["what", "tcp://h:1"], "what"),
-        (["req"], "ENDPOINT"),
-    ],
-)
-def test_usage(arguments: list[str], sentence: str, cat: Run) -> None:
-    code, out, err = cat(*arguments)
-    assert (code, out) == (2, "")
-    assert sentence in err
-    assert err.count("\n") == 1
-
-
 def test_what_cannot_begin_leaves_no_recording(tmp_path: pathlib.Path, cat: Run) -> None:
     recorded = tmp_path / "out.pcapng"
     recorded.write_bytes(b"the last one")

@@ -7,9 +7,8 @@ import pathlib
 import pytest
 
 from tests.cli.running import Run
-from tests.readings import CAPTURES
+from tests.readings import CAPTURES, PUBSUB
 
-PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 BROKER = CAPTURES / "patterns" / "multihop-proxy.pcap"
 
 

@@ -14,13 +14,12 @@ import pytest
 from scapy.utils import RawPcapNgReader
 
 from tests.cli.running import Run
-from tests.readings import CAPTURES
+from tests.readings import CAPTURES, PUBSUB
 from zmtpscope.capture.captures import read_packets
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.excerpt import copying, wanted
 from zmtpscope.export.safe_text import safe_text
 
-PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 PACKET_BLOCK, SECTION_BLOCK, INTERFACE_BLOCK, COMMENT = 6, 0x0A0D0D0A, 1, 1
 
 

@@ -18,11 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.running import COMMAND, Run
+from tests.readings import CAPTURES, PUBSUB
 from zmtpscope.cli.export import ON_REQUEST
 from zmtpscope.records import PLURALS, RECORDS
 
-CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
-PUBSUB = str(CAPTURES / "patterns" / "pubsub.pcap")
 CUT = str(CAPTURES / "damage" / "cut-file.pcap")
 PLAIN = str(CAPTURES / "security" / "plain-accepted.pcap")
 FORMATS = ["jsonl", "csv", "parquet"]
@@ -146,32 +145,6 @@ def test_a_directory_in_the_way_is_reported_before_anything_is_written(zmtpscope
     assert code == 1
     assert "messages.jsonl: Is a directory" in err
     assert names(out) == ["messages.jsonl"]
-
-
-USAGE = [
-    (["export", PUBSUB], "'-o'"),
-    (["export", "-o", "DIR"], "name a capture to read"),
-    (["export", PUBSUB, "-o", "DIR", "--format", "xml"], "'xml' is not one of"),
-    (["export", "/no/such.pcap", "-o", "DIR"], "/no/such.pcap: "),
-    (["export", __file__, "-o", "DIR"], "is not a capture"),
-    (["export", PUBSUB, "-o", "DIR", "--body", "all"], "try full:64k"),
-    (["export", PUBSUB, "-o", "DIR", "--select", "mesage"], "no record type named 'mesage'; did you mean message?"),
-    (["export", PUBSUB, "-o", "DIR", "--select", "xyz"], "no record type named 'xyz'; there are connection, greeting,"),
-    (["export", PUBSUB, "-o", "DIR", "--select", "message:topics"], "no column 'topics'; did you mean topic?"),
-    (["export", PUBSUB, "-o", "DIR", "--select", "message:"], "message has no column ''"),
-    (["export", PUBSUB, "-o", "DIR", "--select", "gap:conn,conn"], "gap has the column 'conn' twice"),
-    (["export", PUBSUB, "-o", "DIR", "--select", "gap", "--select", "gap:conn"], "gap is selected twice"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "said"), USAGE, ids=[case[1] for case in USAGE])
-def test_what_cannot_be_done_is_2_and_leaves_nothing(
-    zmtpscope: Run, tmp_path: pathlib.Path, arguments: list[str], said: str
-) -> None:
-    code, printed, err = zmtpscope(*[str(tmp_path / "out") if word == "DIR" else word for word in arguments])
-    assert (code, printed, err.count("\n")) == (2, "", 1)
-    assert said in err
-    assert names(tmp_path) == []
 
 
 def test_without_pyarrow_parquet_is_1_and_explains_how_to_get_it(tmp_path: pathlib.Path) -> None:

@@ -8,9 +8,7 @@ import pathlib
 import pytest
 
 from tests.cli.running import Run
-from tests.readings import CAPTURES
-
-PUBSUB = str(CAPTURES / "patterns/pubsub.pcap")
+from tests.readings import CAPTURES, PUBSUB
 
 
 def lines(zmtpscope: Run, *arguments: str) -> list[str]:

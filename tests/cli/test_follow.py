@@ -13,15 +13,12 @@ from scapy.layers.l2 import Ether
 from scapy.utils import PcapWriter
 
 from tests.cli.running import Run
-from tests.readings import CAPTURES
+from tests.readings import CAPTURES, PUBSUB, REQREP
 from tests.scripted import GREETING, message, ready
 from tests.traffic import Conversation
 from zmtpscope.conversations import body_files
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.records import to_text
-
-PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
-REQREP = CAPTURES / "patterns" / "reqrep.pcap"
 
 
 def messages(zmtpscope: Run, *arguments: object) -> list[dict[str, object]]:
@@ -112,23 +109,6 @@ def test_payloads_are_shown_by_their_dissectors(zmtpscope: Run) -> None:
     _, output, _ = zmtpscope("follow", path, "-Y", "payload.protocol == jupyter", "--as", "payload")
     assert ">    jupyter  " in output or "<    jupyter  " in output
     assert "00000000 " not in output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        ([PUBSUB], "select one with --conn N (zmtpscope stats --by connection lists them)"),
-        (["-"], "select what to follow with --conn N, --peer IDENTITY, --topic TOPIC or -Y FILTER"),
-        (["--conn", 1], "name a capture to read"),
-        ([REQREP, "--conn", 0], "--conn"),
-        ([REQREP, "--conn", 1, "-Y", "topik"], "topik"),
-        ([REQREP, "--conn", 1, "--json", "--as", "hex"], "--as and --json are mutually exclusive"),
-    ],
-)
-def test_mistakes_are_a_sentence(zmtpscope: Run, arguments: list[object], error: str) -> None:
-    code, output, errors = zmtpscope("follow", *arguments)
-    assert (code, output) == (2, "")
-    assert error in errors
 
 
 @pytest.mark.parametrize(

@@ -147,21 +147,6 @@ class TestStandardInput:
             assert (code, err) == (0, "")
             assert out.startswith(said)
 
-    @pytest.mark.parametrize(
-        ("arguments", "said"),
-        [
-            (["read", "-", "--keys", "-"], "standard input cannot be both a capture and a key file"),
-            (["read", "-r", "-", "--keys", "-"], "standard input cannot be both a capture and a key file"),
-            (["export", "-", "-o", "out", "--keys", "-"], "standard input cannot be both a capture and a key file"),
-            (["read", CAPTURE, "--keys", "-", "--keys", "-"], "standard input can be read only once"),
-            (["keys", "list", "-", "-"], "standard input can be read only once"),
-        ],
-    )
-    def test_it_is_one_thing_only(self, zmtpscope: Run, arguments: list[str], said: str) -> None:
-        code, out, err = zmtpscope(*arguments)
-        assert (code, out) == (2, "")
-        assert f": {said} (see " in err
-
     @pytest.mark.skipif(os.name != "posix", reason="a name that POSIX allows")
     def test_a_file_may_have_that_name(
         self, zmtpscope: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch

@@ -23,6 +23,7 @@ from tests.dissect.talks import hello
 from tests.live.capture.capturing import contents, say
 from tests.live.capture.namespaces import VETH, in_namespace
 from tests.live.capture.test_privileges import as_root
+from tests.readings import CAPTURES, PUBSUB
 from tests.suites import some
 from tests.waiting import PATIENCE
 from zmtpscope.cli.capture_options import take_capture_filter
@@ -30,8 +31,6 @@ from zmtpscope.cli.progress import State, status_text
 from zmtpscope.cli.signals import SAME_INTERRUPT, stopped_by_interrupt
 from zmtpscope.live.capture.interfaces import interfaces
 
-CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
-PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 LOOPBACK = "ip link set lo up"
 
 
@@ -383,32 +382,6 @@ def test_a_file_that_was_removed_ends_with_a_sentence(tmp_path: pathlib.Path) ->
         code, _, err = live.end()
     assert code == 3
     assert err.startswith(f"zmtpscope: {path}: it was removed while it was followed (after packet ")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], "name a source: -i lo captures from an interface"),
-        (["-i", "lo", "x.pcap"], "x.pcap is a file to follow: use one of them"),
-        (["x.pcap", "-f", "tcp"], "-f is for a capture with -i"),
-        (["x.pcap", "-w", "y"], "-w is for a capture with -i"),
-        (["tcp", "port", "5"], "'tcp port 5': follow one file, or capture with -i IFACE and this filter"),
-        (["-i", "lo", "-f", "udp", "tcp"], "two capture filters: use -f 'udp', or 'tcp' without -f"),
-        (["-i", "lo", "-w", "y", "-b", "files:2"], "add -b filesize:KB, duration:S or packets:N"),
-        (["-i", "lo", "-b", "files:2"], "name them with -w"),
-        (["-i", "lo", "-a", "files:2"], "is not one of duration:N, filesize:N, packets:N"),
-        (["-i", "lo", "-a", "duration:0"], "must be above 0"),
-        (["-i", "lo", "-a", "packets:1", "-a", "packets:2"], "packets is given twice"),
-        (["-i", "lo", "-q", "--json"], "-q prints no records"),
-        (["-", "--keys", "-"], "standard input cannot be both"),
-        ([str(CAPTURES)], "is a directory; name the file that is being written"),
-    ],
-)
-def test_what_cannot_be_done_is_2_and_one_line(zmtpscope: Run, arguments: list[str], said: str) -> None:
-    code, out, err = zmtpscope("live", *arguments)
-    assert (code, out) == (2, "")
-    assert said in err
-    assert err.count("\n") == 1
 
 
 def test_interfaces_are_listed(zmtpscope: Run) -> None:

@@ -247,29 +247,6 @@ def test_expectations_that_are_not_met(probe: Run, libzmq: Libzmq) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["tcp://127.0.0.1"], "has no port from 1 to 65535"),
-        (["127.0.0.1:5555"], "is not an endpoint; use tcp://host:port or ipc://path"),
-        (["pgm://127.0.0.1:5555"], "pgm:// is not supported"),
-        (["tcp://127.0.0.1:1", "--expect", "socket-type=pub"], "socket-type is never 'pub'; did you mean PUB?"),
-        (
-            ["tcp://127.0.0.1:1", "--expect", "type=PUB"],
-            "no value named 'type'; use one of version, mechanism, socket-type",
-        ),
-        (["tcp://127.0.0.1:1", "--expect", "ping"], "is not NAME=VALUE"),
-        (["tcp://127.0.0.1:1", "--wait", "0"], "use more than 0 and at most 600 seconds"),
-        (["tcp://127.0.0.1:1", "--wait", "nan"], "use more than 0 and at most 600 seconds"),
-        (["tcp://127.0.0.1:1", "--user", "a", "--server-key", "b"], "are mutually exclusive"),
-    ],
-)
-def test_usage(probe: Run, arguments: list[str], words: str) -> None:
-    code, output, errors = probe(*arguments)
-    assert (code, output) == (2, "")
-    assert words in errors
-
-
 # -- whatever goes wrong -----------------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,9 @@ from collections.abc import Iterator
 import click
 import pytest
 
+from tests import readings
 from tests.cli.running import COMMAND, Run
+from tests.readings import CAPTURES
 from zmtpscope import __version__, compiled
 from zmtpscope.capture import Captures
 from zmtpscope.cli import run as run_here
@@ -24,9 +26,7 @@ from zmtpscope.cli.read import read
 from zmtpscope.dissect import Analyser, Batch
 from zmtpscope.option_texts import parse_body
 
-CAPTURES = pathlib.Path(__file__).parent.parent.parent / "captures"
-PUBSUB = str(CAPTURES / "patterns" / "pubsub.pcap")
-REQREP = str(CAPTURES / "patterns" / "reqrep.pcap")
+PUBSUB, REQREP = str(readings.PUBSUB), str(readings.REQREP)
 CUT = str(CAPTURES / "damage" / "cut-file.pcap")
 
 
@@ -94,44 +94,6 @@ def test_a_wrong_option_is_repeated_without_its_escapes(zmtpscope: Run, given: s
     code, out, err = zmtpscope("read", given, PUBSUB)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "\x1b" not in err
-
-
-USAGE = [
-    (["read"], "name a capture to read"),
-    (["read", "--nope", PUBSUB], "--nope"),
-    (["read", "/no/such.pcap"], "/no/such.pcap: "),
-    (["read", __file__], "is not a capture"),
-    (["read", os.devnull], os.devnull),
-    (["read", ""], "'': no such file"),
-    (["read", "-c", "0", PUBSUB], "'-c': '0' is not a number of packets; use 1 or more (see"),
-    (["read", "-c", "x", PUBSUB], "'-c': 'x' is not a number of packets"),
-    (["read", "-t", "x", PUBSUB], "'-t'"),
-    (["read", "--body", "head", PUBSUB], "try full:64k or head:100"),
-    (["read", "-d", "tcp.port=80,zmtp", PUBSUB], "tcp.port==5555,zmtp/3.1/NULL"),
-    (["read", "-d", "sctp.port==80,zmtp", PUBSUB], "'sctp.port' selects nothing"),
-    (["read", "-d", "tcp.port==x,zmtp", PUBSUB], "a number is needed"),
-    (["read", "-d", "tcp.port==65536,zmtp", PUBSUB], "ports go from 0 to 65535"),
-    (["read", "-d", "conn==0,zmtp", PUBSUB], "connections are counted from 1"),
-    (["read", "-d", "conn==1,zmtp/4.0", PUBSUB], "there is no ZMTP 4.0"),
-    (["read", "-d", "conn==1,zmtp/3.1/TLS", PUBSUB], "'TLS' is not known"),
-    (["read", "-d", "conn==1,zmtp/3.1/NULL/PUB", PUBSUB], "only a port says which side is PUB"),
-    (["read", "-d", "tcp.port==1,zmtp/3.1/NULL/PUP", PUBSUB], "no socket type 'PUP'; did you mean PUB?"),
-    (["read", "-d", "tcp.port==1,zmtp//NULL/PUB", PUBSUB], "a mechanism needs the version in front of it"),
-    (["read", "-d", "tcp.port==1,zmtp/3.1/", PUBSUB], "something has to follow the last /"),
-    (["read", "-q", "--json", PUBSUB], "-q prints no records"),
-    (["read", "--json", "-V", PUBSUB], "cannot be combined with --json"),
-    (["fields", "nothing"], "nothing"),
-    (["reed", PUBSUB], "reed"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "said"), USAGE, ids=[" ".join(case[0][:2]) + case[1] for case in USAGE])
-def test_what_cannot_be_done_is_2_and_one_line(zmtpscope: Run, arguments: list[str], said: str) -> None:
-    code, out, err = zmtpscope(*arguments)
-    assert (code, out) == (2, "")
-    assert err.startswith("zmtpscope")
-    assert said in err
-    assert err.count("\n") == 1
 
 
 def test_a_directory_is_searched_for_captures(zmtpscope: Run, tmp_path: pathlib.Path) -> None:

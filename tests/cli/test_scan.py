@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from tests.cli.running import Run
-from tests.readings import CAPTURES
+from tests.readings import CAPTURES, PUBSUB
 from zmtpscope.dissect import Analyser
-
-PUBSUB = CAPTURES / "patterns/pubsub.pcap"
 
 
 def test_json_has_an_object_for_each(zmtpscope: Run) -> None:
@@ -36,15 +34,6 @@ def test_a_damaged_capture_is_searched_as_far_as_it_can_be_read(zmtpscope: Run, 
     code, output, _ = zmtpscope("scan", path)
     assert code == 3
     assert "127.0.0.1:5630" in output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"), [([], "name a capture"), (["/nowhere"], "/nowhere"), ([__file__], "not a capture")]
-)
-def test_what_cannot_be_done_is_reported(arguments: list[str], words: str, zmtpscope: Run) -> None:
-    code, output, errors = zmtpscope("scan", *arguments)
-    assert (code, output) == (2, "")
-    assert words in errors
 
 
 @pytest.mark.parametrize(("command", "shown"), [("scan", "127.0.0.1:5630"), ("stats", "messages         19")])

@@ -15,14 +15,14 @@ import zipfile
 import click
 import pytest
 
+from tests import readings
 from tests.cli.running import COMMAND, ROOT, Run
 from zmtpscope.cli import COMMANDS
 from zmtpscope.cli import zmtpscope as main_group
 from zmtpscope.cli.demo import CAPTURES
 from zmtpscope.cli.terminal import wants_colour
 
-PUBSUB = str(ROOT / "captures" / "patterns" / "pubsub.pcap")
-REQREP = str(ROOT / "captures" / "patterns" / "reqrep.pcap")
+PUBSUB, REQREP = str(readings.PUBSUB), str(readings.REQREP)
 PATH = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
 
 
@@ -64,25 +64,6 @@ def test_a_command_comes_before_a_file_of_its_name(
     monkeypatch.chdir(tmp_path)
     shutil.copy(PUBSUB, "fields")
     assert zmtpscope("fields")[1] != zmtpscope("./fields")[1] == zmtpscope("read", "fields")[1]
-
-
-@pytest.mark.parametrize(
-    ("typed", "words"),
-    [
-        (["-i", "lo"], "name a command first; type: zmtpscope live -i lo"),
-        (["-L"], "name a command first; type: zmtpscope live -L"),
-        (["--json", "stats", "a.pcap"], "name the command first; type: zmtpscope stats --json a.pcap"),
-        (["-c", "5", "-Y", "conn", "check", "a.pcap"], "type: zmtpscope check -c 5 -Y conn a.pcap"),
-        (["-i", "lo", "live", "-q"], "name the command first; type: zmtpscope live -i lo -q"),
-        (["tcp://127.0.0.1:5555"], "type: zmtpscope probe tcp://127.0.0.1:5555"),
-        (["raed", "a.pcap"], "no command or file named 'raed'; did you mean read?"),
-    ],
-)
-def test_a_word_that_is_neither_command_nor_file_is_an_error(zmtpscope: Run, typed: list[str], words: str) -> None:
-    code, out, err = zmtpscope(*typed)
-    assert (code, out) == (2, "")
-    assert words in err
-    assert err.count("\n") == 1
 
 
 def test_a_file_with_the_name_of_a_command_is_read(

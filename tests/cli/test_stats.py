@@ -10,9 +10,7 @@ import pytest
 
 from tests.capture.containers import pcap
 from tests.cli.running import Run
-from tests.readings import CAPTURES, TRUTHS, Truth
-
-PUBSUB = CAPTURES / "patterns/pubsub.pcap"
+from tests.readings import CAPTURES, PUBSUB, TRUTHS, Truth
 
 
 def rows(zmtpscope: Run, *arguments: object) -> list[dict[str, Any]]:
@@ -48,25 +46,6 @@ def test_the_busiest_interval(zmtpscope: Run) -> None:
     for interval, busiest in (("1s", 19.0), ("100ms", 150.0), ("0.5", 30.0)):
         (row,) = rows(zmtpscope, PUBSUB, "--by", "endpoint", "--interval", interval)
         assert row["busiest_per_second"] == busiest
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], "name a capture"),
-        (["--interval", "0", "x"], "not an interval"),
-        (["--interval", "soon", "x"], "no length of time"),
-        (["--interval", "3d", "x"], "no length of time"),
-        (["--by", "colour", "x"], "colour"),
-        (["-Y", "topik", "x"], "did you mean topic"),
-        (["/does/not/exist"], "/does/not/exist"),
-        ([__file__], "not a capture"),
-    ],
-)
-def test_what_cannot_be_done_is_reported(arguments: list[str], words: str, zmtpscope: Run) -> None:
-    code, output, errors = zmtpscope("stats", *arguments)
-    assert (code, output) == (2, "")
-    assert words in errors
 
 
 def test_a_damaged_capture_is_counted_as_far_as_it_can_be_read(zmtpscope: Run, tmp_path: pathlib.Path) -> None:

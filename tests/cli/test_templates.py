@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pathlib
 
-import pytest
-
 from tests.cli.running import Run
-from tests.readings import CAPTURES
-
-PUBSUB = str(CAPTURES / "patterns/pubsub.pcap")
+from tests.readings import CAPTURES, PUBSUB
 
 
 def test_columns_of_messages(zmtpscope: Run) -> None:
@@ -45,30 +41,6 @@ def test_a_password_is_shown_on_request(zmtpscope: Run) -> None:
     arguments = ["read", capture, "--format", "{password}", "-Y", "password"]
     assert zmtpscope(*arguments)[1] == "***\n"
     assert zmtpscope(*arguments, "--show-secrets")[1] == "wrong\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["-T", "fields"], "-T fields needs columns: -e topic"),
-        (["-T", "fields", "-e", "topik"], "-e: no field named topik; did you mean topic?"),
-        (["-T", "json"], "--json writes JSON lines"),
-        (["-T", "pdml"], "no other type is supported"),
-        (["-e", "topic"], "-e needs -T fields"),
-        (["-E", "header=y"], "-E needs -T fields"),
-        (["-T", "fields", "-e", "topic", "-E", "foo=1"], "-E: 'foo=1' is not one of separator="),
-        (["-T", "fields", "-e", "topic", "--format", "{topic}"], "mutually exclusive"),
-        (["--format", "{topik}"], "--format: no field named topik; did you mean topic?"),
-        (["--format", "{topic}", "--json"], "cannot be combined with -q, --json"),
-        (["-T", "fields", "-e", "topic", "-q"], "cannot be combined with -q, --json"),
-        (["--format", "{topic}", "-V"], "cannot be combined with -q, --json"),
-    ],
-)
-@pytest.mark.parametrize("command", ["read", "live"])
-def test_contradicting_options_are_reported(command: str, arguments: list[str], words: str, zmtpscope: Run) -> None:
-    code, out, err = zmtpscope(command, *arguments, PUBSUB)
-    assert (code, out) == (2, "")
-    assert words in err
 
 
 def test_carets_mark_the_error(zmtpscope: Run) -> None:

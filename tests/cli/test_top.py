@@ -16,7 +16,7 @@ from rich.console import Console, ConsoleDimensions
 
 from tests.cli.running import COMMAND, ROOT, Run, deadline
 from tests.cli.terminal import Terminal
-from tests.readings import CAPTURES
+from tests.readings import CAPTURES, PUBSUB
 from tests.waiting import PATIENCE
 from zmtpscope.cli.top import ON_THEIR_WAY, CaptureClock
 from zmtpscope.cli.top_screen import TopScreen, keys_of
@@ -24,7 +24,6 @@ from zmtpscope.export.top.rows import Row
 from zmtpscope.export.top.view import View
 from zmtpscope.records import SECOND
 
-PUBSUB = CAPTURES / "patterns/pubsub.pcap"
 PUSHPULL = CAPTURES / "patterns/pushpull.pcap"
 
 TABLE = """\
@@ -82,28 +81,6 @@ def test_json_of_the_whole_capture_is_one_interval(zmtpscope: Run) -> None:
     lines = [json.loads(line) for line in output.splitlines()]
     assert {line["conn"]: (line["messages_0"], line["messages_1"]) for line in lines} == {1: (0, 7), 2: (0, 12)}
     assert len({(line["start_ns"], line["end_ns"]) for line in lines}) == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], "name a capture"),
-        (["--interval", "-1", "x"], "not an interval"),
-        (["--interval", "0.0001", "x"], "not an interval"),
-        (["--interval", "nan", "x"], "not an interval"),
-        (["--sort", "connections", "x"], "topics have no column"),
-        (["--by", "peer", "--sort", "subscribers", "x"], "peers have no column"),
-        (["/does/not/exist"], "/does/not/exist"),
-        ([__file__], "not a capture"),
-        (["--follow", "x", "y"], "one file"),
-        (["--follow", "--interval", "0", "x"], "a finished capture"),
-        (["--follow", __file__], "not a capture"),
-    ],
-)
-def test_what_cannot_be_done_is_reported(arguments: list[str], words: str, zmtpscope: Run) -> None:
-    code, output, errors = zmtpscope("top", *arguments)
-    assert (code, output) == (2, "")
-    assert words in errors
 
 
 def test_a_damaged_capture_is_counted_as_far_as_it_can_be_read(zmtpscope: Run, tmp_path: pathlib.Path) -> None:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 from collections import Counter
 
-import pytest
 import zmq
 
 from tests.cli.live_runs import Live, Record
 from tests.cli.running import Run
 from tests.cli.terminal import Terminal
 from tests.live.capture.namespaces import in_namespace
-from tests.readings import CAPTURES
 from tests.waiting import PATIENCE
 
 LOOPBACK = "ip link set lo up"
-PUBSUB = CAPTURES / "patterns/pubsub.pcap"
 FILTERS = [b"", b"prices.", b"prices.1"]
 """What each subscriber asks for."""
 
@@ -112,23 +108,6 @@ def test_an_interface_that_is_not_there_is_named() -> None:
         code, output, err = top.end()
     assert (code, output) == (2, "")
     assert "nothing" in err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["-i", "lo", str(PUBSUB)], "use one of them"),
-        (["-f", "tcp", str(PUBSUB)], "-f is for a capture"),
-        (["-w", "out.pcapng", str(PUBSUB)], "-w is for a capture"),
-        (["-i", "lo", "--interval", "0"], "a finished capture"),
-        (["--follow", os.curdir], "directory"),
-    ],
-)
-def test_conflicting_options_are_reported(arguments: list[str], words: str, zmtpscope: Run) -> None:
-    code, output, err = zmtpscope("top", *arguments)
-    assert (code, output) == (2, "")
-    assert words in err
-    assert err.count("\n") == 1
 
 
 def test_interfaces_are_listed(zmtpscope: Run) -> None:

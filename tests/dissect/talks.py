@@ -48,6 +48,14 @@ def hello(socket_type: str, version: str = "3.1") -> bytes:
     return build_greeting_3("NULL", version=version) + build_frame(Framing.V2, ready, command=True)
 
 
+def connected(client: str, server: str, *, version: str = "3.1", **given: Any) -> Conversation:
+    """A conversation of two sockets after their handshake; `given` are arguments of `Conversation`."""
+    conversation = Conversation(**given)
+    conversation.send(0, hello(client, version))
+    conversation.send(1, hello(server, version))
+    return conversation
+
+
 def message(*bodies: bytes) -> bytes:
     """One multipart message in 2.0 and 3.x frames."""
     last = len(bodies) - 1

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import Draw, hello, message, packets_of, said
+from tests.dissect.talks import Draw, connected, hello, message, packets_of, said
 from tests.dissect.test_zws import talk as zws_talk
 from tests.dissect.zre_nodes import Node
 from tests.payloads import zre
@@ -104,9 +104,7 @@ def with_a_large_identity() -> list[Packet]:
 
 
 def with_an_endless_command() -> list[Packet]:
-    talk = Conversation()
-    talk.send(0, hello("PUSH"))
-    talk.send(1, hello("PULL"))
+    talk = connected("PUSH", "PULL")
     talk.send(0, ENDLESS_COMMAND + b"\x04PING" + bytes(500), cuts=(300, 400))
     talk.send(1, said("NULL", "ERROR"))
     talk.send(0, bytes(500))
@@ -147,9 +145,7 @@ def with_a_late_syn() -> list[Packet]:
 
 def with_a_message_that_an_impossible_size_ends() -> list[Packet]:
     """The frames arrive with one packet, and the impossible size with the next."""
-    talk = Conversation()
-    talk.send(0, hello("PUSH"))
-    talk.send(1, hello("PULL"))
+    talk = connected("PUSH", "PULL")
     talk.send(0, b"\1\4pong\1\4from")
     talk.send(1, b"\4\7\4PING\0\0")
     talk.send(0, IMPOSSIBLE)
@@ -271,9 +267,7 @@ def test_p1_blocks_of_any_size_give_the_same_of_hostile_sides(
 
 def test_findings_about_one_thing_have_one_order() -> None:
     """The order does not depend on which finding was made first: that differs with the blocks."""
-    talk = Conversation()
-    talk.send(0, hello("PUSH"))
-    talk.send(1, hello("PULL"))
+    talk = connected("PUSH", "PULL")
     batches = Analyser(Options()).run(Capture(talk.packets))  # type: ignore[arg-type]
     finding = next(record for batch in batches for record in batch.records if record.type == "finding")
     others = [replace(finding, own=finding.own | {"id": id_}) for id_ in ("CURVE-25", "CURVE-10")]

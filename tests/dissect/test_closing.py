@@ -15,7 +15,7 @@ import dpkt
 import pytest
 
 from tests.capture.test_real_captures import dpkt_packets
-from tests.dissect.talks import hello, message
+from tests.dissect.talks import connected, hello, message
 from tests.readings import CAPTURE_FILES, CAPTURES
 from tests.suites import IS_FULL
 from tests.traffic import Capture, Conversation, Packet, records
@@ -32,9 +32,7 @@ FILES = sorted(CAPTURES.glob("*/*.pcap*")) if IS_FULL else CAPTURE_FILES
 
 def talk() -> Conversation:
     """Return a PUSH and a PULL after their handshake and some messages."""
-    conversation = Conversation()
-    conversation.send(CLIENT, hello("PUSH"))
-    conversation.send(SERVER, hello("PULL"))
+    conversation = connected("PUSH", "PULL")
     conversation.send(CLIENT, message(b"one") * 3)
     conversation.acknowledge(SERVER)
     conversation.wait(30 * SECOND)
@@ -295,9 +293,7 @@ def test_a_fin_of_an_earlier_connection_on_the_same_ports_ends_nothing(place: in
     """The fuzz campaign found that a copy of it after the SYN of the next connection hid all its messages."""
     first = talk()
     both_close(first)
-    again = Conversation(initial=(70_000, 80_000), start=first.time + 5 * SECOND)
-    again.send(CLIENT, hello("PUSH"))
-    again.send(SERVER, hello("PULL"))
+    again = connected("PUSH", "PULL", initial=(70_000, 80_000), start=first.time + 5 * SECOND)
     again.send(CLIENT, message(b"two"))
     again.acknowledge(SERVER)
     both_close(again)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.capture.containers import Packet as Captured
 from tests.capture.containers import pcap
-from tests.dissect.talks import hello, message
+from tests.dissect.talks import connected, hello, message
 from tests.traffic import Capture, Conversation, Datagram, Packet
 from zmtpscope.dissect import Analyser, Options
 
@@ -24,9 +24,7 @@ MAX_CALLS = 0.05
 
 def pushing(packets: int, payload: bytes = SEGMENT) -> Conversation:
     """A PUSH that sends `packets` segments of whole messages to a PULL."""
-    talk = Conversation()
-    talk.send(0, hello("PUSH"))
-    talk.send(1, hello("PULL"))
+    talk = connected("PUSH", "PULL")
     for _ in range(packets):
         talk.add(0, 0x18, payload)
     talk.close()
@@ -139,9 +137,7 @@ def test_a_cut_segment_takes_few_steps() -> None:
     """The usual capture of a snap length: of each message the header and a few octets."""
 
     def cut_segments(count: int) -> int:
-        talk = Conversation()
-        talk.send(0, hello("PUSH"))
-        talk.send(1, hello("PULL"))
+        talk = connected("PUSH", "PULL")
         for number in range(count):
             talk.add(0, 0x18, b"\0\xf8%08d" % number)
             talk.packets[-1] = replace(talk.packets[-1], cut=240)
@@ -153,9 +149,7 @@ def test_a_cut_segment_takes_few_steps() -> None:
 
 def breaking(messages: int, size: int | None = None) -> Capture:
     """A PULL that sends so many messages, ten in a packet: each breaks a rule of its socket type."""
-    talk = Conversation()
-    talk.send(0, hello("PULL"))
-    talk.send(1, hello("PUSH"))
+    talk = connected("PULL", "PUSH")
     for _ in range(messages // 10):
         talk.add(0, 0x18, message(b"a") * 10)
     talk.close()

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import SECOND, disturbed, hello, message, said
+from tests.dissect.talks import SECOND, connected, disturbed, hello, message, said
 from tests.dissect.test_heartbeats import ping, pong
 from tests.payloads.zre import hello as zre_hello
 from tests.suites import examples
@@ -410,9 +410,7 @@ def in_lane(conversation: Conversation, options: Options = OPTIONS[0], size: int
 
 def session(client: str = "PUSH", server: str = "PULL") -> Conversation:
     """Return two sides after their handshake."""
-    conversation = Conversation()
-    conversation.send(0, hello(client))
-    conversation.send(1, hello(server))
+    conversation = connected(client, server)
     conversation.acknowledge(0)
     return conversation
 

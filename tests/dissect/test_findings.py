@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.curve import CLIENT, SERVER, CurvePeers, conversation, keys
-from tests.dissect.talks import hello, message
+from tests.dissect.talks import connected, hello, message
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.dissect import Options
 from zmtpscope.dissect.stream.decryption import LARGEST_BOX
@@ -34,9 +34,7 @@ def ids_of(talk: Conversation) -> set[str]:
 
 def between(first: str, second: str, *sent: tuple[int, bytes]) -> Conversation:
     """Two NULL peers of these types that shake hands, send what is given, and close."""
-    talk = Conversation()
-    talk.send(0, hello(first))
-    talk.send(1, hello(second))
+    talk = connected(first, second)
     for side, octets in sent:
         talk.send(side, octets)
     talk.wait(2_000_000_000)
@@ -143,9 +141,7 @@ def test_a_close_is_linked_to_the_error_in_front_of_it() -> None:
 
 
 def test_a_peer_that_closes_behind_its_own_error_had_other_reasons() -> None:
-    talk = Conversation()
-    talk.send(0, hello("PULL"))
-    talk.send(1, hello("ROUTER"))
+    talk = connected("PULL", "ROUTER")
     talk.send(0, b"\x04\x00")
     talk.reset(0)
     assert "ZMTP-CONN-08" not in ids_of(talk)

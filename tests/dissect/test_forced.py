@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import hello, message
+from tests.dissect.talks import connected, hello, message
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.dissect import DecodeAs, Options
 
@@ -42,9 +42,7 @@ def test_traffic_that_begins_inside_a_frame_is_read_from_the_next_one_on() -> No
 
 
 def test_a_connection_that_was_captured_whole_is_marked() -> None:
-    talk = Conversation()
-    talk.send(0, hello("PUSH"))
-    talk.send(1, hello("PULL"))
+    talk = connected("PUSH", "PULL")
     assert read_as(talk, DecodeAs("tcp.port", 5555, "3.1"))[-1]["handshake"] == "complete"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.curve import CLIENT, SERVER, CurvePeers, keys
-from tests.dissect.talks import SECOND, hello, message
+from tests.dissect.talks import SECOND, connected, message
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture import open_captures
 from zmtpscope.capture.segments import ACK, FIN, PSH
@@ -36,9 +36,7 @@ def pong(context: bytes = b"") -> bytes:
 
 def begin(version: str = "3.1") -> Conversation:
     """Return two peers after their handshake."""
-    talk = Conversation()
-    talk.send(0, hello("DEALER", version))
-    talk.send(1, hello("ROUTER", version))
+    talk = connected("DEALER", "ROUTER", version=version)
     return talk
 
 

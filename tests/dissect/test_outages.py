@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import SECOND, hello, message
+from tests.dissect.talks import SECOND, connected, hello, message
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, PSH
 from zmtpscope.dissect import Analyser, Options
@@ -21,9 +21,7 @@ PUSH, PULL = 0, 1
 
 def talk() -> Conversation:
     """A PUSH that has sent a PULL one message."""
-    conversation = Conversation()
-    conversation.send(PUSH, hello("PUSH"))
-    conversation.send(PULL, hello("PULL"))
+    conversation = connected("PUSH", "PULL")
     conversation.send(PUSH, message(b"taken"))
     conversation.acknowledge(PULL)
     return conversation

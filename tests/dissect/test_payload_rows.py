@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.dissect.talks import hello, message
+from tests.dissect.talks import connected, hello, message
 from tests.dissect.zre_nodes import Node
 from tests.payloads import zre
 from tests.payloads.reading import claimed
@@ -26,9 +26,7 @@ OTHERS = [b"a\x00b", b"\x7f", b"caf\xe9", b"\x9bm", "\u0085".encode()]
 
 def protocols(bodies: list[bytes]) -> list[str | None]:
     """Return the protocols of messages that a PUSH sends in one packet."""
-    talk = Conversation()
-    talk.send(0, hello("PUSH"))
-    talk.send(1, hello("PULL"))
+    talk = connected("PUSH", "PULL")
     talk.send(0, b"".join(message(body) for body in bodies))
     found, _ = records(Capture(talk.packets), Options(payloads=Registry()))
     payloads = [record["payload"] for record in found if record["record"] == "message"]
@@ -84,9 +82,7 @@ def test_a_dissector_learns_of_messages_that_were_not_whole(together: bool) -> N
     """A message larger than the kept octets is passed to no dissector."""
     registry = Registry()
     registry.add(Hears)
-    talk = Conversation()
-    talk.send(0, hello("PUSH"))
-    talk.send(1, hello("PULL"))
+    talk = connected("PUSH", "PULL")
     said = [message(body) for body in (b"h", b"x" * (MIN_KEPT + 1), b"h", b"x", b"h")]
     for octets in [b"".join(said)] if together else said:
         talk.send(0, octets)
@@ -115,9 +111,7 @@ class Begins(Payload):
 def test_json_that_begins_as_another_dissector_declares_is_its_own() -> None:
     registry = Registry()
     registry.add(Begins)
-    talk = Conversation()
-    talk.send(0, hello("PUSH"))
-    talk.send(1, hello("PULL"))
+    talk = connected("PUSH", "PULL")
     said = [b'{"kind": 1}', b'{"kin": 1}', b"[1]"]
     for octets in [*map(message, said), b"".join(map(message, said))]:
         talk.send(0, octets)
@@ -134,9 +128,7 @@ JSON."""
 
 def calls(count: int) -> int:
     """Count the Python functions entered for this number of JSON messages with varying topics."""
-    talk = Conversation()
-    talk.send(0, hello("PUB"))
-    talk.send(1, hello("SUB"))
+    talk = connected("PUB", "SUB")
     for number in range(0, count, 100):
         talk.send(
             0, b"".join(message(b"topic.%d" % n, b'{"n": %d, "a": [1]}' % n) for n in range(number, number + 100))

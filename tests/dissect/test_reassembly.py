@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.dissect.talks import hello, message
+from tests.dissect.talks import connected, hello, message
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, FIN, SYN
 from zmtpscope.dissect import Analyser, MessageTable, Options, Record
@@ -16,9 +16,7 @@ from zmtpscope.dissect import Analyser, MessageTable, Options, Record
 
 def talk(initial: tuple[int, int] = (1000, 9000)) -> Conversation:
     """A PUSH and a PULL that have shaken hands."""
-    conversation = Conversation(initial=initial)
-    conversation.send(0, hello("PUSH"))
-    conversation.send(1, hello("PULL"))
+    conversation = connected("PUSH", "PULL", initial=initial)
     return conversation
 
 

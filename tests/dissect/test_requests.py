@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from tests.curve import CLIENT, SERVER, CurvePeers, conversation, keys
-from tests.dissect.talks import SECOND, hello, message
+from tests.dissect.talks import SECOND, connected, message
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.findings import requests
@@ -23,9 +23,7 @@ Steps = Sequence[tuple[int, bytes] | float]
 
 def talk_of(types: tuple[str, str], steps: Steps, *, closed: bool = True) -> Conversation:
     """Return a conversation of two peers of these types: the handshake and the steps."""
-    talk = Conversation()
-    talk.send(0, hello(types[0]))
-    talk.send(1, hello(types[1]))
+    talk = connected(types[0], types[1])
     for step in steps:
         if isinstance(step, tuple):
             talk.send(*step)

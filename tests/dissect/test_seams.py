@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import connections, disturbed, hello, message, packets_of, pushed, said, snapped
+from tests.dissect.talks import connected, connections, disturbed, hello, message, packets_of, pushed, said, snapped
 from tests.invariants import COMPARING
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, FIN, SYN
@@ -200,9 +200,7 @@ def test_p1_an_error_later_on_does_not_excuse_a_side_that_went_on_before() -> No
 
 
 def test_p1_a_command_too_large_to_wait_for_is_reported_when_it_is_over() -> None:
-    talk = Conversation()
-    talk.send(0, hello("PUSH"))
-    talk.send(1, hello("PULL"))
+    talk = connected("PUSH", "PULL")
     talk.send(0, build_frame(Framing.V2, b"\x04PING" + bytes(LARGEST_AWAITED_COMMAND), command=True)[:600], cuts=(300,))
     talk.send(1, b"\x04\x07\x04PING\0\0")
     talk.packets[-2:] = reversed(talk.packets[-2:])
@@ -235,9 +233,7 @@ def with_an_acknowledgment_in_front_of_the_answer() -> list[Packet]:
 
 
 def with_a_frame_header_in_front_of_its_body() -> list[Packet]:
-    talk = Conversation()
-    talk.send(0, hello("PUSH"))
-    talk.send(1, hello("PULL"))
+    talk = connected("PUSH", "PULL")
     talk.send(0, b"\x80\x28" + bytes(40) + message(b"x"), cuts=(12, 30))
     return talk.packets
 
@@ -275,9 +271,7 @@ def with_half_a_greeting_that_waits() -> list[Packet]:
 
 
 def with_an_open_message_in_front_of_an_invalid_size() -> list[Packet]:
-    talk = Conversation()
-    talk.send(0, hello("PUSH"))
-    talk.send(1, hello("PULL"))
+    talk = connected("PUSH", "PULL")
     talk.send(0, message(b"part", b"")[:-2] + b"\2" + b"\xff" * 8, cuts=(6,))
     talk.close()
     return talk.packets
@@ -482,9 +476,7 @@ def test_p10_a_hole_inside_a_large_body_invents_nothing(body: str) -> None:
     octets = {"zeros": bytes(size), "ones": b"\x01" * size}.get(body) or (
         hello("PUB") + message(b"a", b"b" * 50)
     ) * 8192
-    talk = Conversation()
-    talk.send(0, hello("PUSH"))
-    talk.send(1, hello("PULL"))
+    talk = connected("PUSH", "PULL")
     talk.send(0, message(b"before") + message(octets) + message(b"behind"), cuts=range(0, size * 2, 1448))
     talk.acknowledge(1)
     talk.close()
@@ -515,9 +507,7 @@ def test_p1_a_message_of_too_many_frames_has_the_same_parts(
 ) -> None:
     monkeypatch.setattr("zmtpscope.dissect.stream.assembly.MAX_FRAMES", 100)
     octets = message(b"before") + message(*[b"%d" % number for number in range(frames)]) + message(b"behind")
-    talk = Conversation()
-    talk.send(0, hello("PUSH"))
-    talk.send(1, hello("PULL"))
+    talk = connected("PUSH", "PULL")
     talk.send(0, octets, cuts=range(5, len(octets), 5))
     talk.close()
     found = [records(Capture(talk.packets, size), options)[0] for size in (1, 7, 1 << 30)]
@@ -635,9 +625,7 @@ def test_p9_no_octets_raise(first: bytes, second: bytes, data: st.DataObject) ->
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_p9_framing_may_be_lost_and_found_any_number_of_times(size: int) -> None:
     impossible = b"\x02\x80" + bytes(7)
-    talk = Conversation()
-    talk.send(0, hello("PUSH"))
-    talk.send(1, hello("PULL"))
+    talk = connected("PUSH", "PULL")
     for number in range(400):
         messages = [message(b"%03d" % number + bytes([place]) * 9) for place in range(1, 13)]
         talk.add(0, ACK, b"".join(messages) + impossible)

@@ -12,7 +12,7 @@ from typing import Any
 import dpkt
 import pytest
 
-from tests.dissect.talks import SECOND, hello, message
+from tests.dissect.talks import SECOND, connected, hello, message
 from tests.readings import CAPTURES, read
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, FIN, SYN
@@ -27,9 +27,7 @@ PUSH, PULL = 0, 1
 
 def talk(*, syn: bool = True) -> Conversation:
     """Return a PUSH that has sent one message to a PULL."""
-    conversation = Conversation(syn=syn)
-    conversation.send(PUSH, hello("PUSH"))
-    conversation.send(PULL, hello("PULL"))
+    conversation = connected("PUSH", "PULL", syn=syn)
     conversation.send(PUSH, message(b"taken"))
     return conversation
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import connections, disturbed, hello, message, packets_of, pushed, snapped
+from tests.dissect.talks import connected, connections, disturbed, hello, message, packets_of, pushed, snapped
 from tests.traffic import Capture, Conversation, Packet, record_of, records
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.stream.negotiation import WAIT_LIMIT
@@ -101,9 +101,7 @@ def test_how_long_the_capture_goes_on_does_not_change_the_order_of_records() -> 
 
 def lost_packet() -> Conversation:
     """The capture lacks a packet that the other side has acknowledged."""
-    talk = Conversation()
-    talk.send(0, hello("PUSH"))
-    talk.send(1, hello("PULL"))
+    talk = connected("PUSH", "PULL")
     begin = len(talk.packets)
     talk.send(0, message(bytes(3000)), cuts=(1000, 2000))
     talk.acknowledge(1)
@@ -133,9 +131,7 @@ def test_time_alone_decides(talk: Conversation, limit: int, told: set[str]) -> N
 def test_a_packet_that_arrives_too_late_fills_no_hole() -> None:
     """Neither after a tick has given the hole up, nor without ticks."""
     talk = lost_packet()
-    missing = Conversation()
-    missing.send(0, hello("PUSH"))
-    missing.send(1, hello("PULL"))
+    missing = connected("PUSH", "PULL")
     missing.send(0, message(bytes(3000)), cuts=(1000, 2000))
     late = replace(missing.packets[-2], time=talk.time + HOLE_TIME + SECOND)
     talk.packets.append(late)
@@ -148,9 +144,7 @@ def test_a_packet_that_arrives_too_late_fills_no_hole() -> None:
 
 def test_connections_that_wait_for_nothing_are_not_visited(monkeypatch: pytest.MonkeyPatch) -> None:
     analyser = Analyser(Options(frames=True))  # nothing takes the fast path
-    talk = Conversation()
-    talk.send(0, hello("PUSH"))
-    talk.send(1, hello("PULL"))
+    talk = connected("PUSH", "PULL")
     capture = Capture(talk.packets)
     analyser.begin(capture.files)
     for block in capture:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from tests.curve import keys
-from tests.dissect.talks import SECOND, hello, message
+from tests.dissect.talks import SECOND, connected, message
 from tests.dissect.test_findings import command
 from tests.dissect.test_topics import STEPS, WAYS, Change, Way
 from tests.suites import examples
@@ -48,9 +48,7 @@ def leave(group: str) -> tuple[int, bytes]:
 
 def talk_of(steps: Steps, types: tuple[str, str] = ("SUB", "PUB"), *, closed: bool = True) -> Conversation:
     """Return a conversation of two peers of these types: the handshake and the steps."""
-    talk = Conversation()
-    talk.send(0, hello(types[0]))
-    talk.send(1, hello(types[1]))
+    talk = connected(types[0], types[1])
     for step in steps:
         if isinstance(step, tuple):
             talk.send(*step)
@@ -180,9 +178,7 @@ def test_exactly_the_unmatched_messages_are_reported(
 @pytest.mark.parametrize("cut", [1, 3, 5])
 def test_messages_in_several_packets_are_judged_alike_where_they_are_only_counted(cut: int) -> None:
     """Their first octets are kept also if messages are only counted."""
-    talk = Conversation()
-    talk.send(0, hello("SUB", "3.0"))
-    talk.send(1, hello("PUB", "3.0"))
+    talk = connected("SUB", "PUB", version="3.0")
     for side, octets in ((0, message(b"\1topic")), (1, message(b"topic 1", b"") + message(b"top", b""))):
         talk.send(side, octets, range(cut, len(octets), cut))
     talk.wait(2 * SECOND)

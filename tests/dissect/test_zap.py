@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.dissect.talks import hello, message
+from tests.dissect.talks import connected, message
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.dissect import Options
 from zmtpscope.payloads.registry import Registry
@@ -19,9 +19,7 @@ def reply(id_: bytes) -> bytes:
 
 
 def talk(*said: tuple[int, bytes], syn: bool = True) -> Conversation:
-    conversation = Conversation(syn=syn)
-    conversation.send(0, hello("REQ"))
-    conversation.send(1, hello("REP"))
+    conversation = connected("REQ", "REP", syn=syn)
     for side, octets in said:
         conversation.send(side, octets)
     return conversation

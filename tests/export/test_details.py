@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.dissect.talks import hello
-from tests.traffic import Capture, Conversation
+from tests.dissect.talks import connected
+from tests.traffic import Capture
 from zmtpscope.capture.segments import ACK
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.records.details import Detail
@@ -46,9 +46,7 @@ def test_frames_are_made_as_they_are_shown_and_no_more_of_them_than_people_read(
         return field_tree(*given, **more)
 
     monkeypatch.setattr("zmtpscope.dissect.records.details.field_tree", count)
-    talk = Conversation()
-    talk.send(0, hello("PUSH"))
-    talk.send(1, hello("PULL"))
+    talk = connected("PUSH", "PULL")
     talk.add(0, ACK, b"\1\0" * 5_000 + b"\0\0")
     options = Options(details=True)
     text = TextLines(Look(Clock("r", lambda: 0), **look), options)

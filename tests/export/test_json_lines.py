@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import hello, message
+from tests.dissect.talks import connected, message
 from tests.readings import CAPTURE_FILES, CAPTURES, EVERY_CAPTURE
 from tests.rows_by_hand import values_of
 from tests.suites import examples
-from tests.traffic import Capture, Conversation
+from tests.traffic import Capture
 from tests.twins import twins
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, FrameTable, MessageTable, Options, Record
@@ -95,9 +95,7 @@ SHAPES = Registry().asked()[2]
 
 def batches_of_json() -> list[Batch]:
     """All of these, each a message in one run."""
-    conversation = Conversation()
-    conversation.send(0, hello("PUSH"))
-    conversation.send(1, hello("PULL"))
+    conversation = connected("PUSH", "PULL")
     conversation.send(0, b"".join(map(message, JSON)))
     found = list(Analyser(Options(payloads=Registry())).run(Capture(conversation.packets)))
     assert (
@@ -247,9 +245,7 @@ def test_plain_text_is_a_string_of_json(lines_between: Any, monkeypatch: pytest.
     monkeypatch.setattr(json_lines, "lines_between", lines_between)
     printable = "".join(map(chr, range(0x20, 0x7F)))
     texts = [*printable, *(printable[at:] + printable[:at] for at in range(len(printable)))]
-    talk = Conversation()
-    talk.send(0, hello("PUSH"))
-    talk.send(1, hello("PULL"))
+    talk = connected("PUSH", "PULL")
     talk.send(0, b"".join(message(text.encode()) for text in texts))
     options = Options(payloads=Registry())
     read = [

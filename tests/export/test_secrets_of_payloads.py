@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.dissect.talks import hello, message
+from tests.dissect.talks import connected, hello, message
 from tests.suites import some
 from tests.traffic import Capture, Conversation, Datagram, Packet
 from zmtpscope.dissect import Analyser, DecodeAs, Options
@@ -62,9 +62,7 @@ def typed(content: bytes, *buffers: bytes) -> bytes:
 
 def between(types: tuple[str, str], *said: bytes, cut: int = 1000) -> Packets:
     """Return a connection with these messages, in packets of at most `cut` octets."""
-    talk = Conversation()
-    talk.send(0, hello(types[0]))
-    talk.send(1, hello(types[1]))
+    talk = connected(types[0], types[1])
     for octets in said:
         talk.send(0, octets, cuts=range(cut, len(octets), cut))
     talk.close()

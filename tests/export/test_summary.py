@@ -8,8 +8,8 @@ from itertools import takewhile
 
 import pytest
 
-from tests.dissect.talks import hello, message
-from tests.traffic import CLIENT, SERVER, Capture, Conversation, Packet, records
+from tests.dissect.talks import connected, message
+from tests.traffic import CLIENT, SERVER, Capture, Packet, records
 from zmtpscope.capture import CaptureStatistics, open_captures
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.records import finding_endpoints
@@ -53,9 +53,7 @@ def settled_versions(*ends: tuple[bytes, int]) -> list[str]:
     address of a client and its port."""
     packets: list[Packet] = []
     for number, (client, port) in enumerate(ends):
-        talk = Conversation(ports=(40_000 + number, port), hosts=(client, SERVER))
-        talk.send(0, hello("PUSH"))
-        talk.send(1, hello("PULL"))
+        talk = connected("PUSH", "PULL", ports=(40_000 + number, port), hosts=(client, SERVER))
         packets += talk.packets
     _, analyser = records(Capture(packets, 1), Options(records=False))
     lines = [*summary_lines(analyser.summary, CaptureStatistics(), [], chat=True)]
@@ -145,9 +143,7 @@ def test_stalls_are_counted_and_summed_up() -> None:
 
 
 def test_a_frame_under_way_where_the_capture_ends_is_no_damage() -> None:
-    conversation = Conversation()
-    conversation.send(0, hello("PUSH"))
-    conversation.send(1, hello("PULL"))
+    conversation = connected("PUSH", "PULL")
     conversation.send(0, message(b"whole") + message(b"cut")[:1])
     _, analyser = records(Capture(conversation.packets))
     assert analyser.summary.sums.unfinished == 1

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.dissect.talks import hello, message
+from tests.dissect.talks import connected, message
 from tests.payloads.reading import dissected
 from tests.readings import CAPTURES
 from tests.suites import some
-from tests.traffic import Capture, Conversation
+from tests.traffic import Capture
 from zmtpscope.cli import run
 from zmtpscope.cli.terminal import painter
 from zmtpscope.dissect import Analyser, Batch, Options
@@ -88,9 +88,7 @@ class Told:
     """The complete output, in every format, for a PUSH that sends `bodies`."""
 
     def __init__(self, payloads: Registry, folder: pathlib.Path, bodies: Bodies = BODIES) -> None:
-        talk = Conversation()
-        talk.send(0, hello("PUSH"))
-        talk.send(1, hello("PULL"))
+        talk = connected("PUSH", "PULL")
         for each in bodies:
             talk.send(0, message(*each))
         talk.close()

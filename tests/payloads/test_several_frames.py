@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import hello, message
+from tests.dissect.talks import connected, message
 from tests.payloads.reading import ABOUT, assert_tiled, offsets, registry_of
-from tests.traffic import Capture, Conversation, records
+from tests.traffic import Capture, records
 from zmtpscope.dissect import Options
 from zmtpscope.payloads.api import About, Claim, Message
 from zmtpscope.payloads.dissected import Dissected
@@ -131,9 +131,7 @@ def test_no_frame_is_asked_about_twice(front: int, behind: int) -> None:
 @pytest.mark.parametrize("size", [1, 1 << 30])
 @pytest.mark.parametrize("only", [None, "pickle"])
 def test_a_command_in_front_of_pickles_hides_nothing_from_a_capture(size: int, only: str | None) -> None:
-    talk = Conversation()
-    talk.send(0, hello("DEALER"))
-    talk.send(1, hello("ROUTER"))
+    talk = connected("DEALER", "ROUTER")
     talk.send(0, message(b"I", PICKLED) + message(b"T", b"\0id", IMPORTING))
     found, _ = records(Capture(talk.packets, size), Options(payloads=Registry(only)))
     told = [each["payload"]["protocol"] for each in found if each["record"] == "message"]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import hello, message
+from tests.dissect.talks import connected, message
 from tests.payloads.reading import registry_of
-from tests.traffic import Capture, Conversation, records
+from tests.traffic import Capture, records
 from zmtpscope.dissect import Options
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader
 from zmtpscope.payloads.dissectors import OURS, Dissector, declared
@@ -71,9 +71,7 @@ class Order(Payload):
 
 def said(*kinds: type[Payload], bodies: list[bytes]) -> list[tuple[str, Any]]:
     """Protocol and fields of what a publisher sends under a topic, where there are only these dissectors."""
-    talk = Conversation()
-    talk.send(0, hello("PUB"))
-    talk.send(1, hello("SUB"))
+    talk = connected("PUB", "SUB")
     talk.send(0, b"".join(message(b"topic", body) for body in bodies))
     found, _ = records(Capture(talk.packets), Options(payloads=registry_of(*kinds)))
     return [(each["payload"]["protocol"], each["payload"]["fields"]) for each in found if each["record"] == "message"]

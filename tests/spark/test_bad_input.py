@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import AnalysisException, PythonException
 
-from tests.readings import CAPTURES
+from tests.readings import CAPTURES, PUBSUB, REQREP
 from tests.spark.local import local_rows, scanned_rows
 from zmtpscope.capture import CaptureError
 from zmtpscope.spark.paths import ANY_NAME, Lookup, find_paths, given_paths
@@ -20,8 +20,6 @@ from zmtpscope.spark.settings import ReadSettings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
-REQREP = CAPTURES / "patterns" / "reqrep.pcap"
 CUT = CAPTURES / "damage" / "cut-file.pcap"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.types import DataType, DateType, DoubleType, IntegerType, LongType, StringType
 
-from tests.readings import CAPTURES
+from tests.readings import PUBSUB, REQREP
 from tests.spark.local import in_any_order, local_rows
 from zmtpscope.capture import CaptureError
 from zmtpscope.spark import ingest, read, skipped, tables
@@ -24,8 +24,6 @@ from zmtpscope.spark.stream_settings import StreamSettings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
-REQREP = CAPTURES / "patterns" / "reqrep.pcap"
 MESSAGES = len(local_rows([PUBSUB], ReadSettings()))
 FIRST, SECOND = datetime.date(2026, 11, 26), datetime.date(2026, 11, 27)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow.fs import FileSystem
 
-from tests.readings import CAPTURES
+from tests.readings import PUBSUB
 from tests.spark.local import FILES, KEYS, in_any_order, local_rows, rows_of_all_captures
 from zmtpscope.capture import CaptureError
 from zmtpscope.cli import run
@@ -22,8 +22,6 @@ from zmtpscope.spark.settings import ReadSettings, SettingsError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
-
-PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 
 
 def test_tables_that_workers_write_have_the_rows_of_one_run(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.capture.containers import Packet, pcap
-from tests.readings import CAPTURES
+from tests.readings import PUBSUB
 from tests.spark.local import FILES, KEYS, in_any_order, local_rows, rows_of_all_captures
 from zmtpscope.spark import read, reading, shared_scan
 from zmtpscope.spark.balance import large_flows
@@ -18,8 +18,6 @@ from zmtpscope.spark.settings import ReadSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 
 
 class Conf:

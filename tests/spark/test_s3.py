@@ -13,10 +13,8 @@ from contextlib import closing
 
 import pytest
 
-from tests.readings import CAPTURES
+from tests.readings import CAPTURES, PUBSUB
 from tests.waiting import PATIENCE
-
-PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 
 SCRIPT = """
 from pyarrow import fs, parquet

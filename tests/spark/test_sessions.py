@@ -13,14 +13,13 @@ import pyarrow as pa
 import pyspark
 import pytest
 
-from tests.readings import CAPTURES
+from tests.readings import CAPTURES, PUBSUB
 from zmtpscope.spark import session
 from zmtpscope.spark.sessions import installed_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 
 PLAIN = """
 from pyspark.sql import SparkSession

@@ -21,7 +21,7 @@ from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
 from tests.capture.containers import ETHERNET, Packet, pcapng
 from tests.capture.test_fragments import fragments
 from tests.invariants import packets_of_capture
-from tests.readings import CAPTURES
+from tests.readings import CAPTURES, PUBSUB
 from tests.spark.local import (
     FILES,
     FILTERED,
@@ -48,8 +48,6 @@ from zmtpscope.spark.storage import find_stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 
 
 def shuffled(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.readings import CAPTURES
+from tests.readings import CAPTURES, PUBSUB
 from tests.spark.local import (
     FILES,
     FILTERED,
@@ -48,7 +48,6 @@ MIXED = [
     )
 ]
 MESSAGE = RECORDS["message"]
-PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 
 
 def spark_rows(frame: DataFrame) -> list[dict[str, Any]]:

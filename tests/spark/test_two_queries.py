@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.readings import CAPTURES
+from tests.readings import PUBSUB
 from tests.spark.local import in_any_order, local_rows
 from tests.suites import some
 from zmtpscope.spark.settings import ReadSettings
@@ -16,7 +16,6 @@ from zmtpscope.spark.settings import ReadSettings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 COLUMNS = "packet,src_port,topic,length,complete"
 
 QUERIES: dict[str, Any] = {

@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import COMMAND, ROOT
-from tests.readings import CAPTURES
+from tests.readings import CAPTURES, PUBSUB
 from tests.tui.hostile import WORDS, hostile_capture, hostile_name
 from tests.tui.terminal import Terminal
 from tests.waiting import PATIENCE
 
-PUBSUB = CAPTURES / "patterns/pubsub.pcap"
 OF_DAY = r"\d\d:\d\d:\d\d\.\d{6} "
 LATE = CAPTURES / "patterns/late-subscription.pcap"
 

@@ -21,14 +21,13 @@ import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse, WSServerHandshakeError, web
 
 from tests.cli.running import COMMAND, ROOT
-from tests.readings import CAPTURES
+from tests.readings import PUBSUB
 from tests.suites import some
 from tests.tui.terminal import MARK, processes_marked
 from tests.waiting import PATIENCE
 from zmtpscope.cli.tui import split
 from zmtpscope.tui.serve import PageServer, listen
 
-PUBSUB = CAPTURES / "patterns/pubsub.pcap"
 TOPIC = b"a.topic"
 STILL = 2.0
 """Seconds after which nothing more is drawn."""

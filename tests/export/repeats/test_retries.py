@@ -10,7 +10,7 @@ from itertools import count
 import pytest
 
 from tests.cli.running import Run
-from tests.dissect.talks import SECOND, hello, message
+from tests.dissect.talks import SECOND, connected, message
 from tests.export.repeats.folded import lines_of, repeated, words, written
 from tests.readings import CAPTURE_FILES, CAPTURES
 from tests.traffic import CLIENT, Conversation, Packet
@@ -129,9 +129,7 @@ def test_lines_are_kept_back_for_a_minute_and_for_a_second_where_they_do_not_wai
     hangs = attempt(1)
     hangs.wait(int((ends - 1) * SECOND))
     hangs.reset(0)
-    other = Conversation(ports=(next(PORTS), 5557), start=START + int(second * SECOND))
-    other.send(0, hello("PUSH"))
-    other.send(1, hello("PULL"))
+    other = connected("PUSH", "PULL", ports=(next(PORTS), 5557), start=START + int(second * SECOND))
     conns = [conn for _, conn, _ in written([*refused(0), *hangs.packets, *other.packets], waits=waits)][7:]
     assert conns.count("c2") >= 5
     assert conns.index("c2") > conns.index("c3") if kept else conns.index("c3") > conns.index("c2")

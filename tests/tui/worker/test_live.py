@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from tests.readings import CAPTURES
+from tests.readings import CAPTURES, PUBSUB
 from tests.tui.workers import worker_of, worker_with
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Options
@@ -27,7 +27,6 @@ from zmtpscope.tui.worker.loading import Opened
 from zmtpscope.tui.worker.saved_capture import save_files
 from zmtpscope.tui.worker.saving import Saving
 
-PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 WITH_LINKS = CAPTURES / "network" / "pcapng-mixed-links.pcapng"
 
 

@@ -8,8 +8,8 @@ import cbor2
 import msgspec
 import pytest
 
-from tests.dissect.talks import hello, message
-from tests.traffic import Capture, Conversation
+from tests.dissect.talks import connected, message
+from tests.traffic import Capture
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.store import Store
@@ -37,9 +37,7 @@ def test_members_stand_by_key_with_the_octets_of_key_and_value(encode: Callable[
 
 def details_of_message(body: bytes) -> Details:
     """What is shown of a message with this body."""
-    talk = Conversation()
-    talk.send(0, hello("PUSH"))
-    talk.send(1, hello("PULL"))
+    talk = connected("PUSH", "PULL")
     talk.send(0, message(body))
     options = Options(payloads=Registry(), index=True)
     store = Store(options)

@@ -9,7 +9,7 @@ import socket
 
 import pytest
 
-from tests.readings import CAPTURES
+from tests.readings import CAPTURES, PUBSUB
 from tests.tui.workers import PATIENCE, Asker, worker_of
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Options
@@ -19,7 +19,6 @@ from zmtpscope.tui.worker.loading import Opened
 from zmtpscope.tui.worker.process import start
 from zmtpscope.tui.worker.run import run
 
-PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 COMPRESSED = CAPTURES / "network" / "pcap-gzip.pcap.gz"
 
 

@@ -15,14 +15,13 @@ import pytest
 
 from tests.cli.running import Run
 from tests.cli.test_excerpt import packets_in
-from tests.readings import CAPTURES
+from tests.readings import CAPTURES, PUBSUB
 from tests.tui.workers import Asker, worker_of
 from zmtpscope.tui.choices import EVERYTHING
 from zmtpscope.tui.client import RequestFailed
 from zmtpscope.tui.requests import Cancel, ListSpec, OpenList, Rows, SaveRows, SavingState
 from zmtpscope.tui.worker import saved_rows
 
-PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 FILTER = "topic && size > 3"
 
 

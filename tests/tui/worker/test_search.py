@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.readings import CAPTURES
+from tests.readings import CAPTURES, PUBSUB
 from tests.store.stores import opened, options_for
 from tests.tui.workers import worker_of
 from zmtpscope.filter import FilterError
@@ -15,8 +15,6 @@ from zmtpscope.tui.client import RequestFailed
 from zmtpscope.tui.requests import Find, ListSpec, OpenList, Rows
 from zmtpscope.tui.worker import search as module
 from zmtpscope.tui.worker.search import Search, filter_of
-
-PUBSUB = CAPTURES / "patterns" / "pubsub.pcap"
 
 
 def found(store: Store, numbers: Int64, sought: str, place: int, *, forward: bool = True) -> int | None:
