@@ -63,10 +63,10 @@ def loaded_by(code: str) -> set[str]:
     return {name for name in loaded if "cython" not in name and name != "memory_views_compiled"}
 
 
-def reading(arguments: list[str]) -> str:
+def reading(arguments: list[str], command: str = "read") -> str:
     """Return code that reads a capture."""
     return (
-        f"sys.argv = {['zmtpscope', 'read', *arguments, str(CAPTURE)]!r}\n"
+        f"sys.argv = {['zmtpscope', command, *arguments, str(CAPTURE)]!r}\n"
         "from zmtpscope.cli import main\n"
         "try: main()\n"
         "except SystemExit as end: assert not end.code, end.code"
@@ -133,6 +133,11 @@ def test_reading_a_capture_loads_no_other_command_nor_what_only_they_need(argume
     others = {f"zmtpscope.cli.{name}" for name in COMMANDS if name != "read"}
     needless = {"getpass", "hmac", "ipaddress", "pathlib", "shlex", "shutil", "urllib.parse", *NEEDLESS}
     loaded_by(f"{reading(arguments)}\nloaded = {others | needless} & set(sys.modules)\nassert not loaded, loaded")
+
+
+def test_checking_a_capture_loads_no_module_that_only_reports_need() -> None:
+    needless = {"difflib", "ipaddress", "pathlib", "random", "statistics", "xml", *NEEDLESS}
+    loaded_by(f"{reading([], 'check')}\nloaded = {needless} & set(sys.modules)\nassert not loaded, loaded")
 
 
 def test_reading_a_capture_loads_few_modules_and_makes_few_dataclasses() -> None:

@@ -9,6 +9,8 @@ import pytest
 
 import zmtpscope
 from tests.readings import run
+from zmtpscope.diagnosis.derivation import OBSERVERS
+from zmtpscope.diagnosis.observers.observer import Observer
 
 LOGIN = "security/plain-refused-4.3.5.pcap"
 
@@ -42,3 +44,9 @@ def test_python_has_them_as_objects(captures: Path) -> None:
     diagnosis, *_ = zmtpscope.read(captures / LOGIN, zmtpscope.Diagnosis)
     assert diagnosis.rule == "login-refused"
     assert diagnosis.evidence[0].packet == diagnosis.packet
+
+
+def test_observers_name_the_types_of_the_records_that_they_process() -> None:
+    assert {each for each in OBSERVERS if each.types} == {
+        each for each in OBSERVERS if each.record is not Observer.record
+    }

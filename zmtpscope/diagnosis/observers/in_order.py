@@ -36,6 +36,7 @@ class Came(NamedTuple):
 
 
 class OrderObserver(Observer):
+    types = frozenset({"gap"})
     is_over = False
     """Ids show the requests, the listener sent more messages than the client, octets are missing, or too many wait."""
 
@@ -49,8 +50,7 @@ class OrderObserver(Observer):
         """Memory of the waiting messages."""
 
     def record(self, record: Record) -> None:
-        if record.type == "gap":
-            self._give_up()
+        self._give_up()
 
     def rows(self, rows: Rows) -> None:
         if self.is_over or not ROUTING.issuperset(self.observed.socket_types()):

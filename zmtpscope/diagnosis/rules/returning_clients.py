@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from statistics import median
 
 from zmtpscope.diagnosis.across.disconnects import Disconnect, disconnects
 from zmtpscope.diagnosis.across.endings import lifetime
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, client_name, duration, how_often, server_name, steady
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.durations import median
 from zmtpscope.diagnosis.rules.departures import LARGEST_DEVIATION, STORM, ends_of
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
