@@ -1,7 +1,7 @@
 """The libsodium functions that CURVE needs (curve.md 7). Only this module imports PyNaCl.
 
 Keys are 32 octets, nonces 24. A box is a 16-octet authenticator and the encrypted content, which is as long as the
-plain content. Times are measured on one core of a small machine.
+plain content.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ def public_key(secret: bytes) -> bytes:
 def shared_key(public: bytes, secret: bytes) -> bytes | None:
     """Return the key of all boxes between the owners of two key pairs; about 32 us.
 
-    The result is the same from (`public` of A, `secret` of B) and from (`public` of B, `secret` of A). None if
-    libsodium refuses `public`, a point of low order, which would give the same key with every secret. Raises
+    None if libsodium refuses `public`, a point of low order, which would give the same key with every secret. Raises
     `ValueError` if a key is not 32 octets.
     """
     try:
@@ -39,8 +38,8 @@ def shared_key(public: bytes, secret: bytes) -> bytes | None:
 def open_box(box: bytes, nonce: bytes, key: bytes) -> bytes | None:
     """Decrypt a box; None if key or nonce are wrong, octets were changed, or it is no box.
 
-    The authenticator is compared first. About 2 us and 0.65 ns an octet: once per message. Boxes made with a shared key
-    and secret boxes (cookies) have the same format.
+    About 2 us and 0.65 ns an octet: once per message. Boxes made with a shared key and secret boxes (cookies) have the
+    same format.
     """
     try:
         return crypto_secretbox_open(box, nonce, key)

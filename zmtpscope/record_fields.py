@@ -1,7 +1,7 @@
 """The fields of every record type, in the order of every output.
 
-JSON keys, table columns, filter fields and the reference page are made from them. Field types are "int" (64 bit with
-sign), "bool", "text", "octets", "json", and lists and structs of these. Null means unknown; no field is a guess.
+Field types are "int" (64 bit with sign), "bool", "text", "octets", "json", and lists and structs of these. Null means
+unknown; no field is a guess.
 """
 
 from __future__ import annotations

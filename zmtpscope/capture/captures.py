@@ -100,8 +100,7 @@ BLOCK_SIZE = 2 << 20
 the size gains little."""
 LARGE_BLOCK_SIZE = 4 << 20
 """Octets of a block for commands whose output comes after the last block: with hundreds of connections, `check`
-takes three quarters of the time, and 25 MB more memory. Twice as much costs a tenth where connections are few or
-short."""
+takes three quarters of the time, and 25 MB more memory."""
 FOLLOWED_BLOCK_SIZE = 1 << 19
 """Octets of a block of a growing capture: its records take a quarter of the memory."""
 
@@ -143,8 +142,8 @@ def follow_captures(
 ) -> Captures:
     """Read the files of `follow` while another process still writes them.
 
-    While nothing arrives, yields blocks without segments, so that the caller can act on the time. The segments equal
-    those of the complete files. Iterating raises `CaptureError`.
+    While nothing arrives, yields blocks without segments, so that the caller can act on the time. Iterating raises
+    `CaptureError`.
     """
     names: list[str | None] = []
     return Captures(names, partial(read_followed, follow, names, block_size), packet_limit, follow)

@@ -1,8 +1,7 @@
 """Correct the times of a capture whose clock was set back, so that no duration is negative.
 
-Packets of one interface are in capture order, except for small differences between processors. A time stamp that is at
-least a second earlier than a previous one therefore means that the clock was set back, manually or by NTP. This packet
-and later ones are moved forward by the step, until the original times have caught up.
+If a packet is at least a second earlier than a previous one of its interface, the clock was set back. It and later ones
+are moved forward by the step, until the original times have caught up.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Read captures that another process still writes: a growing file, the files of a capture session, or a pipe.
 
 `Source` and the container readers are the same as for complete files, except that a read may return no octets for now.
-The readers then yield a block without packets, keep an incomplete record, and read again later. Pauses between reads
-let octets accumulate, because a block costs much more than a packet.
+The readers then yield a block without packets, keep an incomplete record, and read again later.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Merge several files into one capture, packet by packet in time order.
 
-A file is opened when the time of its first packet is reached. Files that do not overlap are read one after the other,
-and their blocks are not copied.
+A file is opened when the time of its first packet is reached.
 
 Of overlapping files, the one whose loaded packets end first is read next, until most loaded packets can be yielded; at
-most a block of each file is left then. So each merge visits every file once and yields at least a third of its packets,
-and n files of one size cost n log n.
+most a block of each file is left then.
 
 Each file keeps its order, even if its time goes backwards: the time of a packet is then the largest time of its file so
 far. For equal times, the file named first is first.

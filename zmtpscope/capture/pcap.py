@@ -22,11 +22,7 @@ MAGICS = {
     b"\x34\xcd\xb2\xa1": ("<", 1000, 24),
     b"\xa1\xb2\xcd\x34": (">", 1000, 24),
 }
-"""First four octets of each variant: byte order, nanoseconds per fraction unit, octets of a record header.
-
-The last two are the "modified" format of Alexey Kuznetsov's patches to libpcap: eight more octets (interface index,
-protocol, packet type, padding) in every record header.
-"""
+"""First four octets of each variant: byte order, nanoseconds per fraction unit, octets of a record header."""
 
 FILE_HEADER = 24
 CAPTURED = 8

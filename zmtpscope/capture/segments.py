@@ -148,10 +148,10 @@ class SegmentBlock:
     """The TCP segments of a block in capture order, one entry per segment in every column.
 
     `keys` are the distinct flows in order of first appearance: source address, destination address, source port and
-    destination port in wire format (12 octets for IPv4, 36 for IPv6), so that slicing yields the reverse direction.
-    `flows` index them. Payloads are `data[start:stop]`. `packets` are packet references (see `FILE_SHIFT`), `times`
-    nanoseconds since the epoch. Ordinals `ordinal + ORDINALS * index` order segments over all files. `places` locates
-    packets in files; empty in a block from another process.
+    destination port in wire format (12 octets for IPv4, 36 for IPv6). `flows` index them. Payloads are
+    `data[start:stop]`. `packets` are packet references (see `FILE_SHIFT`), `times` nanoseconds since the epoch.
+    Ordinals `ordinal + ORDINALS * index` order segments over all files. `places` locates packets in files; empty in a
+    block from another process.
     """
 
     __slots__ = (

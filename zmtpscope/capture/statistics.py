@@ -42,7 +42,7 @@ class InterfaceStatistics:
     def known_until(self) -> int | None:
         """Return the time up to which all packets of the interface were read, or None.
 
-        None if the tool wrote no end, or counted more packets than were read: the file was cut or filtered then.
+        None if the tool wrote no end, or if the file was cut or filtered: it counted more packets than were read.
         """
         counted = self.delivered
         if counted is None and self.received is not None:

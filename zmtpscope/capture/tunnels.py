@@ -1,8 +1,7 @@
 """Headers between the link layer and IP: tags, labels and tunnels.
 
 A step takes a packet and the start of its header, and returns the EtherType and start of the content. It raises
-`Undecodable`, or `IndexError` or `struct.error` if the packet is too short. dpkt, which reads some of them (neither
-VXLAN nor Geneve), returns copies, but segments point into the captured octets; so only tests use it.
+`Undecodable`, or `IndexError` or `struct.error` if the packet is too short.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Write the bodies of a conversation to files: one per message in a folder, or all joined in one file.
 
-An index has a JSON line for each message with its sender and the sizes of its frames. The output is complete or absent,
-with the usual permissions of the user's files. File names consist of numbers only.
+An index has a JSON line for each message with its sender and the sizes of its frames.
 """
 
 from __future__ import annotations

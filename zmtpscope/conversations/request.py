@@ -3,8 +3,7 @@
 A broker adds addresses before a request and leaves its frames unchanged (28/REQREP). So a message is a hop of the
 request if it ends with the same frames, on another connection and before the reply. The reply of a hop is the first
 message back on its connection with the same addresses; or, if a broker replaced the addresses, the message that ends
-with the frames of the reply. Equal requests of other clients at the same time, and retries before the reply, also count
-as hops, because nothing on the wire distinguishes them.
+with the frames of the reply.
 """
 
 from __future__ import annotations

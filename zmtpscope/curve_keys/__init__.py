@@ -1,9 +1,8 @@
 """Read key logs and certificates with CURVE keys (curve.md 6), and follow these files as they grow.
 
-Keys are 32 octets, written as 64 hex digits or 40 Z85 characters; their names (C', S, k) are from curve.md 1. Long-term
-pairs and certificates are verified when they are read, client transient pairs when they are looked up. The caller must
-verify that a key belongs to a capture, by opening a box. Nothing here prints a secret, neither in a problem nor in a
-`repr`.
+Long-term pairs and certificates are verified when they are read, client transient pairs when they are looked up. The
+caller must verify that a key belongs to a capture, by opening a box. Nothing here prints a secret, neither in a problem
+nor in a `repr`.
 """
 
 from zmtpscope.curve_keys.files import HandedLines, KeyFileError, Place

@@ -44,8 +44,7 @@ class ClientTransient(NamedTuple):
 class ConnectionSecrets:
     """The keys of the connection with one C', in the order of files and lines.
 
-    Several keys of one kind are from contradicting lines. Each c' was verified to belong to C'. The keys k, s', S' and
-    K are proven only when a box opens with them.
+    Each c' was verified to belong to C'. The keys k, s', S' and K are proven only when a box opens with them.
     """
 
     shared: tuple[bytes, ...]
@@ -92,9 +91,8 @@ class Keys:
     def refresh(self) -> bool:
         """Read new lines of changed files; return whether the keys have changed.
 
-        Costs one `os.stat` for each unchanged file. Only the new octets of a grown file are read; an incomplete last
-        line waits for its end. A truncated or replaced file is read from its start, and its earlier keys are dropped. A
-        file that became unreadable keeps its keys.
+        Only the new octets of a grown file are read; an incomplete last line waits for its end. A truncated or replaced
+        file is read from its start, and its earlier keys are dropped. A file that became unreadable keeps its keys.
         """
         changed = [file.refresh() for file in self._files]
         if not any(changed):

@@ -210,7 +210,7 @@ class Analyser:
     def tick(self, now: int) -> Iterator[Batch]:
         """Yield batches decided by time alone: all packets up to `now` (ns since the epoch) have been read.
 
-        The next packet, or the end of the capture, would cause the same results later. Files need no ticks.
+        The next packet, or the end of the capture, would cause the same results later.
         """
         self.now = max(self.now, now)
         self.fast_path.release_late(now)

@@ -1,7 +1,4 @@
-"""Limit for the octets that all connections of a run hold together: the only limit they share by design.
-
-Octets that wait for missing segments are counted by `tcp/`, before it is known whether they are ZMTP.
-"""
+"""Limit for the octets that all connections of a run hold together: the only limit they share by design."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Build Arrow arrays of columns, numpy arrays and Python values from buffers, which never imports pandas. Rows get no
-objects except results of dissectors.
+"""Build Arrow arrays of columns, numpy arrays and Python values from buffers.
 
-`pyarrow.array` and `pyarrow.scalar` import pandas if it is installed, which takes 0.3 s and 60 MB for nothing. pyarrow
-tries it only once, so preventing it would also disable pandas for other users of pyarrow in the process.
+`pyarrow.array` and `pyarrow.scalar` import pandas if it is installed, which takes 0.3 s and 60 MB for nothing.
 """
 
 from __future__ import annotations

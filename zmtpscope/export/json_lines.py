@@ -1,7 +1,6 @@
 """JSON lines: one object per record with every field of its type, and `time` (RFC 3339, UTC) next to `ts_ns`.
 
-Octets are base64; `text` is as in the record. `json_text.py` formats plain message rows, `line_of_record` records that
-are no rows, and `line_of` other rows.
+Octets are base64; `text` is as in the record.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Print one line per record: packet, time, connection, sender and receiver, description.
 
 The first and the last line of a connection have both addresses. Other lines name a side by identity or socket type, and
-the listener also by its port, to fit in 80 columns; `wide` lines have the addresses. Terminals wrap and truncate lines.
-For exact contents use `-V`, `-x` or JSON lines.
+the listener also by its port, to fit in 80 columns; `wide` lines have the addresses.
 """
 
 from __future__ import annotations

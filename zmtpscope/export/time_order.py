@@ -1,13 +1,12 @@
 """Records in the order of time, as far as a bounded wait allows it.
 
-Records arrive in the order of the packets that decided them, but have the time of their first octet: a greeting waits
-for the greeting of the other side, a message for its end. Each record therefore waits here until a given number of
-records, or of octets in them, was decided after it. A record that is still later is returned at once.
+Each record therefore waits here until a given number of records, or of octets in them, was decided after it. A record
+that is still later is returned at once.
 
-The order depends only on the sequence of records. The *watermark* of a record is the latest time among the records that
-no longer wait for it. Its key is its own time, or the watermark if its time is earlier. Records are sorted by key; with
-equal keys, punctual records precede late ones, by packet, and late ones keep the order of decision. Watermarks never
-decrease, so records with a key up to the latest watermark are final.
+The *watermark* of a record is the latest time among the records that no longer wait for it. Its key is its own time, or
+the watermark if its time is earlier. Records are sorted by key; with equal keys, punctual records precede late ones, by
+packet, and late ones keep the order of decision. Watermarks never decrease, so records with a key up to the latest
+watermark are final.
 """
 
 from __future__ import annotations

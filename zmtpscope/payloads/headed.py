@@ -37,7 +37,7 @@ MAX_STEPS = 2_000
 MIN_WEIGHT = 3
 """Weight of a claimed map or array. Small numbers take one octet in both formats, so a few random octets can be an
 array of them: they have no weight. A valid text weighs its octets and its head; {"id": 7} is the smallest map
-claimed. One random frame in 40,000 is claimed."""
+claimed."""
 
 WIDE_WEIGHT = 2
 """Weight of an extension, and of a number with octets after its head: few first octets announce one."""

@@ -1,8 +1,7 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
 """Plain JSON: octets for which the output of orjson is known without making Python values.
 
-Plain are objects and arrays in printable ASCII without backslashes, whose numbers orjson writes unchanged. Other JSON,
-such as long texts or numbers with exponents, takes the path through Python values.
+Plain are objects and arrays in printable ASCII without backslashes, whose numbers orjson writes unchanged.
 """
 
 from libc.stdint cimport uint8_t

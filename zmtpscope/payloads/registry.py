@@ -1,8 +1,7 @@
 """The available dissectors: built-in ones, and entry points of the group `zmtpscope.payloads`.
 
-Entry points are looked up at the first message; built-in modules are loaded at their first use. Entry points are read
-from the files of installed distributions: `importlib.metadata` takes half as long to load as numpy. It is used only if
-distributions may be outside of folders in `sys.path`: in zip files or eggs, or found by import hooks.
+Entry points are looked up at the first message; built-in modules are loaded at their first use. `importlib.metadata`,
+which loads slowly, is used only if distributions may be in zip files or eggs, or found by import hooks.
 """
 
 from __future__ import annotations

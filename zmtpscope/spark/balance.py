@@ -1,7 +1,6 @@
 """Divide files, or the flows with most data, evenly among partitions.
 
-Hashes divide thousands of flows evenly, but not twenty: two partitions would often get twelve and eight. So the driver
-samples the beginning of some files and assigns the flows with most data.
+Hashes divide thousands of flows evenly, but not twenty: two partitions would often get twelve and eight.
 """
 
 from __future__ import annotations

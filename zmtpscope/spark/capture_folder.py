@@ -1,8 +1,7 @@
 """The folder that a streaming query reads: its captures, and the contents of the next micro-batch.
 
 A micro-batch takes complete files in the order of their first packets, and of these files the packets before the first
-packet of any later file (`MicroBatch.until`). So packets of overlapping files, such as captures of two interfaces in
-one folder, have the order of one run over all files.
+packet of any later file (`MicroBatch.until`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Chunks of segments of one file for one partition.
-
-A chunk is a row of a DataFrame, with its segments as one binary value, so the JVM moves, sorts and spills few rows, and
-never parses their contents.
-"""
+"""Chunks of segments of one file for one partition."""
 
 from __future__ import annotations
 

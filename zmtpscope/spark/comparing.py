@@ -1,8 +1,8 @@
 """The last stage: compare the connections of all partitions as one run does.
 
 The second stage reports facts (`dissect/records/facts.py`), each a row with its place among all packets, by which Spark
-sorts the facts of all partitions. Other rows pass unchanged. Derived records about single connections are made in the
-partition that reads the connection, all others here.
+sorts the facts of all partitions. Derived records about single connections are made in the partition that reads the
+connection, all others here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`zmtpscope.spark.ingest`: workers write all records of captures as Parquet tables.
 
-Rows never cross the JVM, which would take more than half of the time for writing them. Each attempt of a task writes
-its parts of the tables under unique names, in a folder beside the tables. At the end the driver removes the parts of
-other attempts, and moves the rest into the tables (`appending.py`).
+Each attempt of a task writes its parts of the tables under unique names, in a folder beside the tables. At the end the
+driver removes the parts of other attempts, and moves the rest into the tables (`appending.py`).
 """
 
 from __future__ import annotations

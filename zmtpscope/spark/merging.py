@@ -1,8 +1,7 @@
 """Merge the chunks of one partition into blocks, in the order in which one run reads all files.
 
 As in `capture/merge.py`: by sort time (the largest time so far in a file), then by file and packet number. Chunks
-arrive in the order of their first packets, and chunks of one file do not overlap. So only one block, and a chunk of
-each overlapping file, are in memory.
+arrive in the order of their first packets, and chunks of one file do not overlap.
 """
 
 from __future__ import annotations

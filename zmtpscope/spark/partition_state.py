@@ -1,7 +1,4 @@
-"""One partition of a streaming query between micro-batches: its analyser and read positions.
-
-A partition reads all files and keeps its own flows. A loaded state continues as if it had never been stored.
-"""
+"""One partition of a streaming query between micro-batches: its analyser and read positions."""
 
 from __future__ import annotations
 

@@ -32,8 +32,7 @@ MAX_ROWS = 1 << 14
 class RowBatches:
     """Makes Arrow batches of the requested records.
 
-    Several blocks become one batch, because each batch costs as much as a thousand rows, and a worker that reads few of
-    the flows has few rows per block.
+    Several blocks become one batch, because each batch costs as much as a thousand rows.
     """
 
     def __init__(self, settings: ReadSettings, columns: Sequence[str], options: Options) -> None:

@@ -1,7 +1,6 @@
 """The work of one partition in a scan, in which each partition reads files by itself.
 
-In a shared scan, each partition reads all files and analyses the flows whose key hashes to it. So a connection that
-spans files is one connection, and rows equal the rows of one local run.
+In a shared scan, each partition reads all files and analyses the flows whose key hashes to it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Send code to workers whose Python may lack zmtpscope.
 
-Spark pickles classes and functions by name, so such a worker would fail with a traceback from Spark's code. Therefore
-our pickle is inside another one, which needs none of our modules.
+Our pickle is inside another one, which needs none of our modules.
 """
 
 from __future__ import annotations

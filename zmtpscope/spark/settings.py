@@ -38,8 +38,7 @@ class SettingsError(ValueError):
 def one_sentence(*more: type[Exception]) -> Iterator[None]:
     """Show errors in options or captures, and of the types `more`, as one sentence.
 
-    Spark prints the traceback of a worker's exception unless an environment variable is set when it is raised. The
-    worker ends afterwards, so the variable does not affect later exceptions.
+    Spark prints the traceback of a worker's exception unless an environment variable is set when it is raised.
     """
     sentences: tuple[type[Exception], ...] = (CaptureError, SettingsError, *more)
     try:

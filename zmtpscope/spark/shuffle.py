@@ -1,8 +1,4 @@
-"""A shuffle of captures, for clusters: each file is read once, and each connection by one worker.
-
-A task for each file divides its packets by flow (`splitting.py`). One shuffle moves each flow to one partition in
-capture order, where an analyser reads it (`merging.py`).
-"""
+"""A shuffle of captures, for clusters: each file is read once, and each connection by one worker."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """The state of a streaming query between micro-batches: the input of each, and the state of each partition after it.
 
-The input of micro-batch 12 is in `12.json`, the state of partition 3 after it in `12-3.state`. So a repeated
-micro-batch starts from the same state and overwrites its earlier output. Files appear only when complete. A state is a
-pickle, which can run programs as this user, so files and folder must belong to this user, and be writable by no one
-else.
+A repeated micro-batch starts from the same state and overwrites its earlier output. Files appear only when complete.
+A state is a pickle, which can run programs as this user, so files and folder must belong to this user, and be writable
+by no one else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Text lines of records, as if all earlier records had been printed.
 
-A line depends on earlier ones: names of sides, column widths, hints already printed. So a `TextLines` that has passed
-all earlier records formats it; copies are kept at intervals to continue from.
+A `TextLines` that has passed all earlier records formats a line; copies are kept at intervals to continue from.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Whole packets as in their files, and which of their octets are secret.
 
-Octets in no record near the shown one are treated as secret: they may belong to an incomplete HELLO. Unread octets that
-the record shows are not secret.
+Octets in no record near the shown one are treated as secret: they may belong to an incomplete HELLO.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """Records that are not rows, packed: numbers as columns, and all other fields as few distinct values that are stored
-once.
-
-A greeting or READY is the same on thousands of connections. Without its numbers and its stream it is one of a few
-values, which are in the spool (`spool.py`) and read on demand.
-"""
+once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Sort records by a field: collect keys from packed columns, chunk by chunk, then sort all at once.
 
-Keys are numbers. Texts are numbered in order of appearance, and replaced by their ranks when all are known.
+Texts are numbered in order of appearance, and replaced by their ranks when all are known.
 """
 
 from __future__ import annotations

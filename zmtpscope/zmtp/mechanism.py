@@ -24,7 +24,7 @@ class Misspelling(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Mechanism:
-    """One security mechanism (wire.md 8). To add one, write a module with its layouts and list it in `MECHANISMS`.
+    """One security mechanism (wire.md 8).
 
     `layouts` are its handshake commands, and MESSAGE if it encrypts. `steps` are the handshake commands of each role in
     order; the role is None if there are no roles.

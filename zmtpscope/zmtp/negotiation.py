@@ -1,7 +1,4 @@
-"""Decide which version two sides speak, from the first octets of both (wire.md 9.3).
-
-A decision is made once no further octet could change it, so the order in which the octets arrive does not matter.
-"""
+"""Decide which version two sides speak, from the first octets of both (wire.md 9.3)."""
 
 from __future__ import annotations
 

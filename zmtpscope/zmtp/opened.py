@@ -1,7 +1,7 @@
 """One side of a CURVE connection with decrypted boxes: source 1.
 
 Decryption replaces each octet in its place, so offsets, packets, times and frame boundaries are those of the encrypted
-stream. A MESSAGE contains flags and the body of a message frame or command (curve.md 4).
+stream.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Headers of proxies before ZMTP: PROXY protocol (v1, v2), SOCKS 4 and 5 (RFC 1928, RFC 1929), HTTP CONNECT.
-
-A header is reported once complete, so the order in which both sides' octets arrive does not matter.
-"""
+"""Headers of proxies before ZMTP: PROXY protocol (v1, v2), SOCKS 4 and 5 (RFC 1928, RFC 1929), HTTP CONNECT."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A compressed trie over octets: counted names, matched by prefix.
 
-A lookup takes as many steps as its path has branches. Only standard types and at most two nodes per name are used, so
-the memory that a hostile side can occupy is known (`size`).
+Only standard types and at most two nodes per name are used, so the memory that a hostile side can occupy is known
+(`size`).
 """
 
 from __future__ import annotations

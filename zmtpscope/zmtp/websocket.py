@@ -78,8 +78,7 @@ def combined(octets: bytes, masks: bytes) -> bytes:
 class Unmasking:
     """Removes the masks from the stream of one side, in place: headers and keys stay, so every octet keeps its offset.
 
-    The stream starts with an HTTP head. Pass the octets to `feed` in order, and to `skip` the number of octets lost
-    inside a payload. Only an incomplete header is stored.
+    Pass the octets to `feed` in order, and to `skip` the number of octets lost inside a payload.
     """
 
     __slots__ = ("_in_head", "_key", "_left", "_start")

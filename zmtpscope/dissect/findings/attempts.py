@@ -1,9 +1,8 @@
 """TCP connections that were never established: client, endpoint, number of attempts and outcome.
 
-An absent server leaves only SYNs in the capture: by default libzmq tries again ten times a second. Attempts are counted
-by client address, endpoint and outcome, and separately before and after a connection of the two: a server that has not
-started yet differs from one that went away. Memory is limited to `MAX_PAIRS`, so a port scan or a SYN flood costs no
-more. Forgotten attempts are reported as one number.
+Attempts are counted by client address, endpoint and outcome, and separately before and after a connection of the two: a
+server that has not started yet differs from one that went away. Memory is limited to `MAX_PAIRS`, so a port scan or a
+SYN flood costs no more.
 """
 
 from __future__ import annotations
@@ -31,10 +30,7 @@ MAX_PAIRS = 4096
 """Pairs of client and endpoint. When full, the pair unused for longest is forgotten."""
 
 MAX_STRETCHES = 16
-"""Series of attempts of a pair and outcome to keep apart; above, the two nearest are joined.
-
-They are kept apart because a connection between two of them may become known only when it ends.
-"""
+"""Series of attempts of a pair and outcome to keep apart; above, the two nearest are joined."""
 
 MAX_LISTED = 20
 """Series reported at the end, most attempts first; the others are one number."""

@@ -1,6 +1,5 @@
 """Findings that compare connections of one listening endpoint, or of one client with it.
 
-Each connection reports facts that may matter to others (`facts.ConnectionFact`); a usual connection reports none.
 Memory is bounded by the number of open connections, and by the limits below, where the entry unused for longest is
 forgotten. conformance.md defines conditions and severities.
 """

@@ -3,8 +3,7 @@
 A capture shows less than the peers sent: packets are lost or swapped, a hole delays a side, boxes stay encrypted. So a
 PONG matches any open PING with its context. An unmatched PONG waits until its PING cannot arrive any more: the
 requesting side was read for a second longer, or the connection ended. Likewise a PING waits only while the other side
-was read. A side's own heartbeats show its progress, which costs nothing per message or block. After missing octets of
-either side, nothing more is reported.
+was read. After missing octets of either side, nothing more is reported.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """Explain an ERROR in the handshake: the refused credentials, the reason, and the remedy (27/ZAP Reply; wire.md 7.3,
-8).
-
-libzmq sends the ZAP status. Only 400 means that the handler refused the peer, for its credentials or its address; with
-300 and 500 they were not checked.
-"""
+8)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Match requests and replies on one connection (conformance.md, wire.md 10.1).
 
 A REQ waits for the reply to each request (REQREP-02), and each message of a REP is the reply to a request, with its
-envelope (REQREP-04). Usually requests and replies alternate, or replies arrive in the order of requests: then whole
-columns are compared, and message by message only if they differ.
+envelope (REQREP-04).
 
 Messages may be captured out of order by up to a second, and a late packet delays its side. A suspected error therefore
 waits for the next message of the other side without a gap before it, or for the end of a completely captured

@@ -1,7 +1,7 @@
 """Read the content after the topic in single-frame messages, like `prices:{"bid": 1.1}`.
 
-Only a subscription shows where the topic ends, and messages are dissected before. So the content is dissected again,
-without findings, and only as stateless formats (JSON, MessagePack).
+Messages are dissected before a subscription shows their topic. So this content is dissected again, without findings,
+and only as stateless formats (JSON, MessagePack).
 """
 
 from __future__ import annotations

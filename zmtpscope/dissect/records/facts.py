@@ -1,7 +1,7 @@
 """Facts about one connection or flow, for findings about several: plain values that can be pickled.
 
-`comparison.py` evaluates facts of one run or of many workers. They are sorted by the ordinal of `arrival`, the deciding
-segment, in the run that counted it. Other times are `Stamp`s, because ordinals of different workers cannot be compared.
+They are sorted by the ordinal of `arrival`, the deciding segment, in the run that counted it. Other times are `Stamp`s,
+because ordinals of different workers cannot be compared.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pass the messages of one side to the payload dissectors that may claim them.
 
 The columns decide first: the first octet of the first content frame and the number of frames select the dissectors, so
-an unclaimed message costs almost nothing. Plain text, the bulk of the rest, is recognised for a whole run at once.
+an unclaimed message costs almost nothing.
 """
 
 from __future__ import annotations

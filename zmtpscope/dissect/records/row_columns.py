@@ -1,7 +1,7 @@
 """The rows of tables as columns, by field name: fields of all rows, and of frame rows.
 
-A column is made once, on demand, for all sides together. Outputs and filters derive nothing. Fields are derived from
-arrays, made here from tables, and in `zmtpscope.store.columns` from packed rows.
+A column is made once, on demand, for all sides together. Fields are derived from arrays, made here from tables, and in
+`zmtpscope.store.columns` from packed rows.
 """
 
 from __future__ import annotations

@@ -22,8 +22,6 @@ class OctetSums:
 
     stream = units + gaps + unfinished + undissected; captured = units + unfinished + undissected + repeated +
     conflicting + late.
-
-    Each summand is counted by itself; none is a remainder of the others.
     """
 
     stream: int = 0

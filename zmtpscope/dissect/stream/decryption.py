@@ -1,7 +1,6 @@
 """Decrypt the boxes of one side of a CURVE connection.
 
-A MESSAGE waits until it is complete, because a box opens as a whole. Its contents are parsed again and recorded with
-source 1 (`zmtpscope.zmtp.opened`).
+Its contents are parsed again and recorded with source 1 (`zmtpscope.zmtp.opened`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Settle the version of a connection by the first octets of both sides, in order of arrival.
-
-`zmtpscope.zmtp.negotiation` decides by two prefixes. This module calls it at the right times and applies the decision
-to the streams (decisions/core.md).
-"""
+"""Settle the version of a connection by the first octets of both sides, in order of arrival (decisions/core.md)."""
 
 from __future__ import annotations
 
@@ -100,8 +96,7 @@ class Negotiation:
     def _at_once(self, block: BlockView) -> bool:
         """Settle the usual case in one step: the block contains the greetings of two 3.x peers.
 
-        Fewer octets cannot decide this, and more cannot change it (wire.md 9.3). So the later of the two segments with
-        the minor version settles the version.
+        Fewer octets cannot decide this, and more cannot change it (wire.md 9.3).
         """
         prefixes, settled_by = [], []
         for tcp, stream in zip(self.tcp, self.streams, strict=True):

@@ -1,8 +1,7 @@
 """Find frame boundaries in a stream without its start, or with lost octets (wire.md 9.5).
 
 Two phases: *synchronise* (any plausible octet may begin a frame) and *trial* (frames are followed from there, and their
-evidence is added up). Nothing is published before a trial has succeeded, and the result is never better than `likely`.
-Trials run in parallel; trials that meet at one boundary become one, so every octet is read once.
+evidence is added up). Trials run in parallel; trials that meet at one boundary become one, so every octet is read once.
 """
 
 from __future__ import annotations

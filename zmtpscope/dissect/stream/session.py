@@ -1,7 +1,7 @@
 """The keys of one CURVE connection: entries of the key files, and keys proven by boxes that opened (curve.md 5, 6).
 
-A key counts only once it has opened a box, which 16 octets authenticate. A connection is found by C', unencrypted in
-its HELLO. Without a captured HELLO, the shared keys of all connections are tried.
+A connection is found by C', unencrypted in its HELLO. Without a captured HELLO, the shared keys of all connections are
+tried.
 """
 
 from __future__ import annotations

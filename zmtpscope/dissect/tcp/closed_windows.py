@@ -1,10 +1,10 @@
 """Detect closed receive windows, which keep the other side from sending (RFC 9293, 3.8.6).
 
 After a segment that announces a closed window (`CLOSED_WINDOW`), everything on its connection takes the slow path until
-the window is open again. Other connections never call this module.
+the window is open again.
 
-Only proven facts are reported. A window is closed when its side announces it, and open when its side announces it or
-when more octets arrive than fit a closed window; in the second case the stall ends with the last announcement.
+A window is closed when its side announces it, and open when its side announces it or when more octets arrive than fit a
+closed window; in the second case the stall ends with the last announcement.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The flow table: maps each TCP segment to its connection and feeds it to the reassembler.
 
-Segments already read by the fast path are skipped. In-order octets cost one dictionary lookup and one append. SYN, FIN,
-RST, holes, retransmissions, truncated packets and closed windows take the slow path, one call per segment.
+Segments already read by the fast path are skipped. SYN, FIN, RST, holes, retransmissions, truncated packets and closed
+windows take the slow path, one call per segment.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Correct packets with an earlier timestamp than the preceding packet of their connection.
 
-Processors and interfaces have separate clocks, so a reply may have an earlier timestamp than its request. The order of
-packets decides: such a packet gets the time of the preceding one.
+The order of packets decides: such a packet gets the time of the preceding one.
 """
 
 from __future__ import annotations

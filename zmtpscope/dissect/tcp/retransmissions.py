@@ -1,7 +1,7 @@
 """Detect octets that a side sends again and again without an acknowledgment, and unanswered keepalive probes.
 
-See RFC 9293, 3.8.1 and 3.8.4. A retransmission is not the next segment in order, so everything on its connection takes
-the slow path until the octets are acknowledged. Other connections never call this module.
+A retransmission is not the next segment in order, so everything on its connection takes the slow path until the octets
+are acknowledged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Write a diagram as Mermaid text (`sequenceDiagram`), which GitHub, GitLab and others draw in Markdown pages.
 
 Text from peers cannot become Mermaid syntax: all characters but letters, digits and some ASCII punctuation are written
-as `#NNN;`, which Mermaid shows as the character with this number (mermaid.js.org, "Entity codes to escape characters").
+as `#NNN;` (mermaid.js.org, "Entity codes to escape characters").
 """
 
 from __future__ import annotations

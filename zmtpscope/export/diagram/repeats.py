@@ -1,8 +1,7 @@
 """Reduce repeated events: fold cycles, thin out other repeats.
 
-Two independent publishers form no cycle (`folding.py`), but a million arrows are useless. Each connection is thinned
-out separately: the first and the last event of each kind are drawn and the rest is counted, until a new kind of event
-or a note. Then the next event of each kind is drawn again.
+Each connection is thinned out separately: the first and the last event of each kind are drawn and the rest is counted,
+until a new kind of event or a note. Then the next event of each kind is drawn again.
 """
 
 from __future__ import annotations

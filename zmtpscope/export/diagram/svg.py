@@ -1,7 +1,6 @@
 """Draw a diagram as SVG without external resources and scripts, for light and dark mode.
 
-Colours are set by classes; programs without media queries show the light ones. All text is escaped, and none of it is
-in an attribute.
+All text is escaped, and none of it is in an attribute.
 """
 
 from __future__ import annotations

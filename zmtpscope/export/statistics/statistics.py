@@ -1,8 +1,7 @@
 """Count messages, and records of other types, by several kinds of keys.
 
 A batch is added up once by its senders, which determine sender and receiver, and once by topics. All kinds of rows are
-derived from these sums, so the cost of a message does not depend on the number of kinds. The numbers depend on the
-packets only, not on the sizes of batches.
+derived from these sums, so the cost of a message does not depend on the number of kinds.
 """
 
 from __future__ import annotations

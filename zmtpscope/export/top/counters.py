@@ -145,8 +145,8 @@ def count_with_room(
     fold: Callable[[Counters[Any]], object],
 ) -> None:
     """Count messages: `find` returns their rows and `add` counts them. If a table is full, all messages before the
-    first one without a row are counted before `fold` makes room. The result is therefore independent of the size of
-    batches. `forget` drops cached row numbers, which are invalid after that."""
+    first one without a row are counted before `fold` makes room. `forget` drops cached row numbers, which are
+    invalid after that."""
     before = [(each, len(each)) for each in counters]
     try:
         found = find(columns)

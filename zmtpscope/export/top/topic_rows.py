@@ -1,8 +1,8 @@
 """Find the rows of the topics of many messages at once.
 
-A dictionary knows every topic, but needs a slice for each message. A hash table answers most lookups first, for whole
-columns: a topic of up to 32 octets is read as four words, and their hash is its place. The words are compared, so that
-colliding topics stay separate. A topic that is not in its place is looked up in the dictionary and replaces the entry.
+A hash table answers most lookups first, for whole columns: a topic of up to 32 octets is read as four words, and their
+hash is its place. The words are compared, so that colliding topics stay separate. A topic that is not in its place is
+looked up in the dictionary and replaces the entry.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Compile capture filters (pcap-filter(7)) to instructions that the kernel runs on every packet.
 
-libpcap compiles them, loaded through scapy, or tcpdump if libpcap is missing. Instructions are described in
-<linux/filter.h> and the kernel's Documentation/networking/filter.rst.
+libpcap compiles them, loaded through scapy, or tcpdump if libpcap is missing.
 """
 
 from __future__ import annotations

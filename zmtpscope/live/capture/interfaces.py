@@ -1,7 +1,6 @@
-"""List the network interfaces of the machine, or of the current network namespace.
+"""List the network interfaces of the machine, or of the current network namespace, by netlink (rtnetlink(7)).
 
-The kernel lists them by netlink (rtnetlink(7), RTM_GETLINK and RTM_GETADDR), which needs no privileges. /sys/class/net
-would keep showing the namespace that it was mounted in.
+/sys/class/net would keep showing the namespace that it was mounted in.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Write a capture to one file, or to a ring of files. A file is not removed before the parent has read it.
 
-A private capture (without a file name from the user) is a ring of two files in its own directory. If the folder is
-full, the capture continues in another one (`private_folders.py`).
+A private capture (without a file name from the user) is a ring of two files in its own directory.
 """
 
 from __future__ import annotations

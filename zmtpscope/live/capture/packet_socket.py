@@ -1,4 +1,4 @@
-"""A packet socket (packet(7)) with the filter of a capture. `ring.py` and `socket.py` read its packets.
+"""A packet socket (packet(7)) with the filter of a capture.
 
 The socket is created without a protocol, so it receives nothing before it is bound, after its filter is set. For
 several interfaces one socket is bound to all, and its filter selects them, so packets stay in order of arrival.

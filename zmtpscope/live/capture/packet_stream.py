@@ -1,7 +1,4 @@
-"""Read packets from a pcap or pcapng stream that another program on this machine writes.
-
-The readers of `capture/` parse it. This module adds octets as they arrive, and the interface of each packet.
-"""
+"""Read packets from a pcap or pcapng stream that another program on this machine writes."""
 
 from __future__ import annotations
 

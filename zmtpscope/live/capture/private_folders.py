@@ -1,6 +1,6 @@
 """Folders for private captures, which keep packets until they are read if the user named no file.
 
-A capture has its own directory in the first folder with room. If the file system is full, it continues in memory.
+If the file system is full, it continues in memory.
 """
 
 from __future__ import annotations

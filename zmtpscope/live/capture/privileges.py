@@ -1,7 +1,6 @@
 """The privileges that capture needs on Linux, how to get them, and how to drop them (capabilities(7)).
 
-CAP_NET_RAW opens packet sockets; CAP_SYS_ADMIN is also needed to enter another network namespace. After that none is
-needed, so a process started by root continues as the user who ran sudo.
+After that none is needed, so a process started by root continues as the user who ran sudo.
 """
 
 from __future__ import annotations

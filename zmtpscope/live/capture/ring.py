@@ -1,7 +1,6 @@
 """Read packets from a ring that the kernel fills (TPACKET_V3, packet(7), the kernel's packet_mmap document).
 
-The kernel packs packets into the blocks of the ring, and hands over each full block. So `-B` is exact: that many octets
-of packets and headers can wait in the ring while this process does not run.
+The kernel packs packets into the blocks of the ring, and hands over each full block.
 
 Packets do not wait for a full block: each look also reads the packets in the block that the kernel is still filling. A
 packet is complete once the last field of its header is set, because blocks are zeroed before the kernel gets them back,

@@ -1,7 +1,7 @@
 """Convert the packets of a ring (TPACKET_V3) into pcapng blocks, many at once.
 
 They are converted in place, in a copy of the ring: the kernel leaves more room before each packet than the header of a
-packet block needs. Each packet is copied twice, and every column is computed for all packets at once.
+packet block needs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Capture by other programs (dumpcap, tcpdump, our loop over libpcap), for users and systems without packet sockets.
 
-dumpcap is part of Wireshark; its file capabilities let the members of a group capture. Each program writes pcap or
-pcapng to a pipe, and reports the kernel's dropped packets at its end.
+Each program writes pcap or pcapng to a pipe, and reports the kernel's dropped packets at its end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Write a key log: a plain file that only its user can read, created or appended to.
-
-Readers find a line by the key of its connection (curve.md 6), so lines of earlier runs may stay.
-"""
+"""Write a key log: a plain file that only its user can read, created or appended to."""
 
 from __future__ import annotations
 

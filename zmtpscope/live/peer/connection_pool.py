@@ -34,9 +34,8 @@ class MemoryLimit:
 
 
 MAX_CONNECTIONS = 1024
-"""Connections of a listening socket. Above it, `ConnectionPool.evict` selects one to close. The limit is at most
-half of the files that the process may open: some hundred connections are accepted before one can be closed, and
-without a free file none can be accepted."""
+"""Connections of a listening socket. The limit is at most half of the files that the process may open: some hundred
+connections are accepted before one can be closed, and without a free file none can be accepted."""
 LARGEST_HELD = 256 << 20
 """Octets that all connections of a socket may use together, for incomplete messages, subscriptions, and octets
 queued for slow receivers. At least twice the largest message."""

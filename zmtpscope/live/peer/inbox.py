@@ -1,8 +1,7 @@
 """Received messages that wait for the application, and the order in which connections may add messages.
 
 Messages are taken from one connection after the other (fair queueing, RFC 28 for ROUTER, DEALER and REP, RFC 30 for
-PULL), so a sender of a thousand messages does not delay a sender of one. Connections also take turns in processing
-received octets, and the application and other tasks of the loop run in between.
+PULL), so a sender of a thousand messages does not delay a sender of one.
 """
 
 from __future__ import annotations

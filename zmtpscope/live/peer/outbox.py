@@ -1,8 +1,8 @@
 """Select the connections that a message goes to, and limit how long it waits for slow receivers.
 
-Senders wait for slow receivers, so that these lose no messages. At first, a receiver that never reads cannot be
-distinguished from a slow one, so all receivers that are not yet known to read share a few seconds: many of them, or one
-that reconnects again and again, delay a socket no longer than one does.
+At first, a receiver that never reads cannot be distinguished from a slow one, so all receivers that are not yet known
+to read share a few seconds: many of them, or one that reconnects again and again, delay a socket no longer than one
+does.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Identify the implementation of a peer by comparing its observed behaviour with known implementations.
 
 ZMTP does not name the implementation or its release. But most implementations greet, announce and answer in their own
-ways, which a connected peer can observe without side effects. `TABLE` contains behaviour measured, or read in the
-sources. An implementation not in the table may behave like one in the table, so the answer is never more than likely.
+ways, which a connected peer can observe without side effects. An implementation not in the table may behave like one in
+the table, so the answer is never more than likely.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Identify the peer at an endpoint, without disturbing its work.
 
-A socket might send its messages to a probe as to any partner, and these would be lost. Where possible (NULL, 2.0), the
-probe therefore waits for the peer's socket type, and continues only as a type that gets no messages from the peer. If
-the peer needs our type first (PLAIN, CURVE), the probe tries only harmless types. It sends no messages and no
-subscriptions.
+Where possible (NULL, 2.0), the probe therefore waits for the peer's socket type, and continues only as a type that gets
+no messages from the peer. If the peer needs our type first (PLAIN, CURVE), the probe tries only harmless types. It
+sends no messages and no subscriptions.
 """
 
 from __future__ import annotations

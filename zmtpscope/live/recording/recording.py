@@ -1,7 +1,6 @@
 """Convert the traffic of an application's connections into packets, as a capture would contain them.
 
-Only the octets, their order and their times are real. Headers are generated as for a capture without losses: every
-octet is acknowledged at once.
+Headers are generated as for a capture without losses: every octet is acknowledged at once.
 """
 
 from __future__ import annotations

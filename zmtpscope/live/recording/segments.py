@@ -1,7 +1,4 @@
-"""Build IP packets from the octets of a connection, with headers by dpkt (RFC 791, 8200, 9293).
-
-Only this module imports dpkt: loading it takes as long as reading a small capture, and only recordings need it.
-"""
+"""Build IP packets from the octets of a connection, with headers by dpkt (RFC 791, 8200, 9293)."""
 
 from __future__ import annotations
 

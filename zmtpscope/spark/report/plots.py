@@ -1,7 +1,6 @@
 """Plots as SVG for a page, with the colours of the page and text as text.
 
-matplotlib draws with placeholder colours, which are replaced by variables of the style sheet: a plot is dark if the
-page is. Each plot is drawn twice, for a wide and for a narrow page.
+Each plot is drawn twice, for a wide and for a narrow page.
 """
 
 from __future__ import annotations
