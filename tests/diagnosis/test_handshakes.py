@@ -99,6 +99,17 @@ def test_a_listener_that_hangs_hangs_everywhere() -> None:
     assert consequences_of("handshake-timeout", *talks) == {"request-unanswered"}
 
 
+@pytest.mark.parametrize(("later", "is_same"), [(0.5, True), (5, False)])
+def test_a_listener_that_hangs_since_a_request_that_was_given_up(later: float, is_same: bool) -> None:
+    asked = Talk(9, at=-12).handshake("REQ", "REP")
+    for _ in range(5):
+        asked.multipart(CLIENT, b"", b"question").multipart(SERVER, b"", b"answer").wait(1)
+    asked.multipart(CLIENT, b"", b"last question").wait(6.5 - later).close(CLIENT)
+    again = [Talk(number, at=2.3 * number).greet(CLIENT).wait(2).close(CLIENT) for number in range(3)]
+    expected = {"request-unanswered"} if is_same else set()
+    assert consequences_of("handshake-timeout", asked, *again) == expected
+
+
 @pytest.mark.parametrize("name", ["plain-status-300", "plain-zap-handler-hangs"])
 def test_a_zap_handler_that_is_silent(captures: Path, name: str) -> None:
     found = told(captures / f"security/{name}.pcap")

@@ -131,13 +131,17 @@ class Other(NamedTuple):
 
 
 def _others(waiting: Waiting, first: Hung, knowledge: Knowledge) -> list[Other]:
-    """Return the earlier connections to an endpoint where new ones get nothing."""
+    """Return the earlier connections to an endpoint where new ones get nothing.
+
+    They are open then, or their clients gave up a request just before.
+    """
     if not waiting.listener_is_silent or first.connection.sides[first.silent].greeting is not None:
         return []
     start, found = first.connection.start.ns, list[Other]()
     for each in knowledge.by_endpoint[waiting.ends.endpoint]:
         last, ending = each.server.last_ns, ending_of(each)
-        is_over = ending is not None and ending.moment.ns < start - AT_ONCE
+        is_given_up = each.requests is not None and each.requests.waiting_count > 0
+        is_over = ending is not None and ending.moment.ns < start - (GIVES_UP if is_given_up else AT_ONCE)
         if each.start.ns < start and last is not None and is_agreed(each) and not is_over:
             found.append(Other(each.conn_id, last >= start + MIN_WAIT))
     return found
@@ -151,6 +155,8 @@ MOMENT_HINT = (
     "no action if its program, or the server behind a TCP proxy, restarted then; otherwise check whether that program "
     "was busy"
 )
+GIVES_UP = 3 * SECOND
+"""A client that gives up a request connects again within this time (ns)."""
 MIN_OUTAGE = 3 * SECOND
 """A listener that is silent for less time and then serves new connections may have been restarted."""
 FULL_HINT = (
