@@ -1,4 +1,4 @@
-"""Calls of zerorpc and JSON-RPC between DEALER and ROUTER that have no reply."""
+"""Calls that have no reply, or one with an error."""
 
 from __future__ import annotations
 
@@ -55,8 +55,9 @@ def test_the_last_calls_have_no_reply_while_earlier_ones_had_one() -> None:
     assert (diagnosis.severity, diagnosis.count) == ("warn", 3)
 
 
-def test_calls_of_json_rpc_are_matched_by_their_ids() -> None:
-    made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
+@pytest.mark.parametrize("types", [("DEALER", "ROUTER"), ("PAIR", "PAIR")])
+def test_calls_of_json_rpc_are_matched_by_their_ids(types: tuple[str, str]) -> None:
+    made = Talk(0, at=0).handshake(*types).wait(0.5)
     for id_ in (1, 2, "three"):
         made.multipart(CLIENT, rpc(id_, method="get_info"))
     made.multipart(SERVER, rpc(2, result={})).multipart(SERVER, rpc("three", error={"code": 1}))
@@ -204,7 +205,7 @@ def rpc_talk(*replies: dict[str, object], types: tuple[str, str] = ("REQ", "REP"
     return made.close(CLIENT)
 
 
-@pytest.mark.parametrize("types", [("REQ", "REP"), ("REQ", "ROUTER"), ("DEALER", "ROUTER")])
+@pytest.mark.parametrize("types", [("REQ", "REP"), ("REQ", "ROUTER"), ("DEALER", "ROUTER"), ("PAIR", "PAIR")])
 def test_errors_of_json_rpc_are_counted_between_any_sockets_that_call(types: tuple[str, str]) -> None:
     made = rpc_talk({"result": 1}, {"error": {"code": -1, "message": "locked"}}, {"error": "busy"}, types=types)
     (diagnosis,) = found(made, rule=FAILING)

@@ -64,6 +64,9 @@ REQUEST_ID_SIZE = 4
 ROUTING = frozenset({"DEALER", "ROUTER"})
 """Types that need not send and receive in turns, and whose messages have an envelope at most."""
 
+TWO_WAY = ROUTING | {"PAIR", "CLIENT", "SERVER", "PEER", "CHANNEL"}
+"""Types that send and receive at any time."""
+
 IDENTIFIED = frozenset({"REQ", "DEALER", "ROUTER"})
 """A ROUTER uses their Identity (wire.md 7.2)."""
 

@@ -10,8 +10,9 @@ from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import MAX_CALLS, ObservedCalls, OpenCall
 from zmtpscope.diagnosis.observers.observer import Observer, Rows
 from zmtpscope.diagnosis.observers.room import Room
+from zmtpscope.zmtp.socket_types import TWO_WAY
 
-CALLING = frozenset({"DEALER", "ROUTER", "REQ", "REP"})
+CALLING = TWO_WAY | {"REQ", "REP"}
 OCTETS = 500
 """Approximate memory of an open call."""
 IN_TURN = ""

@@ -12,7 +12,7 @@ from zmtpscope.diagnosis.observers.observer import Observer, Rows
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
 from zmtpscope.dissect.records.tables import MessageTable
-from zmtpscope.zmtp.socket_types import ROUTING
+from zmtpscope.zmtp.socket_types import TWO_WAY
 
 MAX_LEARNED = 32
 """First messages of a side that show its kinds."""
@@ -31,7 +31,7 @@ MEMBER = re.compile(rb'"(?:method|cmd|command|action|type|msg_type|op|request)"\
 
 
 class KindObserver(Observer):
-    """Follows DEALERs and ROUTERs whose envelopes do not show which of their messages are requests."""
+    """Follows sockets that send and receive at any time, without envelopes that show which messages are requests."""
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
@@ -46,7 +46,7 @@ class KindObserver(Observer):
             for side in self.observed.sides:
                 side.kinds = None
             return
-        if not ROUTING.issuperset(self.observed.socket_types()):
+        if not TWO_WAY.issuperset(self.observed.socket_types()):
             return
         for side, runs, others in zip(self.observed.sides, rows.sides, reversed(rows.sides), strict=True):
             before = () if side.kinds is None or others else side.kinds.since

@@ -161,7 +161,7 @@ class ObservedSide:
     sizes: ObservedSizes | None = None
     rhythm: ObservedRhythm | None = None
     kinds: ObservedKinds | None = None
-    """Kinds of its messages, if both sides are DEALERs or ROUTERs."""
+    """Kinds of its messages, if both sides send and receive at any time."""
     rounds: dict[int, ObservedRound] = field(default_factory=dict)
     """Messages that a proxy sent repeatedly to another proxy, by checksum."""
     jupyter: ObservedJupyter | None = None

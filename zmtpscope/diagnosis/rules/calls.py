@@ -16,7 +16,7 @@ from zmtpscope.diagnosis.observers.observed_facts import ObservedReplies
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
-from zmtpscope.zmtp.socket_types import ROUTING
+from zmtpscope.zmtp.socket_types import TWO_WAY
 
 UNANSWERED, FAILING = "call-unanswered", "call-failing"
 
@@ -103,7 +103,7 @@ def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) ->
     caller, called = connection.sides[side], connection.sides[1 - side]
     if caller.calls is None or not caller.pending_calls or not connection.is_whole or not is_agreed(connection):
         return None
-    if not ROUTING.issuperset(connection.socket_types()):
+    if not TWO_WAY.issuperset(connection.socket_types()):
         return None  # requests of a REQ, or to a REP, have their own rules
     ending = ending_of(connection)
     is_left = ending is not None and ending.side != side
@@ -263,7 +263,7 @@ TABLE = (
     Rule(
         UNANSWERED,
         "warn",
-        "A call between DEALER and ROUTER has no reply",
+        "A call has no reply",
         "zerorpc, JSON-RPC 2.0 and Jupyter put an id into each call, and the reply repeats it, as do many objects with "
         "a method, command or action; clients and workers of a broker of 7/MDP or 18/MDP receive one reply per "
         "request, in order. A call had no reply for at least 3 s, and for three times the longest time of any reply. "
