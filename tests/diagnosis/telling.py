@@ -9,6 +9,7 @@ from tests.diagnosis.reading import diagnoses
 from tests.diagnosis.talking import Talk, knowledge_of
 from zmtpscope.diagnosis.diagnose import diagnose
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Explained
+from zmtpscope.payloads.registry import Registry
 
 ALWAYS = ("clear-text",)
 """Rules that report something about nearly all captures."""
@@ -26,7 +27,8 @@ def told_of(*talks: Talk) -> dict[str, Diagnosis]:
 
 def consequences_of(rule: str, *talks: Talk) -> set[str]:
     """Rules whose diagnoses are consequences of another one."""
-    (explained,) = [each for each in diagnose(knowledge_of(*talks)) if each.diagnosis.rule == rule]
+    knowledge = knowledge_of(*talks, payloads=Registry())
+    (explained,) = [each for each in diagnose(knowledge) if each.diagnosis.rule == rule]
     return {each.rule for each in explained.consequences}
 
 

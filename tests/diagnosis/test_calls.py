@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from tests.diagnosis.talking import CLIENT, SERVER, Talk, knowledge_of
+from tests.diagnosis.telling import consequences_of
 from tests.traffic import Capture
 from zmtpscope.diagnosis.derivation import Derivation
 from zmtpscope.diagnosis.diagnose import diagnose
@@ -383,3 +384,9 @@ def test_a_kernel_that_executes_for_long_is_no_warning() -> None:
             made.multipart(SERVER, b"<IDS|MSG>", b"a" * 64, *map(orjson.dumps, (reply, header, {}, {"status": "ok"})))
     told = [each.diagnosis for each in diagnose(knowledge_of(made.wait(30).close(CLIENT), payloads=Registry()))]
     assert [(each.rule, each.severity) for each in told] == [(RULE, "note"), ("clear-text", "note")]
+
+
+def test_a_second_peer_of_a_pair_gets_no_replies() -> None:
+    first = Talk(0, at=0).handshake("PAIR", "PAIR").message(CLIENT, b"hello").wait(9).message(CLIENT, b"bye")
+    second = Talk(1, at=1, client=3).handshake("PAIR", "PAIR").message(CLIENT, rpc(1, method="get")).wait(8)
+    assert consequences_of("pair-occupied", first, second.close(CLIENT)) == {RULE}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import nlargest
 from operator import attrgetter
 from typing import NamedTuple
@@ -225,15 +225,34 @@ def is_lost(waiting: Hanging, knowledge: Knowledge) -> bool:
 @once
 def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
     """Return requests without a reply that a broker or a TCP proxy passed on, by the connection to the server, oldest
-    first."""
-    waiting = hanging(knowledge)
-    hops = {each.conn_id for each in waiting}
-    passed_on = (
-        (hop.connection.conn_id, each)
-        for each in sorted(waiting, key=asked_at)
-        if (hop := _hop(each, knowledge)) is not None and not hop.is_answered
-    )
-    return grouped((conn_id, each) for conn_id, each in passed_on if conn_id in hops)
+    first; or would have passed on if its workers were not all busy."""
+    waiting = sorted(hanging(knowledge), key=asked_at)
+    by_conn_id = {each.conn_id: each for each in waiting}
+    hops = ((each, _hop(each, knowledge)) for each in waiting)
+    passed_on = [(hop.connection, each) for each, hop in hops if hop is not None and not hop.is_answered]
+    behind = [(server.conn_id, each) for server, each in passed_on if server.conn_id in by_conn_id]
+    clients = {each.conn_id for _, each in passed_on}
+    busy = dict[Endpoint, Hanging | None]()
+    """The last of the workers of a broker to be busy, by the broker's endpoint for clients; None if others are free."""
+    for server, each in passed_on:
+        if each.connection.endpoint not in busy:
+            busy[each.connection.endpoint] = _last_busy(server, by_conn_id, knowledge)
+    for each in waiting:
+        last = busy.get(each.connection.endpoint)
+        if last is not None and each.conn_id not in clients and each.oldest.ns >= last.oldest.ns:
+            behind.append((last.conn_id, each))
+    return grouped(behind)
+
+
+def _last_busy(server: ObservedConnection, waiting: Mapping[str, Hanging], knowledge: Knowledge) -> Hanging | None:
+    """Return the last request of a broker after which all its workers were busy, if none of them was free again."""
+    workers = [
+        each
+        for each in knowledge.by_endpoint[server.endpoint]
+        if each.is_open and each.requests is not None and each.requests.asker == each.listener
+    ]
+    busy = [waiting[each.conn_id] for each in workers if each.conn_id in waiting]
+    return max(busy, key=asked_at) if busy and len(busy) == len(workers) else None
 
 
 def _hop(waiting: Hanging, knowledge: Knowledge) -> Asked | None:

@@ -325,5 +325,6 @@ TABLE = (
         "A client connected to a PAIR socket while another connection to it was open.",
         "The first connection to the PAIR ended before the second one began.",
         diagnoses_of((PAIR_OCCUPIED,)),
+        ("call-unanswered",),
     ),
 )

@@ -153,7 +153,7 @@ def _no_reply(line: Sequence[Hanging], clients: Sequence[Hanging], knowledge: Kn
     is_certain = first.is_owed
     is_over = first.ending is not None or first.waited >= LONG_OPEN_NS
     everybody = [*line, *clients]
-    since = first.oldest.ns - SECOND if first.requests.last_reply is None else first.requests.last_reply.ns
+    since = _last_reply(first, knowledge) or first.oldest.ns - SECOND
     worker = None if first.asks_rep else gone_worker(first.connection, since, first.until, knowledge)
     if worker is not None:
         before = worker.text(first.oldest.ns)
