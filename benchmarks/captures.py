@@ -1,4 +1,4 @@
-"""The captures that are measured: made once, kept, and made anew when the maker or its arguments change."""
+"""The captures to measure: made once, kept, and made again when their maker or its arguments change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 WORK = HERE / "work"
-MAKER = ("make_capture.py", "talks.py", "boxes.py")
+MAKERS = {"make_capture": ("make_capture.py", "talks.py", "boxes.py"), "real_traffic": ("real_traffic.py",)}
+"""The sources of the programs that make captures."""
 
 SPARE = 2 << 30
 """Octets of the disk that are left alone."""
@@ -32,19 +33,19 @@ class Capture:
         return self.truth["message_frames"]
 
 
-def capture(name: str, profile: str, **options: float) -> Capture:
-    """The capture that the maker makes of `profile` with these options, made now if it is not there."""
+def capture(name: str, profile: str, maker: str = "make_capture", **options: float) -> Capture:
+    """Return the capture of a profile with these options. It is made now unless it was made before."""
     WORK.mkdir(exist_ok=True)
     path = WORK / f"{name}.pcap"
     words = [profile, *(f"--{option}={value}" for option, value in options.items())]
     digest = sha256("\n".join(words).encode())
-    for source in MAKER:
+    for source in MAKERS[maker]:
         digest.update((HERE / source).read_bytes())
     key, wanted = path.with_suffix(".key"), digest.hexdigest()
     if not (path.exists() and key.exists() and key.read_text() == wanted):
         key.unlink(missing_ok=True)
         note(f"making {name} ({' '.join(words)})")
-        command = [sys.executable, "-m", "benchmarks.make_capture", words[0], str(path), *words[1:]]
+        command = [sys.executable, "-m", f"benchmarks.{maker}", words[0], str(path), *words[1:]]
         subprocess.run(command, check=True, cwd=HERE.parent)
         key.write_text(wanted)
     return Capture(name, path, json.loads(Path(f"{path}.truth.json").read_text()))

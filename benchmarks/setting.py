@@ -22,9 +22,9 @@ class Setting:
         """A tenth of it in a quick run."""
         return count // 10 if self.quick else count
 
-    def capture(self, name: str, profile: str, **options: float) -> Capture:
-        """A capture; those of quick runs have names of their own, so that both kinds are kept."""
-        return capture(f"{QUICK}{name}" if self.quick else name, profile, **options)
+    def capture(self, name: str, profile: str, maker: str = "make_capture", **options: float) -> Capture:
+        """Return a capture. Those of quick runs have other names, so that both are kept."""
+        return capture(f"{QUICK}{name}" if self.quick else name, profile, maker, **options)
 
     def name(self, capture: Capture) -> str:
         """What the capture is called in results."""

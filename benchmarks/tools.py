@@ -39,6 +39,7 @@ NAMES = {
     "count": "`zmtpscope read -q`",
     "json": "`zmtpscope read --json`",
     "text": "`zmtpscope read`",
+    "check": "`zmtpscope check`",
     "parquet": "`zmtpscope export --format parquet`",
     "top": "`zmtpscope top`",
     "tshark count": "`tshark -q -z io,stat,0,zmtp`",
@@ -63,6 +64,7 @@ def zmtpscope(path: Path | str) -> dict[str, list[str]]:
         "count": [ZMTPSCOPE, "read", "-q", name],
         "json": [ZMTPSCOPE, "read", "--json", name],
         "text": [ZMTPSCOPE, "read", name],
+        "check": [ZMTPSCOPE, "check", name],
         "top": [ZMTPSCOPE, "top", name],
     }
     if can_export():
