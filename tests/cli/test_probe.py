@@ -296,11 +296,11 @@ WRONG: dict[str, tuple[Script, int, str]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_failures_are_reported(probe: Run, name: str) -> None:
     script, expected, words = WRONG[name]
-    wait = "0.12" if expected == 11 else "2"
+    wait = "0.5" if expected == 11 else "60"
     with served(script) as endpoint:
         start = time.monotonic()
         code, output, errors = probe(endpoint, "--wait", wait)
-        assert time.monotonic() - start < 1.5
+        assert time.monotonic() - start < 30
     assert code == expected
     assert errors.startswith(f"zmtpscope: {endpoint}: ")
     assert words in errors

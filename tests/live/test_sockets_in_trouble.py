@@ -405,7 +405,7 @@ async def published(ours: Socket, seconds: float) -> float:
 
 def test_all_peers_that_read_nothing_are_waited_for_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Subscribers that connect later, or again, are not waited for."""
-    monkeypatch.setattr(outbox, "SEND_TIMEOUT", 0.5)
+    monkeypatch.setattr(outbox, "SEND_TIMEOUT", 1.0)
     monkeypatch.setattr(outbox, "RENEWAL", 0.0)
     subscribe = command("NULL", "SUBSCRIBE", topic="")
     count = 6
@@ -413,14 +413,14 @@ def test_all_peers_that_read_nothing_are_waited_for_at_the_same_time(monkeypatch
     async def work() -> None:
         loop = asyncio.get_running_loop()
         async with bind("tcp://:0", "PUB") as ours:
-            assert await published(ours, 0.1) < 0.5
+            assert await published(ours, 0.1) < 1.0
             for turn in range(3):
                 async with contextlib.AsyncExitStack() as stack:
                     for _ in range(count):
                         await loop.sock_sendall(await stack.enter_async_context(stranger(ours, "SUB")), subscribe)
                     await ours.wait_ready(count)
                     longest = await published(ours, 1.0)
-                assert (0.4 < longest < 1.0) if turn == 0 else longest < 0.4
+                assert (0.9 < longest < count) if turn == 0 else longest < 0.9
                 while ours.connected:
                     await asyncio.sleep(0.01)
 
