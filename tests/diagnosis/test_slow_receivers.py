@@ -67,9 +67,10 @@ def test_why_reports_omitted_numbers() -> None:
     )
 
 
-def test_a_subscriber_whose_system_acknowledges_late_is_stopped() -> None:
+@pytest.mark.parametrize("reads_again", [False, True])
+def test_a_subscriber_whose_system_acknowledges_late_is_stopped(reads_again: bool) -> None:
     subscriber = Subscriber(2, 0, "prices")
-    for delay in [0] * 12 + [40] * 30:
+    for delay in [0] * 12 + [40] * 30 + [0] * 15 * reads_again:
         subscriber.wait((100 - delay) * 1_000_000)
         subscriber.publish(b"prices", b"1")
         subscriber.wait(delay * 1_000_000)
@@ -78,6 +79,7 @@ def test_a_subscriber_whose_system_acknowledges_late_is_stopped() -> None:
     assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
     assert diagnosis.text.startswith("SUB 10.0.0.2 did not read the data of PUB 10.0.0.1:5556 for at least 2 s, from ")
     assert "stopped" in diagnosis.hint
+    assert ("; it reads again from packet " in diagnosis.text) == reads_again
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from zmtpscope.dissect.tcp.late_acknowledgments import FIELDS
 
 LATE_ACKNOWLEDGMENTS = twins("zmtpscope.dissect.tcp.late_acknowledgments.late_acknowledgments")
 MS = 1_000_000
-ID = "ZMTP-CONN-24"
+ID, AGAIN = "ZMTP-CONN-24", "ZMTP-CONN-25"
 
 
 def stream(*delays: int, every: int = 100) -> Conversation:
@@ -39,13 +39,13 @@ def stream(*delays: int, every: int = 100) -> Conversation:
 STOPPED = [0] * 12, [40] * 30
 
 
-def found(talk: Conversation, size: int = 7) -> list[tuple[int, int, str]]:
+def found(talk: Conversation, size: int = 7, id_: str = ID) -> list[tuple[int, int, str]]:
     """Side, packet and text of each finding, read in blocks of so many packets."""
     records = [
         record.values
         for batch in Analyser(Options(bodies="none")).run(Capture(talk.packets, size))
         for record in batch.records
-        if record.type == "finding" and record.values["id"] == ID
+        if record.type == "finding" and record.values["id"] == id_
     ]
     return [(values["side"], values["packet"], values["text"].rpartition(": ")[2]) for values in records]
 
@@ -54,6 +54,14 @@ def found(talk: Conversation, size: int = 7) -> list[tuple[int, int, str]]:
 def test_a_program_that_stops_reading_is_found_however_the_capture_is_divided(size: int) -> None:
     """Its first late acknowledgment is packet 33; 2 s later are 20 more."""
     assert found(stream(*STOPPED[0], *STOPPED[1]), size) == [(1, 73, "from packet 33 on")]
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_program_that_reads_again_is_found_each_time(size: int) -> None:
+    """Ten acknowledgments at once in a row show it."""
+    talk = stream(*STOPPED[0], *STOPPED[1], *[0] * 9, 40, *[0] * 12, *STOPPED[1])
+    assert [text for _, _, text in found(talk, size)] == ["from packet 33 on", "from packet 137 on"]
+    assert found(talk, size, AGAIN) == [(1, 131, "from packet 113 on")]
 
 
 def test_it_is_found_although_the_connection_ends() -> None:

@@ -175,7 +175,7 @@ class Analyser:
         key, sides = block.keys[unread.direction], self.flows.sides
         side = sides.get(key) or next((side for each in touched for side in each.tcp if side.key == key), None)
         if side is not None:
-            side.unread = _arrival(block, unread.row), unread.packet
+            side.unread += ((_arrival(block, unread.row), unread.packet, unread.reads),)
             connection = self.flows.connections.get(side)
             if connection is not None and connection not in touched:
                 touched.append(connection)

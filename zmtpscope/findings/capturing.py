@@ -164,6 +164,12 @@ KINDS = (
         "check whether that program is stopped (a signal, a debugger) or hangs",
     ),
     FindingKind(
+        "ZMTP-CONN-25",
+        "note",
+        "RFC 9293, 3.8.6.3",
+        "The system of this side acknowledges at once again what it acknowledged late: its program reads",
+    ),
+    FindingKind(
         "CAPTURE-01",
         "warn",
         "records.md, Drops",

@@ -38,7 +38,7 @@ RUNNING = "running"
 DISCONNECTED = "disconnected"
 """`until` of a stall that ended with the connection."""
 
-GAP, UNREAD = "SEQUENCE-01", "ZMTP-CONN-24"
+GAP, UNREAD, READS_AGAIN = "SEQUENCE-01", "ZMTP-CONN-24", "ZMTP-CONN-25"
 
 UNFINISHED = ("ZMTP10-FRAME-05", "ZMTP10-FRAME-06", "ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06")
 """Findings about a stream that ends inside a frame, as it must if the connection ends while one side cannot send."""
@@ -181,19 +181,26 @@ def _stopped(connection: ObservedConnection, sender: int, unread: ObservedFindin
     A note if it shares work: with a ZMQ_RCVHWM of 1 a busy worker reads as seldom.
     """
     receiver = 1 - sender
+    again = connection.findings.get((READS_AGAIN, receiver))
+    reads = "" if again is None or again.count < unread.count else f"; it reads again {_since(again)}"
     return Diagnosis.of(
         SLOW_RECEIVER,
         "warn" if connection.sides[receiver].socket_type in SUBSCRIBERS_AND_DISH else "note",
         _subject(connection, receiver),
         f"{name_of(connection, receiver)} did not read the data of {name_of(connection, sender)} for at least 2 s, "
-        f"{unread.text.rpartition(': ')[2]}: its system acknowledged it by a timer, and at once before",
+        f"{_since(unread)}: its system acknowledged it by a timer, and at once before{reads}",
         STOPPED,
-        evidence=(Evidence.of(unread),),
+        evidence=map(Evidence.of, filter(None, (unread, again))),
         about=(connection,),
-        explains=(UNREAD,),
+        explains=(UNREAD, READS_AGAIN),
         last_ns=connection.last_ns,
         proven=False,
     )
+
+
+def _since(finding: ObservedFinding) -> str:
+    """Return the detail of a finding: `from packet 66 on`."""
+    return finding.text.rpartition(": ")[2]
 
 
 def _skipped(connection: ObservedConnection, sender: int, since: int) -> int:
@@ -275,7 +282,8 @@ TABLE = (
         "A capture does not show the queues of libzmq. A warning, and likely only, if the system of a receiver that "
         "sends nothing acknowledged the data of a slow sender at once, and then only after the timer for delayed "
         "acknowledgments, 35 to 55 ms, at least eight times in a row for 2 s: a program that is stopped does not "
-        "read. A note if it is no subscriber, because a worker that takes one message at a time reads as seldom.",
+        "read. Linux has no such delay after a pause of 200 ms, so fewer than five messages a second do not show this. "
+        "A note if it is no subscriber, because a worker that takes one message at a time reads as seldom.",
         "Its receive window was closed for less than 100 ms, no sibling got more messages, and its system "
         "acknowledges data at once, or did so late from the start.",
         _of_rule(SLOW_RECEIVER),

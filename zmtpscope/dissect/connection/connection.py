@@ -328,10 +328,10 @@ class ZmtpConnection:
                 self.writer.stall(side.number, stall, max(stall.decided, since or 0))
             for outage in side.outages.drain() if side.outages is not None else ():
                 self.writer.outage(side.number, outage, max(outage.decided, since or 0))
-            if side.unread is not None:
-                (at, packet), side.unread = side.unread, None
-                finding = Finding("ZMTP-CONN-24", detail=f"from packet {packet} on")
+            for at, packet, reads in side.unread:
+                finding = Finding("ZMTP-CONN-25" if reads else "ZMTP-CONN-24", detail=f"from packet {packet} on")
                 self._write(Note(side.number, finding, at, max(at.ordinal, since or 0)))
+            side.unread = ()
 
     def running_stalls(self, now: int, ordinal: int) -> Iterator[Record]:
         """Yield records of stalls that last at `now`, as if the capture ended there."""

@@ -105,8 +105,9 @@ class TcpSide:
         """Stalls, from the first one on."""
         self.unanswered: Unanswered | None = None
         """Retransmitted octets without an acknowledgment."""
-        self.unread: tuple[Arrival, int] | None = None
-        """The deciding segment and the first packet if the side's system acknowledges late, until reported."""
+        self.unread: tuple[tuple[Arrival, int, bool], ...] = ()
+        """The deciding segment and the first packet where the side's system begins to acknowledge late, or (True) at
+        once again, until reported."""
         self.outages: Stretches[Outage] | None = None
         """Outages, from the first one on."""
         self.losses: Outage | None = None

@@ -37,6 +37,8 @@ class Unread(NamedTuple):
     direction: int
     row: int
     packet: int
+    reads: bool
+    """Whether it acknowledges at once again."""
 
 
 class LateAcknowledgments:
@@ -56,7 +58,7 @@ class LateAcknowledgments:
         places = np.array([self._place(key) for key in block.keys], np.int64)
         columns = block.flows, block.sequences, block.acknowledgments, block.flags, block.starts, block.stops
         found = late_acknowledgments(places, self._state, *columns, block.times, block.packets)
-        return [Unread(direction, row, packet & PACKET_MASK) for direction, row, packet in found]
+        return [Unread(direction, row, packet & PACKET_MASK, reads) for direction, row, packet, reads in found]
 
     def _place(self, key: bytes) -> int:
         place = self._places.get(key)
@@ -80,7 +82,7 @@ def late_acknowledgments(
     stops: Column,
     times: Column,
     packets: Column,
-) -> list[tuple[int, int, int]]:
+) -> list[tuple[int, int, int, bool]]:
     """Update the state of directions; return direction, deciding row and first late packet of those found."""
     found = []
     columns = flows, sequences, acknowledgments, flags, starts, stops, times, packets
@@ -97,14 +99,20 @@ def late_acknowledgments(
             if took < AT_ONCE:
                 own[PROMPT] += 1
                 own[LATE_ONES] = 0
+                if own[IS_TOLD] and own[PROMPT] == 1:
+                    own[FIRST] = packet
+                if own[IS_TOLD] and own[PROMPT] == MIN_AT_ONCE:
+                    own[IS_TOLD] = 0
+                    found.append((flow, row, int(own[FIRST]), True))
+            elif own[IS_TOLD]:
+                own[PROMPT] = 0
             elif not EARLIEST <= took <= LATEST:
                 own[LATE_ONES] = 0
             elif own[PROMPT] >= MIN_AT_ONCE:
                 if not own[LATE_ONES]:
                     own[SINCE], own[FIRST] = time, packet
                 own[LATE_ONES] += 1
-                is_long = own[LATE_ONES] >= MIN_LATE and time - own[SINCE] >= MIN_LASTED
-                if is_long and not own[IS_TOLD]:
-                    own[IS_TOLD] = 1
-                    found.append((flow, row, int(own[FIRST])))
+                if own[LATE_ONES] >= MIN_LATE and time - own[SINCE] >= MIN_LASTED:
+                    own[IS_TOLD], own[PROMPT] = 1, 0
+                    found.append((flow, row, int(own[FIRST]), False))
     return found

@@ -59,13 +59,20 @@ def late_acknowledgments(
             if took < AT_ONCE:
                 own[PROMPT] += 1
                 own[LATE_ONES] = 0
+                if own[IS_TOLD] and own[PROMPT] == 1:
+                    own[FIRST] = packets[row]
+                if own[IS_TOLD] and own[PROMPT] == MIN_AT_ONCE:
+                    own[IS_TOLD] = 0
+                    found.append((flows[row], row, own[FIRST], True))
+            elif own[IS_TOLD]:
+                own[PROMPT] = 0
             elif took < EARLIEST or took > LATEST:
                 own[LATE_ONES] = 0
             elif own[PROMPT] >= MIN_AT_ONCE:
                 if not own[LATE_ONES]:
                     own[SINCE], own[FIRST] = times[row], packets[row]
                 own[LATE_ONES] += 1
-                if own[LATE_ONES] >= MIN_LATE and times[row] - own[SINCE] >= MIN_LASTED and not own[IS_TOLD]:
-                    own[IS_TOLD] = 1
-                    found.append((flows[row], row, own[FIRST]))
+                if own[LATE_ONES] >= MIN_LATE and times[row] - own[SINCE] >= MIN_LASTED:
+                    own[IS_TOLD], own[PROMPT] = 1, 0
+                    found.append((flows[row], row, own[FIRST], False))
     return found
