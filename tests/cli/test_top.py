@@ -18,8 +18,11 @@ from tests.cli.running import COMMAND, ROOT, Run, deadline
 from tests.cli.terminal import Terminal
 from tests.readings import CAPTURES, PUBSUB
 from tests.waiting import PATIENCE
+from zmtpscope.capture import CaptureStatistics
 from zmtpscope.cli.top import ON_THEIR_WAY, CaptureClock
+from zmtpscope.cli.top_output import Numbers
 from zmtpscope.cli.top_screen import TopScreen, keys_of
+from zmtpscope.export.top.rates import Rates
 from zmtpscope.export.top.rows import Row
 from zmtpscope.export.top.view import View
 from zmtpscope.records import SECOND
@@ -156,13 +159,15 @@ def test_a_terminal_that_changes_its_size_while_it_is_drawn_is_drawn_again(monke
     sizes = [ConsoleDimensions(80, 24)]
     monkeypatch.setattr(Console, "size", property(lambda console: sizes[-1]))
 
-    def rows(kind: str) -> list[Row]:
+    def rows(numbers: Numbers, kind: str) -> list[Row]:
         drawn_at.append(sizes[-1])
         sizes.append(ConsoleDimensions(120, 10))
         return []
 
     drawn_at: list[ConsoleDimensions] = []
-    screen = TopScreen(View(), rows, lambda: "title")
+    monkeypatch.setattr(Numbers, "now", rows)
+    numbers = Numbers(Rates(None), CaptureStatistics(), is_live=False)
+    screen = TopScreen(numbers, View(), None, lambda: "title")
     screen.draw()
     for _ in range(3):
         screen.wait(0)

@@ -19,9 +19,8 @@ from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.export.json_lines import text_of
 from zmtpscope.filter import Filter
-from zmtpscope.filter.conditions import Compared, FieldOperand
+from zmtpscope.filter.conditions import Compared, Comparison, FieldOperand, IsThere, Predicate, Within
 from zmtpscope.filter.fields import FIELDS, Type
-from zmtpscope.filter.predicates import Comparison, IsThere, Predicate, Within
 from zmtpscope.filter.rows import Rows
 from zmtpscope.filter.selection import Selection
 from zmtpscope.payloads.registry import Registry

@@ -27,9 +27,8 @@ from zmtpscope.export import json_lines
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.text import Look, TextLines
 from zmtpscope.live.keys.key_log import KeyLog
-from zmtpscope.live.recording.capture_file import CaptureFile
 from zmtpscope.live.recording.dissection import LiveDissection
-from zmtpscope.live.recording.recording import COMMENT, Recording
+from zmtpscope.live.recording.recording import COMMENT, CaptureFile, Recording
 from zmtpscope.payloads.registry import Registry
 
 Drawn = TypeVar("Drawn")

@@ -12,7 +12,7 @@ from tests.curve import CurvePeers, keys
 from tests.live.recordings import NOW
 from zmtpscope.curve_keys import CLIENT_TRANSIENT, SERVER_LONGTERM, KeyLine, Keys
 from zmtpscope.live.keys.key_log import HEADER, KeyLog, KeyLogError
-from zmtpscope.live.recording.capture_file import CaptureFile
+from zmtpscope.live.recording.recording import CaptureFile
 
 PEERS = CurvePeers()
 CLIENT_LINE = KeyLine(CLIENT_TRANSIENT, PEERS.C_transient, PEERS.c_transient, PEERS.S)

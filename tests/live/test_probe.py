@@ -12,7 +12,7 @@ from tests.peers import SECURITY
 from tests.scripted import GREETING, Script, handshake, ready, receive, served
 from tests.zmtp.sides import command
 from zmtpscope.live import bind
-from zmtpscope.live.peer.endpoint import parse_endpoint
+from zmtpscope.live.peer.arguments import parse_endpoint
 from zmtpscope.live.probe.attempt import MAX_CONNECTIONS, Attempt, Budget
 from zmtpscope.live.probe.probe import COMPLETE, HARMLESS, JOINING, NEEDS_CREDENTIALS, WITHHELD, Found, probe
 from zmtpscope.zmtp.peer import (

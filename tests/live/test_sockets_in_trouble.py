@@ -22,8 +22,8 @@ from tests.scripted import GREETING, handshake, message, ready, served
 from tests.zmtp.sides import command
 from zmtpscope.live import Socket, bind, connect
 from zmtpscope.live.peer import connection_pool, outbox
+from zmtpscope.live.peer.arguments import parse_endpoint
 from zmtpscope.live.peer.connection import LINGER, MIN_PIECE, Connection, Unreachable
-from zmtpscope.live.peer.endpoint import parse_endpoint
 from zmtpscope.live.peer.inbox import Inbox
 from zmtpscope.live.peer.streams import StreamReader
 from zmtpscope.live.recording.recording import Recording

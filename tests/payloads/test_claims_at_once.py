@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.payloads.reading import ABOUT, said_in
-from zmtpscope.payloads.message import Message
+from zmtpscope.payloads.dissected import Message
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.shapes import Candidates
 from zmtpscope.payloads.side import MAX_UNCLAIMED, SidePayloads

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.store.stores import FILES, SMALLEST_BLOCK, opened, options_for
 from zmtpscope.filter import Filter
+from zmtpscope.filter.conditions import Comparison, IsThere, OneOf, Predicate, Within
 from zmtpscope.filter.fields import CAPTURE_START, FIELDS
-from zmtpscope.filter.predicates import Comparison, IsThere, OneOf, Predicate, Within
 from zmtpscope.filter.writing import literal
 from zmtpscope.store.narrow import fitting
 from zmtpscope.store.packed import Packed

@@ -17,8 +17,8 @@ import click
 
 from zmtpscope import compiled
 from zmtpscope.cli.filters import BadFilter
-from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import names_a_file
+from zmtpscope.cli.terminal import notify
 from zmtpscope.option_texts import nearest
 from zmtpscope.version import __version__
 

@@ -9,8 +9,8 @@ import click
 
 from zmtpscope.cli.captures import named_captures
 from zmtpscope.cli.export import DIRECTORY, write_tables
-from zmtpscope.cli.messages import already_exists, missing_extra, notify
 from zmtpscope.cli.parameters import READ_FILES, command, option, options
+from zmtpscope.cli.terminal import already_exists, missing_extra, notify
 from zmtpscope.option_texts import Body
 from zmtpscope.records import PLURALS, RECORDS
 

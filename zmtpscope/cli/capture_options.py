@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import CAPTURE, PACKETS, names_a_file, option
+from zmtpscope.cli.terminal import notify
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.live.capture.interfaces import Interface
 from zmtpscope.option_texts import SCALE

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.credentials import CLIENT_OPTIONS, SERVER_OPTIONS, given_security
-from zmtpscope.cli.messages import notify
 from zmtpscope.cli.own_traffic import TRAFFIC_OPTIONS, OwnTraffic
 from zmtpscope.cli.parameters import MESSAGES, OUTPUT, command, option, options
+from zmtpscope.cli.terminal import notify
 from zmtpscope.option_texts import VERSIONS
 from zmtpscope.zmtp.socket_types import ONLY_RECEIVE, ONLY_SEND
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zmtpscope.live.cat.message_input import Notation
     from zmtpscope.live.cat.session import ConnectionLog, Goal
     from zmtpscope.live.cat.standard_streams import Messages
-    from zmtpscope.live.peer.endpoint import Endpoint
+    from zmtpscope.live.peer.arguments import Endpoint
     from zmtpscope.live.peer.socket import Socket
     from zmtpscope.zmtp.peer import Settings
 
@@ -323,7 +323,7 @@ def _settings(given: dict[str, Any]) -> Settings:
 
 
 def _endpoint(given: dict[str, Any]) -> Endpoint:
-    from zmtpscope.live.peer.endpoint import parse_endpoint
+    from zmtpscope.live.peer.arguments import parse_endpoint
 
     try:
         return parse_endpoint(given["endpoint"], bind=given["listens"])

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from zmtpscope.cli.captures import Run, read_through
-from zmtpscope.cli.messages import notify
 from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
 from zmtpscope.cli.parameters import READ_FILES, command, option, options
-from zmtpscope.cli.terminal import terminal_width, write_json
+from zmtpscope.cli.terminal import notify, terminal_width, write_json
 from zmtpscope.option_texts import Body
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import SECURITY, option
+from zmtpscope.cli.terminal import notify
 from zmtpscope.export.safe_text import safe_text
 
 if TYPE_CHECKING:

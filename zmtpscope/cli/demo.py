@@ -9,8 +9,8 @@ from typing import NamedTuple
 import click
 
 from zmtpscope.cli import zmtpscope
-from zmtpscope.cli.messages import already_exists
 from zmtpscope.cli.parameters import command, option
+from zmtpscope.cli.terminal import already_exists
 
 PACKAGE = Path(__file__).parent.parent
 FOLDER = (PACKAGE if (PACKAGE / "captures").is_dir() else PACKAGE.parent) / "captures"

@@ -10,10 +10,9 @@ import click
 
 from zmtpscope.cli.captures import Run, read_through
 from zmtpscope.cli.filters import FILTER, given_choice
-from zmtpscope.cli.messages import already_exists, notify
 from zmtpscope.cli.output import COLOR, TIME_FORM, VERBOSE, paint_of
 from zmtpscope.cli.parameters import READ_FILES, SHOW_SECRETS, command, option, options
-from zmtpscope.cli.terminal import shows_unicode, terminal_width
+from zmtpscope.cli.terminal import already_exists, notify, shows_unicode, terminal_width
 from zmtpscope.option_texts import FULL
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import click
 
 from zmtpscope.cli.captures import Run, reading
 from zmtpscope.cli.filters import FILTER, Filtered
-from zmtpscope.cli.messages import already_exists, notify
 from zmtpscope.cli.parameters import (
     BODY,
     FRAMES,
@@ -21,6 +20,7 @@ from zmtpscope.cli.parameters import (
     options,
     parse_select,
 )
+from zmtpscope.cli.terminal import already_exists, notify
 from zmtpscope.export.words import size
 from zmtpscope.records import DERIVED, RECORDS
 

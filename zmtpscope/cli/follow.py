@@ -13,9 +13,9 @@ import click
 
 from zmtpscope.cli.captures import is_read_once, named_captures, reading
 from zmtpscope.cli.filters import FILTER, given_choice
-from zmtpscope.cli.messages import notify
 from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
 from zmtpscope.cli.parameters import BODY, READ_FILES, SHOW_SECRETS, command, option, options
+from zmtpscope.cli.terminal import notify
 from zmtpscope.option_texts import BODY_FORMS
 from zmtpscope.words import listed
 

@@ -12,8 +12,8 @@ import click
 
 from zmtpscope.cli.capture_options import STANDARD_OUTPUT, check_no_capture_options, refused
 from zmtpscope.cli.captures import NoCapture
-from zmtpscope.cli.messages import notify
 from zmtpscope.cli.progress import State, status_text
+from zmtpscope.cli.terminal import notify
 from zmtpscope.records import SECOND
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.key_files import open_keys, report_problems
-from zmtpscope.cli.messages import notify
+from zmtpscope.cli.captures import open_keys, report_problems
 from zmtpscope.cli.parameters import Command, command, option
+from zmtpscope.cli.terminal import notify
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.words import counted
 

@@ -11,11 +11,11 @@ import click
 from zmtpscope.cli.capture_options import CAPTURE_OPTIONS, FOLLOWED_FILE, list_interfaces, take_capture_filter
 from zmtpscope.cli.captures import reading
 from zmtpscope.cli.followed_captures import news_lines, open_followed, report_end, report_start, state_of
-from zmtpscope.cli.messages import is_seen, notify
 from zmtpscope.cli.output import RECORD_LINES, check_output, paint_of, record_writer, write_end
 from zmtpscope.cli.parameters import DECODING_OPTIONS, command, options
 from zmtpscope.cli.progress import StatusLine
 from zmtpscope.cli.signals import counts_on_request, stopped_by_interrupt
+from zmtpscope.cli.terminal import is_seen, notify
 
 if TYPE_CHECKING:
     from zmtpscope.live.followed_captures import FollowedCapture

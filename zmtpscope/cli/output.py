@@ -11,10 +11,9 @@ import click
 
 from zmtpscope.cli.captures import report_nothing_found
 from zmtpscope.cli.filters import FILTER, Filtered
-from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import BODY, FRAMES, OUTPUT, SHOW_SECRETS, WITH_DERIVED, option
 from zmtpscope.cli.templates import TEMPLATE_OPTIONS, parsed_template
-from zmtpscope.cli.terminal import terminal_width
+from zmtpscope.cli.terminal import notify, terminal_width
 from zmtpscope.export.clock import FORMS
 from zmtpscope.records import DERIVED
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import OUTPUT, option
+from zmtpscope.cli.terminal import notify
 
 if TYPE_CHECKING:
     from zmtpscope.curve_keys import KeyLine
@@ -83,8 +83,7 @@ class _File:
 
     def __init__(self, path: Path, *, force: bool, failed: Callable[[object], None]) -> None:
         from zmtpscope.live.keys.key_log import KeyLog, KeyLogError
-        from zmtpscope.live.recording.capture_file import CaptureFile
-        from zmtpscope.live.recording.recording import COMMENT
+        from zmtpscope.live.recording.recording import COMMENT, CaptureFile
 
         self._path = path
         self._failed = failed

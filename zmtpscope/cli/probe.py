@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from zmtpscope.cli.credentials import CLIENT_OPTIONS, given_security
-from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import command, option, options
+from zmtpscope.cli.terminal import notify
 from zmtpscope.zmtp.socket_types import PEERS
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def probe(**given: Any) -> int:
     import asyncio
 
     from zmtpscope.cli.peer_errors import PeerFailed
-    from zmtpscope.live.peer.endpoint import parse_endpoint
+    from zmtpscope.live.peer.arguments import parse_endpoint
     from zmtpscope.live.probe.probe import probe as look
 
     name = given["endpoint"]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import is_read_once, named_captures, reading
-from zmtpscope.cli.messages import notify
 from zmtpscope.cli.output import RECORD_LINES, check_output, record_writer, wants_records, write_end
 from zmtpscope.cli.parameters import PACKETS_TO, READ_FILES, command, options
+from zmtpscope.cli.terminal import notify
 from zmtpscope.words import counted
 
 if TYPE_CHECKING:

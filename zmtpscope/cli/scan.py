@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import Run, read_through
-from zmtpscope.cli.messages import notify
 from zmtpscope.cli.output import JSON
 from zmtpscope.cli.parameters import READ_FILES, SHOW_SECRETS, command, options
-from zmtpscope.cli.terminal import write_json
+from zmtpscope.cli.terminal import notify, write_json
 from zmtpscope.option_texts import Body
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ import click
 
 from zmtpscope.cli.captures import Run, read_through
 from zmtpscope.cli.filters import FILTER, body_for
-from zmtpscope.cli.messages import notify
 from zmtpscope.cli.output import JSON
 from zmtpscope.cli.parameters import READ_FILES, SHOW_SECRETS, checked, command, option, options
-from zmtpscope.cli.terminal import shows_unicode, terminal_width, write_json
+from zmtpscope.cli.terminal import notify, shows_unicode, terminal_width, write_json
 from zmtpscope.option_texts import parse_duration
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,11 +19,11 @@ from zmtpscope.cli.capture_options import (
 from zmtpscope.cli.captures import Run, reading
 from zmtpscope.cli.filters import FILTER, body_for, messages_filtered
 from zmtpscope.cli.followed_captures import news_lines, open_followed, report_end, report_start, seconds_behind
-from zmtpscope.cli.messages import notify
 from zmtpscope.cli.parameters import DECODING_OPTIONS, FILES, MORE_FILES, SHOW_SECRETS, command, option, options
 from zmtpscope.cli.progress import LAG_THAT_MATTERS
 from zmtpscope.cli.signals import counts_on_request, stopped_by_interrupt
-from zmtpscope.cli.top_output import JsonLines, Numbers, Output, Screen, Tables, has_screen
+from zmtpscope.cli.terminal import notify
+from zmtpscope.cli.top_output import JsonLines, Numbers, Output, Tables, has_screen
 from zmtpscope.records import SECOND
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from zmtpscope.dissect import Analyser, Batch
     from zmtpscope.export.top.rates import Interval, Rates
     from zmtpscope.export.top.view import View
-    from zmtpscope.filter import Filter
     from zmtpscope.live.followed_captures import FollowedCapture
 
 LONGEST_INTERVAL = 86_400.0
@@ -100,17 +99,17 @@ def top(**given: Any) -> int:
     given["body"] = body_for(given["filter"])
     if not is_live:
         check_no_capture_options(given, paths[0], "exists")
-        request = _request_of(given)
+        view = _view_of(given)
         with reading(given) as run:
-            _count(run, ", ".join(map(_name, paths)), request)
+            _count(run, ", ".join(map(_name, paths)), view, given)
         return run.exit_code()
     followed = open_followed(given, paths)
     try:
         with stopped_by_interrupt(followed.stop), counts_on_request() as counts_wanted:
             report_start(followed)
-            request = _request_of(given)  # loads numpy: capturing has already started
+            view = _view_of(given)  # loads numpy: capturing has already started
             with reading(given, followed.captures) as run:
-                _count(run, _name(followed.title), request, followed, counts_wanted)
+                _count(run, _name(followed.title), view, given, followed, counts_wanted)
             code = run.exit_code()
             ended = report_end(followed)
             return code or ended
@@ -118,23 +117,14 @@ def top(**given: Any) -> int:
         followed.close()
 
 
-class TopRequest(NamedTuple):
-    """A request for at most `most` rows of `view`."""
-
-    view: View
-    filter: Filter | None
-    interval: int | None
-    most: int | None
-    as_json: bool
-
-
-def _request_of(given: dict[str, Any]) -> TopRequest:
+def _view_of(given: dict[str, Any]) -> View:
+    """Return the requested rows, columns and order. Raises `click.UsageError`."""
     from zmtpscope.export.top.view import PLURALS, View
 
     view = View(kind=given["kind"], sort=given["sort"], filter=given["contains"])
     if view.column.name != view.sort:
         raise click.UsageError(f"{PLURALS[view.kind]} have no column {view.sort!r} to sort by")
-    return TopRequest(view, given["filter"], given["interval"], given["most"], given["as_json"])
+    return view
 
 
 def _name(path: str) -> str:
@@ -145,7 +135,8 @@ def _name(path: str) -> str:
 def _count(
     run: Run,
     title: str,
-    request: TopRequest,
+    view: View,
+    given: dict[str, Any],
     followed: FollowedCapture | None = None,
     counts_wanted: Callable[[], bool] = lambda: False,
 ) -> None:
@@ -154,16 +145,24 @@ def _count(
     from zmtpscope.export.styles import plain
     from zmtpscope.export.top.rates import Rates
 
-    analyser, rates = run.analyser, Rates(request.interval)
-    counted = messages_filtered(request.filter, run.options, run.first_time)
+    analyser, rates = run.analyser, Rates(given["interval"])
+    counted = messages_filtered(given["filter"], run.options, run.first_time)
     numbers = Numbers(rates, run.captures.statistics, is_live=followed is not None)
     diagnoses = Diagnoses(plain) if followed is not None else None
     shown = () if diagnoses is None else diagnoses.last
-    output = _output(request, numbers, lambda: f"{title}{_lost(analyser, followed)}", shown)
-    with run.progress(shown=followed is None and not isinstance(output, Screen)), output:
+    output: Output
+    if given["as_json"]:
+        output = JsonLines(numbers, view, given["most"])
+    elif has_screen():
+        from zmtpscope.cli.top_screen import TopScreen
+
+        output = TopScreen(numbers, view, given["most"], lambda: f"{title}{_lost(analyser, followed)}", shown)
+    else:
+        output = Tables(numbers, view, given["most"])
+    with run.progress(shown=followed is None and not output.is_screen), output:
         is_wanted = True
         for interval in _intervals(run, rates, counted, followed, diagnoses):
-            if followed is not None and not isinstance(output, Screen):
+            if followed is not None and not output.is_screen:
                 for line in news_lines(followed, analyser, counts_wanted):
                     notify(line)
             is_wanted = output.update(interval)
@@ -186,14 +185,6 @@ def _lost(analyser: Analyser, followed: FollowedCapture | None) -> str:
     words = f"  {followed.dropped} packets dropped" if followed.dropped else ""
     lag = seconds_behind(followed.captures, analyser.latest)
     return words + (f"  {lag:.1f} s behind" if lag >= LAG_THAT_MATTERS else "")
-
-
-def _output(request: TopRequest, numbers: Numbers, title: Callable[[], str], diagnoses: Sequence[str]) -> Output:
-    if request.as_json:
-        return JsonLines(numbers.rates, request.view, request.most)
-    if has_screen():
-        return Screen(numbers, request.view, request.most, title, diagnoses)
-    return Tables(numbers, request.view, request.most)
 
 
 def _intervals(

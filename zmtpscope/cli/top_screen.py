@@ -10,18 +10,23 @@ import termios
 import time
 import tty
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Any, Self
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from zmtpscope.cli.top_output import Numbers, Output
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.top.rows import Row
-from zmtpscope.export.top.table import help_table, table_of
+from zmtpscope.export.top.table import help_table, scaled, table_of
 from zmtpscope.export.top.view import PLURALS, View
+from zmtpscope.records import SECOND
 from zmtpscope.words import counted
+
+if TYPE_CHECKING:
+    from zmtpscope.export.top.rates import Interval
 
 SEQUENCES = {
     "[A": "up",
@@ -80,9 +85,7 @@ class Keyboard:
             self._fd = None
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._fd is not None:
             termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
         if self._opened is not None:
@@ -103,6 +106,9 @@ class Keyboard:
         return keys_of(typed.decode("utf-8", "ignore"))
 
 
+REFRESH = 0.25
+"""Seconds between checks of the terminal size while nothing arrives."""
+
 REDRAWN = 0.25
 """Seconds between redraws while there are new numbers."""
 
@@ -112,24 +118,27 @@ FRAME = 3
 KEYS = "t c p rows  < > sort  / filter  enter pin  space pause  h help  q quit"
 
 
-class TopScreen:
-    """Shows the rows that `rows` returns for a kind, below `title`, as keys select, and then lines of `diagnoses`,
-    which are safe to show."""
+class TopScreen(Output):
+    """A table at the size of the terminal, below `title`, as keys select, and then lines of `diagnoses`, which are safe
+    to show. The totals remain visible at the end."""
+
+    is_screen = True
 
     def __init__(
         self,
+        numbers: Numbers,
         view: View,
-        rows: Callable[[str], list[Row]],
+        most: int | None,
         title: Callable[[], str],
         diagnoses: Sequence[str] = (),
     ) -> None:
-        self.view = view
+        super().__init__(numbers, view, most)
         self._diagnoses = diagnoses
-        self._rows = rows
         self._title = title
         self._console = Console(highlight=False, markup=False, emoji=False)
         self._live = Live(console=self._console, screen=True, auto_refresh=False)
         self._keyboard = Keyboard()
+        self._open = ExitStack()
         self._held: dict[str, list[Row]] | None = None
         """Frozen rows, if the screen is paused."""
         self._shown: list[Row] = []
@@ -139,24 +148,24 @@ class TopScreen:
         """Whether there are new numbers since the last redraw."""
 
     def __enter__(self) -> Self:
-        self._keyboard.__enter__()
-        self._live.__enter__()
+        self._open.enter_context(self._keyboard)
+        self._open.enter_context(self._live)
         self.draw()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._live.__exit__(kind, error, trace)
-        self._keyboard.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self._open.close()
 
-    @property
-    def has_keys(self) -> bool:
-        return self._keyboard.is_there
+    def update(self, interval: Interval | None) -> bool:
+        self._is_old |= interval is not None or not self.numbers.is_live
+        return interval is not None or self.wait(0)
 
-    def change(self) -> None:
-        """Note that the numbers have changed."""
-        self._is_old = True
+    def finish(self, *, is_wanted: bool) -> None:
+        self.draw()
+        while is_wanted and self._keyboard.is_there and self.wait(REFRESH):
+            pass
+        self._open.close()
+        self.print(self.numbers.in_all(self.view.kind))
 
     def wait(self, seconds: float) -> bool:
         """Redraw if needed and handle keys for this time; return False to leave."""
@@ -173,7 +182,7 @@ class TopScreen:
         if not self.view.paused:
             self._held = None
         elif self._held is None:
-            self._held = {kind: self._rows(kind) for kind in PLURALS}
+            self._held = {kind: self.numbers.now(kind) for kind in PLURALS}
         return goes_on
 
     @property
@@ -184,7 +193,7 @@ class TopScreen:
         """Draw everything, at the current size of the terminal."""
         size = self._console.size  # if it changes during drawing, everything is drawn again
         width, page, view = size.width, self._page, self.view
-        rows = self._rows(view.kind) if self._held is None else self._held[view.kind]
+        rows = self.numbers.now(view.kind) if self._held is None else self._held[view.kind]
         self._shown = view.select(rows)
         view.follow(self._shown)
         below: RenderableType = help_table()
@@ -200,9 +209,17 @@ class TopScreen:
         self._drawn, self._size, self._is_old = time.monotonic(), size, False
 
     def _title_line(self) -> Text:
-        view = self.view
+        view, rates = self.view, self.numbers.rates
+        seconds = f"{self.numbers.seconds:.3f} s captured"
+        if self.numbers.is_live and rates.interval_ns is not None:
+            messages = rates.messages_before / (rates.interval_ns / SECOND)
+            seconds = f"{self.numbers.seconds:.0f} s  {scaled(messages)} messages/s"
         order = f"by {view.column.name}{', reversed' if view.reverse else ''}"
-        words = [self._title(), f"{counted(len(self._shown), view.kind, PLURALS[view.kind])} {order}"]
+        words = [
+            safe_text(self._title()),
+            seconds,
+            f"{counted(len(self._shown), view.kind, PLURALS[view.kind])} {order}",
+        ]
         words += [f'with "{safe_text(view.filter)}"'] if view.filter else []
         words += ["PAUSED"] if view.paused else []
         return Text("  ".join(words), style="bold", no_wrap=True, overflow="ellipsis")

@@ -16,11 +16,9 @@ from zmtpscope.cli.capture_options import (
     list_interfaces,
     take_capture_filter,
 )
-from zmtpscope.cli.captures import NoCapture, analyser_options, named_captures
+from zmtpscope.cli.captures import NoCapture, analyser_options, given_keys, named_captures, report_problems
 from zmtpscope.cli.filters import FILTER
 from zmtpscope.cli.followed_captures import open_followed
-from zmtpscope.cli.key_files import given_keys, report_problems
-from zmtpscope.cli.messages import missing_extra, notify
 from zmtpscope.cli.parameters import (
     BODY,
     DECODING_OPTIONS,
@@ -32,6 +30,7 @@ from zmtpscope.cli.parameters import (
     option,
     options,
 )
+from zmtpscope.cli.terminal import missing_extra, notify
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.words import counted
 

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
 import orjson
@@ -227,9 +226,7 @@ class Tables:
             file.commit()
         return [Written(file.target, self._tables[record].rows, file.octets) for record, file in self._files.items()]
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._discard()
 
     def _discard(self) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from zmtpscope.dissect.records.columns import Bool, Column, Int64, Integers, Lists, Octets, Texts, numbers
 from zmtpscope.dissect.records.topic_words import FACTOR
-from zmtpscope.filter.predicates import Comparison, Contains, IsThere, OneOf, Predicate, Within
+from zmtpscope.filter.conditions import Comparison, Contains, IsThere, OneOf, Predicate, Within
 from zmtpscope.records import from_text
 
 LONGEST_NAME = 64

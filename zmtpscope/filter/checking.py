@@ -7,31 +7,29 @@ from dataclasses import replace
 from typing import Any
 
 from zmtpscope.filter.conditions import (
+    COMPARE,
     Applied,
+    Compare,
     Compared,
     ComparedFields,
+    Comparison,
     Condition,
+    Contains,
     Either,
     Every,
     FieldOperand,
-    Inverted,
-    Operand,
-)
-from zmtpscope.filter.fields import FIELDS, FilterField, Type
-from zmtpscope.filter.literals import literal, octets_of
-from zmtpscope.filter.predicates import (
-    COMPARE,
-    Compare,
-    Comparison,
-    Contains,
     InNetwork,
+    Inverted,
     IsThere,
     Matches,
     OneOf,
+    Operand,
     Predicate,
     Within,
     of_members,
 )
+from zmtpscope.filter.fields import FIELDS, FilterField, Type
+from zmtpscope.filter.literals import literal, octets_of
 from zmtpscope.filter.syntax import Both, Call, Expression, Not, Path, Range, Slice, Test, Value, parse_operand
 from zmtpscope.filter.syntax import Operand as Written
 from zmtpscope.filter.tokens import FilterError, Kind, Token

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from zmtpscope.payloads.cursor import Malformed
-from zmtpscope.payloads.message import About, Claim, Message, Settings
+from zmtpscope.payloads.dissected import About, Claim, Message, Settings
 from zmtpscope.payloads.reader import Reader
 from zmtpscope.payloads.values import Json
 

@@ -1,7 +1,10 @@
+"""What dissectors read, and what they return: a message or datagram, and its content."""
+
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from zmtpscope.payloads.values import Json
@@ -73,3 +76,50 @@ def tiled(nodes: list[FieldNode], start: int, octets: bytes) -> list[FieldNode]:
             found.append(node)
         at = max(at, node.start + node.length)
     return found
+
+
+class Claim(IntEnum):
+    """YES: no other format looks like it; MAYBE: it fits the format."""
+
+    NO = 0
+    MAYBE = 1
+    YES = 2
+
+
+class About(NamedTuple):
+    """Facts about the sending side and its peer; None: unknown."""
+
+    conn: int
+    side: int
+    version: str | None
+    mechanism: str | None
+    socket_type: str | None
+    peer_socket_type: str | None
+    identity: bytes | None
+    src_port: int
+    dst_port: int
+
+
+class Message(NamedTuple):
+    """One message: all frames, and the index of the first one after envelope, topic or group.
+
+    `topic` is the first frame of a publisher's multipart message (of RADIO: the group). `after_loss`: the capture may
+    lack messages before this one.
+    """
+
+    frames: Sequence[bytes]
+    content: int
+    topic: bytes | None
+    after_loss: bool = False
+
+    @property
+    def bodies(self) -> Sequence[bytes]:
+        """Return the bodies from the first content frame on."""
+        return self.frames[self.content :]
+
+
+class Settings(NamedTuple):
+    """`argument` of `-d SELECTOR,zmtp:NAME/ARGUMENT`, and the files of `--payload-file NAME=FILE`, by file name."""
+
+    argument: str | None = None
+    files: Mapping[str, bytes] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from types import FrameType, TracebackType
+from types import FrameType
 
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.side import claim_of, is_claimed_at_once, read_whole, result_at_once
@@ -37,9 +37,7 @@ class Interrupting:
     def __enter__(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, SECONDS, SECONDS)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         self._met = []
 

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.payloads.building import RecordBuilder, TreeBuilder, tree_of
 from zmtpscope.payloads.cursor import EndOfFrame, FrameCursor
-from zmtpscope.payloads.dissected import Opened, Source
+from zmtpscope.payloads.dissected import About, Opened, Source
 from zmtpscope.payloads.limits import CONTAINERS, DEEPEST, MAX_FINDINGS, MAX_SOURCES, Budget, Limit, counted
-from zmtpscope.payloads.message import About
 from zmtpscope.payloads.values import LONGEST_DETAIL, Json, plain, shortened
 from zmtpscope.records import MASK, to_text
 from zmtpscope.zmtp.reader import FieldNode, Finding

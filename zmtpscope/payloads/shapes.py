@@ -11,8 +11,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from zmtpscope.payloads.dissected import Message
 from zmtpscope.payloads.dissectors import JSON, Dissector
-from zmtpscope.payloads.message import Message
 
 Dissectors = tuple[Dissector, ...]
 Int64 = NDArray[np.int64]

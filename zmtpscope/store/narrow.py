@@ -10,9 +10,20 @@ from functools import cached_property
 
 import numpy as np
 
-from zmtpscope.filter.conditions import Compared, Condition, Either, Every, FieldOperand, Inverted
+from zmtpscope.filter.conditions import (
+    Compared,
+    Comparison,
+    Condition,
+    Either,
+    Every,
+    FieldOperand,
+    Inverted,
+    IsThere,
+    OneOf,
+    Predicate,
+    Within,
+)
 from zmtpscope.filter.fields import CAPTURE_START, FilterField
-from zmtpscope.filter.predicates import Comparison, IsThere, OneOf, Predicate, Within
 from zmtpscope.filter.rows import Rows
 from zmtpscope.records import to_text
 from zmtpscope.store.chunk import NUMBER_OF, Chunk

@@ -22,10 +22,19 @@ from zmtpscope.export.text import Look, detail_lines
 from zmtpscope.export.values import record_values
 from zmtpscope.filter import Filter
 from zmtpscope.filter.checking import operand_of
-from zmtpscope.filter.conditions import Compared, Condition, Either, Every, FieldOperand, Operand
+from zmtpscope.filter.conditions import (
+    Compared,
+    Comparison,
+    Condition,
+    Either,
+    Every,
+    FieldOperand,
+    OneOf,
+    Operand,
+    Within,
+)
 from zmtpscope.filter.fields import FIELDS, FilterField
 from zmtpscope.filter.filter import types_of
-from zmtpscope.filter.predicates import Comparison, OneOf, Within
 from zmtpscope.store.chunk import NUMBER_OF, Chunk, join, pack
 from zmtpscope.store.counting import CountedMessages, messages_of
 from zmtpscope.store.files import OctetsError, Spool

@@ -6,11 +6,19 @@ from zmtpscope.zmtp import content
 from zmtpscope.zmtp.commands import read_command
 from zmtpscope.zmtp.content import MESSAGE_HEAD
 from zmtpscope.zmtp.events import Fields
+from zmtpscope.zmtp.framing import read_header_1, read_header_2
 from zmtpscope.zmtp.greeting import READERS
-from zmtpscope.zmtp.headers import read_header
 from zmtpscope.zmtp.reader import Cut, FieldNode, Reader, Recorder
 from zmtpscope.zmtp.regime import Framing, Phase, Regime
-from zmtpscope.zmtp.zws import begins_with_control, read_control
+from zmtpscope.zmtp.zws import begins_with_control, read_control, read_header_zws
+
+
+def read_header(reader: Reader, regime: Regime) -> tuple[int, int]:
+    """Parse a frame header; return flags as in 3.x, and body size in octets. Raises `Cut` if the header is
+    incomplete."""
+    if regime.framing is Framing.ZWS:
+        return read_header_zws(reader)
+    return read_header_1(reader) if regime.is_old else read_header_2(reader, regime.has_commands)
 
 
 def field_tree(regime: Regime, octets: bytes, offset: int, *, inside: bool = False) -> FieldNode:

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from zmtpscope.zmtp import content
 from zmtpscope.zmtp.commands import LARGEST_AWAITED_COMMAND, read_command
 from zmtpscope.zmtp.content import RULED
+from zmtpscope.zmtp.details import read_header
 from zmtpscope.zmtp.events import Command, Fields
-from zmtpscope.zmtp.headers import read_header
 from zmtpscope.zmtp.mechanisms import curve
 from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.regime import Framing, Phase, Regime, regime

@@ -10,7 +10,7 @@ from zmtpscope import compiled
 from zmtpscope.dissect.records.columns import Bool, Int64, numbers
 from zmtpscope.dissect.records.message_columns import GROUPED, LONGEST_JSON, content_frames
 from zmtpscope.dissect.records.tables import MessageTable
-from zmtpscope.payloads.message import Message
+from zmtpscope.payloads.dissected import Message
 from zmtpscope.payloads.shapes import NO_OCTET, Shapes
 from zmtpscope.zmtp.events import SPECIAL
 

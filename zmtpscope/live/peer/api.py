@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from zmtpscope.live.peer.arguments import Text, check_kind, endpoint_of, several, text_of
-from zmtpscope.live.peer.endpoint import Endpoint
+from zmtpscope.live.peer.arguments import Endpoint, Text, check_kind, endpoint_of, several, text_of
 from zmtpscope.live.peer.socket import Report, Socket
 from zmtpscope.zmtp.peer import (
     CurveClient,

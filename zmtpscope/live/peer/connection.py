@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from zmtpscope.live.peer.endpoint import Endpoint
+from zmtpscope.live.peer.arguments import Endpoint
 from zmtpscope.live.peer.inbox import TURN, Inbox
 from zmtpscope.live.peer.streams import StreamReader, connect_ipc, connect_tcp
 from zmtpscope.words import host_port

@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from zmtpscope.live.peer.arguments import (
+    Endpoint,
     Octets,
     Text,
     checked_parts,
@@ -26,7 +27,6 @@ from zmtpscope.live.peer.arguments import (
 )
 from zmtpscope.live.peer.connection import LINGER, Connection, Unreachable, reach, reason, remote_name
 from zmtpscope.live.peer.connection_pool import ConnectionPool
-from zmtpscope.live.peer.endpoint import Endpoint
 from zmtpscope.live.peer.inbox import Inbox
 from zmtpscope.live.peer.outbox import ROUTES, Outbox, Route, start
 from zmtpscope.live.peer.streams import StreamReader, listen_ipc, listen_tcp

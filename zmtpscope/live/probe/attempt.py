@@ -9,8 +9,8 @@ from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from zmtpscope.live.peer.arguments import Endpoint
 from zmtpscope.live.peer.connection import PIECE, reach, remote_name
-from zmtpscope.live.peer.endpoint import Endpoint
 from zmtpscope.zmtp.events import Fields
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE, READERS, SIGNATURE_SIZE
 from zmtpscope.zmtp.peer import NotZmtp, Peer, PeerEvent, Settings, Violation

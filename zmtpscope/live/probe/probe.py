@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from zmtpscope.live.peer.endpoint import Endpoint
+from zmtpscope.live.peer.arguments import Endpoint
 from zmtpscope.live.probe.attempt import Arrival, Attempt, Budget
 from zmtpscope.live.probe.fingerprints import Observed, likely
 from zmtpscope.live.probe.fingerprints import Pong as Answer
