@@ -525,7 +525,7 @@ def test_an_unfit_dissector_is_reported_on_standard_error(
     capture = str(CAPTURES / "patterns" / "multihop-proxy.pcap")
     for command in (["read", "-q", capture], ["export", capture, "-o", str(tmp_path / "tables")]):
         assert run(command) == 0
-        (line,) = [line for line in capsys.readouterr().err.splitlines() if "dissector" in line]
+        (line,) = [line for line in capsys.readouterr().err.splitlines() if "the payload dissector" in line]
         assert line.startswith(
             "zmtpscope: the payload dissector other cannot be used: ValueError: \\x1b no argument ->"
         )
