@@ -1,6 +1,6 @@
 """Spark names and types of the columns of each record type.
 
-Processes that plan queries import this module, so it does not import pyarrow (`arrow_types.py`).
+Processes that plan queries import this module, so it does not import pyarrow.
 """
 
 from __future__ import annotations
