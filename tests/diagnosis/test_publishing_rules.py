@@ -39,7 +39,7 @@ def test_what_a_sibling_got_before_is_what_a_late_subscriber_missed() -> None:
     late = _late(200)
     (diagnosis,) = diagnosed(_early(), late, rule=LATE)
     assert diagnosis.text.startswith('SUB 10.0.0.3 subscribed to "prices" at PUB 10.0.0.1:5556 200 ms after')
-    assert "missed 11 messages at least" in diagnosis.text
+    assert "missed at least 11 messages" in diagnosis.text
     assert diagnosis.count == 11
 
 
@@ -70,7 +70,7 @@ def test_that_it_was_away_more_than_once_is_reported() -> None:
 def test_the_subscription_is_named_and_the_topic_where_it_is_longer() -> None:
     (diagnosis,) = diagnosed(_early(), _late(250, "price"), rule=LATE)
     assert diagnosis.text.startswith('SUB 10.0.0.3 subscribed to "price" at PUB 10.0.0.1:5556 250 ms after')
-    assert 'of "prices" at least' in diagnosis.text
+    assert 'of "prices" published' in diagnosis.text
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_one_message_is_counted_as_one() -> None:
     early = Subscriber(2, 0, "a")
     early.publish(b"a", b"body")
     (diagnosis,) = diagnosed(early, Subscriber(3, 300, "a"), rule=LATE)
-    assert "missed 1 message at least" in diagnosis.text
+    assert "missed at least 1 message" in diagnosis.text
 
 
 def test_a_subscriber_whose_beginning_is_not_in_the_capture_is_not_late() -> None:

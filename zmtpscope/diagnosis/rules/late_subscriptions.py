@@ -140,7 +140,7 @@ def _late_diagnosis(
         "late-subscriber",
         _late_severity(delivery, early),
         f"{name} at {publisher.name}",
-        f"{who} {how}, and missed {counted(early.messages, 'message')}{of} at least, published {published}{more}",
+        f"{who} {how}, and missed at least {counted(early.messages, 'message')}{of} published {published}{more}",
         f"{_late_hint(delivery)}; {EXACTLY}",
         evidence=(
             Evidence(first, f"the first message of {topic_name(key.topic)} to {earlier}"),

@@ -242,9 +242,9 @@ def _dropping_diagnosis(proxy: Proxy, found: list[Dropped]) -> Diagnosis:
         DROPS,
         "warn",
         f"the proxy at {proxy.outgoing.name}",
-        f"The proxy {name_of(subscriber.connection, 1 - subscriber.side)} got {counted(worst.messages, 'message')} "
-        f"of {topic} at least that it did not forward to {name_of(subscriber.connection, subscriber.side)}, which "
-        f"was subscribed{more}",
+        f"The proxy {name_of(subscriber.connection, 1 - subscriber.side)} received at least "
+        f"{counted(worst.messages, 'message')} of {topic} that it did not forward to "
+        f"{name_of(subscriber.connection, subscriber.side)}, which was subscribed{more}",
         "raise ZMQ_SNDHWM of its XPUB, or make the subscriber read faster: an XPUB drops messages beyond it (with "
         "ZMQ_XPUB_NODROP it waits instead)",
         evidence=(
