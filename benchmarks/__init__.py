@@ -1,1 +1,1 @@
-"""How fast and how flat zmtpscope reads, beside tshark and a walk in C; see README.md."""
+"""Speed and growth of zmtpscope beside tshark and a walk in C; see README.md."""

@@ -1,9 +1,9 @@
-"""What questions cost: filters, fields, and records in Python, beside `read -q` of the same captures.
+"""The cost of filters, fields, and records in Python, beside `read -q` of the same captures.
 
     python -m benchmarks.asking [--quick]
 
-Commands are whole processes that run in turn; ratios are those of runs side by side, and of these the median.
-Conditions are nanoseconds a row over batches that are there already, the least of five. Prints a page.
+Commands are whole processes that run in turn. A ratio is the median of the ratios of adjacent runs. Conditions are
+nanoseconds per row over batches in memory, the least of five runs. Prints a page.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def commands(setting: Setting, captures: list[Capture]) -> Iterator[str]:
-    """What questions cost beside `read -q`."""
+    """Measure each question beside `read -q`."""
     yield "| | " + " | ".join(setting.name(capture) for capture in captures) + " | memory |"
     yield "|---|" + "---|" * (len(captures) + 1)
     of_captures = [in_turn(_asked(str(capture.path)), setting.rounds) for capture in captures]
@@ -84,7 +84,7 @@ def _asked(path: str) -> dict[str, list[str]]:
 
 
 def conditions(setting: Setting, captures: list[Capture]) -> Iterator[str]:
-    """What a condition costs a row."""
+    """Return the cost of a condition per row."""
     yield "| `-Y`, ns a row | " + " | ".join(setting.name(capture) for capture in captures) + " |"
     yield "|---|" + "---|" * len(captures)
     of_captures = [list(_costs_of_conditions(str(capture.path))) for capture in captures]

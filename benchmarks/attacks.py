@@ -1,8 +1,8 @@
-"""Captures that are made to be dear to read: each attack is a function that writes as much of it as it is told to.
+"""Captures that are expensive to read: each attack is a function that writes a given amount of it.
 
     python -m benchmarks.attacks NAME COUNT FILE        prints the packets and octets of payload that were written
 
-Everything is written packet by packet, so the size of a capture is no matter; the same arguments give the same octets.
+Packets are written one by one, so the size of a capture costs no memory. The same arguments give the same octets.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ START = 1_750_000_000
 
 
 class CaptureWriter:
-    """A pcap file of raw IP packets, 100 us apart."""
+    """Writes a pcap file of raw IP packets, 100 us apart."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -42,12 +42,12 @@ class CaptureWriter:
     def write(
         self, side: int, ports: tuple[int, int], numbers: tuple[int, int], flags: int, octets: bytes, cut: int
     ) -> None:
-        """A packet of `side`, of which the last `cut` octets are not captured."""
+        """Write a packet of `side`, with its last `cut` octets not captured."""
         tcp = struct.pack(">HHIIBBHxxxx", *ports[:: 1 - 2 * side], *numbers, 0x50, flags, 0xFFFF)
         self._write(TCP, side, tcp, octets, cut)
 
     def write_datagram(self, ports: tuple[int, int], octets: bytes) -> None:
-        """A UDP datagram of side 0."""
+        """Write a UDP datagram of side 0."""
         self._write(UDP, 0, struct.pack(">HHHxx", *ports, 8 + len(octets)), octets, 0)
 
     def _write(self, protocol: int, side: int, header: bytes, octets: bytes, cut: int) -> None:
@@ -61,7 +61,7 @@ class CaptureWriter:
 
 
 class Connection:
-    """One TCP connection of a capture, written segment by segment. Side 0 opens it."""
+    """Writes one TCP connection, segment by segment. Side 0 opens it."""
 
     def __init__(self, capture: CaptureWriter, number: int = 0) -> None:
         self.capture = capture
@@ -71,16 +71,16 @@ class Connection:
             self.send(side, b"", flags)
 
     def send(self, side: int, octets: bytes, flags: int = ACK, cut: int = 0) -> None:
-        """One segment."""
+        """Write one segment."""
         self.capture.write(side, self.ports, (self.next[side], self.next[1 - side]), flags, octets, cut)
         self.lose(side, len(octets) + bool(flags & (SYN | FIN)))
 
     def lose(self, side: int, octets: int) -> None:
-        """The side sends octets that are not captured."""
+        """Count octets that the side sends and that are not captured."""
         self.next[side] = (self.next[side] + octets) % (1 << 32)
 
     def greet_websocket(self, types: tuple[bytes, bytes]) -> None:
-        """The heads of a WebSocket and the NULL handshake on it; side 0 masks with zeros."""
+        """Write the WebSocket handshake and the NULL handshake in it; side 0 masks with zeros."""
         self.send(0, UPGRADE)
         self.send(1, UPGRADED)
         for side, socket_type in enumerate(types):
@@ -88,7 +88,7 @@ class Connection:
             self.send(side, websocket(0x82, b"\2" + bytes(ready), side == 0))
 
     def greet(self, types: tuple[bytes, bytes]) -> None:
-        """The NULL handshake between sockets of these types."""
+        """Write the NULL handshake between sockets of these types."""
         for side in (0, 1):
             self.send(side, GREETING)
         for side, socket_type in enumerate(types):
@@ -96,22 +96,23 @@ class Connection:
 
 
 def command(name: bytes, data: bytes) -> bytes:
-    """A short command frame of 3.x."""
+    """Return a short command frame of ZMTP 3.x."""
     return bytes([4, 1 + len(name) + len(data), len(name)]) + name + data
 
 
 def message(body: bytes, more: bool = False) -> bytes:
-    """A message frame of 2.0 and 3.x."""
+    """Return a message frame of ZMTP 2.0 and 3.x."""
     return bytes([more, len(body)]) + body if len(body) < 256 else struct.pack(">BQ", 2 | more, len(body)) + body
 
 
 def websocket(first: int, payload: bytes, masks: bool) -> bytes:
-    """A small WebSocket frame; `first` has the opcode. The key of a mask is zeros, so it changes nothing."""
+    """Return a small WebSocket frame; `first` contains the opcode. The masking key is zero, so it changes nothing."""
     return bytes([first, len(payload) | (0x80 if masks else 0)]) + bytes(4 if masks else 0) + payload
 
 
 class Attack(NamedTuple):
-    """`write` writes an attack of a size, `least` is the smallest to measure; `options` are those of `zmtpscope`."""
+    """`write` writes an attack of a given size, `least` is the smallest size to measure; `options` are those of
+    `zmtpscope`."""
 
     write: Callable[[CaptureWriter, int], None]
     least: int
@@ -119,7 +120,7 @@ class Attack(NamedTuple):
 
 
 def search_never_finds(capture: CaptureWriter, count: int, octets: int = 16) -> None:
-    """Behind a hole, segments in which no frame is ever found."""
+    """After a hole, send segments in which no frame is ever found."""
     random, talk = Random(1), Connection(capture)
     talk.greet((b"PUSH", b"PULL"))
     talk.lose(0, 100)
@@ -128,7 +129,7 @@ def search_never_finds(capture: CaptureWriter, count: int, octets: int = 16) -> 
 
 
 def search_of_zeros(capture: CaptureWriter, count: int) -> None:
-    """Behind a hole, zeros: each two of them may be an empty frame, and none is evidence."""
+    """After a hole, send zeros: each pair may be an empty frame, and none is evidence."""
     talk = Connection(capture)
     talk.greet((b"PUSH", b"PULL"))
     talk.lose(0, 100)
@@ -137,7 +138,7 @@ def search_of_zeros(capture: CaptureWriter, count: int) -> None:
 
 
 def search_for_1_0(capture: CaptureWriter, count: int) -> None:
-    """The same between two sides of 1.0: each octet may be a length, each second one flags."""
+    """The same between two sides of 1.0: each octet may be a length, and each second one flags."""
     random, talk = Random(1), Connection(capture)
     for side in (0, 1):
         talk.send(side, b"\1\0" + b"\4\0abc")
@@ -147,7 +148,7 @@ def search_for_1_0(capture: CaptureWriter, count: int) -> None:
 
 
 def search_behind_many_holes(capture: CaptureWriter, count: int) -> None:
-    """A hole in front of every second segment, acknowledged, and never a frame."""
+    """Lose the data before every second segment, acknowledged, without a frame anywhere."""
     random, talk = Random(1), Connection(capture)
     talk.greet((b"PUSH", b"PULL"))
     for _ in range(count // 4):
@@ -158,8 +159,10 @@ def search_behind_many_holes(capture: CaptureWriter, count: int) -> None:
 
 
 def search_of_one_octet(capture: CaptureWriter, count: int, octets: bytes) -> None:
-    """A hole in front of every segment, acknowledged; a segment is the same octet 1,460 times, and each may begin a
-    frame."""
+    """Lose the data before every segment, acknowledged.
+
+    A segment repeats one octet 1,460 times, and each may begin a frame.
+    """
     talk = Connection(capture)
     talk.greet((b"PUSH", b"PULL"))
     for number in range(count // 2):
@@ -169,7 +172,7 @@ def search_of_one_octet(capture: CaptureWriter, count: int, octets: bytes) -> No
 
 
 def search_of_commands(capture: CaptureWriter, count: int) -> None:
-    """The same, and most octets begin what may be a command until its name is there."""
+    """The same, with octets most of which begin a possible command, until its name is complete."""
     random, talk = Random(1), Connection(capture)
     talk.greet((b"PUSH", b"PULL"))
     for _ in range(count // 2):
@@ -179,7 +182,7 @@ def search_of_commands(capture: CaptureWriter, count: int) -> None:
 
 
 def cut_segments(capture: CaptureWriter, count: int) -> None:
-    """Each segment is cut by the snap length: a hole in each packet."""
+    """Cut each segment by the snap length: a hole in each packet."""
     talk = Connection(capture)
     talk.greet((b"PUSH", b"PULL"))
     for number in range(count):
@@ -187,7 +190,7 @@ def cut_segments(capture: CaptureWriter, count: int) -> None:
 
 
 def lengths_of_0(capture: CaptureWriter, count: int, more: bool = False) -> None:
-    """Between two sides of 1.0, a length of 0 in front of each frame, 365 in a segment; all of one message or not."""
+    """Between two sides of 1.0, send frames with a length of 0, 365 in a segment, all of one message or not."""
     talk = Connection(capture)
     for side in (0, 1):
         talk.send(side, b"\1\0" + b"\4\0abc")
@@ -196,7 +199,7 @@ def lengths_of_0(capture: CaptureWriter, count: int, more: bool = False) -> None
 
 
 def websocket_frames(capture: CaptureWriter, count: int, frame: bytes, side: int = 1) -> None:
-    """The same WebSocket frame again and again, as often as it goes into a segment of 1,460 octets."""
+    """Repeat one WebSocket frame, as many as fit into a segment of 1,460 octets."""
     talk = Connection(capture)
     talk.greet_websocket((b"PULL", b"PUSH") if side else (b"PUSH", b"PULL"))
     for _ in range(count):
@@ -204,7 +207,7 @@ def websocket_frames(capture: CaptureWriter, count: int, frame: bytes, side: int
 
 
 def frames_without_end(capture: CaptureWriter, count: int) -> None:
-    """One message of empty frames, 700 in a segment."""
+    """Send one message of empty frames, 700 in a segment."""
     talk = Connection(capture)
     talk.greet((b"PUSH", b"PULL"))
     for _ in range(count):
@@ -213,7 +216,7 @@ def frames_without_end(capture: CaptureWriter, count: int) -> None:
 
 
 def packed(capture: CaptureWriter, count: int, content: bytes) -> None:
-    """Messages of a few octets that become many."""
+    """Send messages of a few octets that decompress to many."""
     body = zlib.compress(content, 9)
     talk = Connection(capture)
     talk.greet((b"PUSH", b"PULL"))
@@ -222,7 +225,7 @@ def packed(capture: CaptureWriter, count: int, content: bytes) -> None:
 
 
 def messages_of_a_receiver(capture: CaptureWriter, count: int) -> None:
-    """A PULL sends, which is a finding on each message: 730 empty ones in a segment."""
+    """Send messages from a PULL, each of which is a finding: 730 empty ones in a segment."""
     talk = Connection(capture)
     talk.greet((b"PULL", b"PUSH"))
     for _ in range(count):
@@ -230,7 +233,7 @@ def messages_of_a_receiver(capture: CaptureWriter, count: int) -> None:
 
 
 def frames_with_reserved_bits(capture: CaptureWriter, count: int) -> None:
-    """Small frames that the careful reader has to look at, 16 in a segment."""
+    """Send small frames that the careful reader must read, 16 in a segment."""
     talk = Connection(capture)
     talk.greet((b"PUSH", b"PULL"))
     for _ in range(count):
@@ -238,7 +241,7 @@ def frames_with_reserved_bits(capture: CaptureWriter, count: int) -> None:
 
 
 def subscriptions(capture: CaptureWriter, count: int) -> None:
-    """Topics that are all different, 8 in a segment."""
+    """Subscribe to topics that all differ, 8 in a segment."""
     talk = Connection(capture)
     talk.greet((b"SUB", b"PUB"))
     for number in range(count):
@@ -246,7 +249,7 @@ def subscriptions(capture: CaptureWriter, count: int) -> None:
 
 
 def commands(capture: CaptureWriter, count: int) -> None:
-    """Commands of a socket that has said all it has to say, 162 in a segment."""
+    """Send PINGs after the handshake, 162 in a segment."""
     talk = Connection(capture)
     talk.greet((b"PUSH", b"PULL"))
     for _ in range(count):
@@ -254,7 +257,7 @@ def commands(capture: CaptureWriter, count: int) -> None:
 
 
 def alternating(capture: CaptureWriter, count: int) -> None:
-    """Thousands of connections whose packets alternate one by one."""
+    """Alternate the packets of thousands of connections."""
     talks = [Connection(capture, number) for number in range(min(5000, count))]
     for talk in talks:
         talk.greet((b"PUSH", b"PULL"))
@@ -263,7 +266,7 @@ def alternating(capture: CaptureWriter, count: int) -> None:
 
 
 def json_text(capture: CaptureWriter, count: int) -> None:
-    """Messages that orjson refuses, each as long as a segment may be."""
+    """Send messages that orjson refuses, each as long as a segment may be."""
     body = b"[" + b",".join([b"NaN"] * 340) + b"]"
     talk = Connection(capture)
     talk.greet((b"PUSH", b"PULL"))
@@ -272,7 +275,7 @@ def json_text(capture: CaptureWriter, count: int) -> None:
 
 
 def large_json(capture: CaptureWriter, count: int) -> None:
-    """One array of small arrays after the other in a message of up to 16 MiB, in segments of 1,400 octets."""
+    """Send one array of small arrays after the other, in a message of up to 16 MiB, in segments of 1,400 octets."""
     body = b"[" + b"[]," * (count * 1400 // 3) + b"[]]"
     frame, talk = message(body), Connection(capture)
     talk.greet((b"PUSH", b"PULL"))
@@ -281,7 +284,7 @@ def large_json(capture: CaptureWriter, count: int) -> None:
 
 
 def copies_of_what_waits(capture: CaptureWriter, count: int) -> None:
-    """Behind a hole wait 8,000 segments of an octet; then all of it comes again and again at once."""
+    """Let 8,000 segments of one octet wait after a hole, then repeat all of it at once."""
     talk = Connection(capture)
     talk.greet((b"PUSH", b"PULL"))
     talk.lose(0, 100)
@@ -294,7 +297,7 @@ def copies_of_what_waits(capture: CaptureWriter, count: int) -> None:
 
 
 def datagrams(capture: CaptureWriter, count: int) -> None:
-    """Datagrams of others in four flows; one of eight begins as a RADIO message may."""
+    """Send datagrams of other protocols in four flows; one of eight begins like a RADIO message."""
     random = Random(count)
     for number in range(count):
         capture.write_datagram((40_000 + number % 4, 6000), random.randbytes(64))
@@ -338,7 +341,7 @@ ATTACKS = {
 
 
 def main() -> None:
-    """Write one."""
+    """Write one attack."""
     name, count, path = sys.argv[1:]
     with open(path, "wb") as file:
         capture = CaptureWriter(file)

@@ -1,4 +1,4 @@
-"""One CURVE connection with every box valid (curve.md), its key, and its sealed messages alone.
+"""One CURVE connection with valid boxes (curve.md), its key, and its encrypted messages alone.
 
 The file of boxes: the key (32 octets), then for each box its size (4 octets, little-endian), nonce (24) and octets.
 """
@@ -14,7 +14,7 @@ from nacl.bindings import crypto_box, crypto_box_beforenm, crypto_scalarmult_bas
 from benchmarks.talks import CLIENT, SERVER
 
 NAME_AND_NONCE = 16
-"""Octets of a MESSAGE in front of its box."""
+"""Octets of a MESSAGE before its box."""
 
 
 class Handshake:
@@ -37,11 +37,11 @@ class Handshake:
 
     @property
     def key_log(self) -> str:
-        """The line of the key log that opens everything behind WELCOME."""
+        """Return the line of the key log that decrypts everything after WELCOME."""
         return f"CURVE_SHARED {crypto_scalarmult_base(self.client_transient).hex()} {self.shared.hex()}\n"
 
     def commands(self, client_metadata: bytes, server_metadata: bytes) -> Iterator[tuple[int, bytes]]:
-        """HELLO, WELCOME, INITIATE and READY: the side that sends each, and its body."""
+        """Return HELLO, WELCOME, INITIATE and READY: the sending side and the body of each."""
         public_server, public_client, public_server_transient, public_client_transient = map(
             crypto_scalarmult_base, (self.server, self.client, self.server_transient, self.client_transient)
         )
@@ -70,13 +70,13 @@ class Handshake:
         return crypto_secretbox(content, nonce, self.shared)
 
     def seal(self, body: bytes) -> bytes:
-        """The next MESSAGE of the client, with one whole message inside."""
+        """Return the client's next MESSAGE, which contains one whole message."""
         self._nonce += 1
         nonce = _short(self._nonce)
         return b"\x07MESSAGE" + nonce + self._seal(b"\0" + body, b"CurveZMQMESSAGEC" + nonce)
 
     def boxes(self, messages: Sequence[bytes]) -> bytes:
-        """The file of boxes for these MESSAGEs of the client."""
+        """Return the file of boxes for these MESSAGEs of the client."""
         parts = [self.shared]
         for message in messages:
             box = message[NAME_AND_NONCE:]
@@ -89,7 +89,7 @@ def _short(number: int) -> bytes:
 
 
 def read_boxes(octets: bytes) -> tuple[bytes, list[tuple[int, int, int]]]:
-    """The key, and where each nonce, box and end of a box is in the octets of a file of boxes."""
+    """Return the key, and the positions of each nonce, box and end of a box in a file of boxes."""
     places, at = [], 32
     while at < len(octets):
         (size,) = struct.unpack_from("<I", octets, at)

@@ -16,7 +16,7 @@ MAKERS = {"make_capture": ("make_capture.py", "talks.py", "boxes.py"), "real_tra
 """The sources of the programs that make captures."""
 
 SPARE = 2 << 30
-"""Octets of the disk that are left alone."""
+"""Octets of disk space to leave free."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Capture:
 
     @property
     def frames(self) -> int:
-        """Message frames that were sent."""
+        """Number of message frames sent."""
         return self.truth["message_frames"]
 
 
@@ -52,7 +52,7 @@ def capture(name: str, profile: str, maker: str = "make_capture", **options: flo
 
 
 def compressed(made: Capture) -> Path:
-    """The same capture as gzip file."""
+    """Return the same capture as a gzip file."""
     key = made.path.with_suffix(".key").read_text()
     path, done = Path(f"{made.path}.gz"), made.path.with_suffix(".gz.key")
     if not (path.exists() and done.exists() and done.read_text() == key):
@@ -63,11 +63,11 @@ def compressed(made: Capture) -> Path:
 
 
 def is_room_for(octets: int) -> bool:
-    """Whether the disk takes so much more and keeps some room."""
+    """Whether the disk has room for this many octets, and some to spare."""
     WORK.mkdir(exist_ok=True)
     return shutil.disk_usage(WORK).free > octets + SPARE
 
 
 def note(text: str) -> None:
-    """Say on stderr what is being done."""
+    """Print what is being done to standard error."""
     print(f"  {text}", file=sys.stderr, flush=True)

@@ -1,9 +1,9 @@
-"""How long one honest peer waits at a socket of ours that as many hostile ones as have a place there use, too.
+"""How long one honest peer waits at our socket while hostile peers take all other places.
 
-    python -m benchmarks.crowds [--quick] [NAME ...]        those crowds whose names contain one of the words
+    python -m benchmarks.crowds [--quick] [NAME ...]        crowds whose names contain one of the words
 
-Our socket, the crowd and the honest peer (pyzmq) are a process each. Each message that the honest peer gets, or has
-answered, tells how long that took; where it only sends, our application tells when its messages came.
+Our socket, the crowd and the honest peer (pyzmq) are one process each. The honest peer measures the time of each
+message that it receives, or of each reply; if it only sends, our application measures when its messages arrive.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ if TYPE_CHECKING:
     from zmtpscope.live import Socket
 
 SECONDS, QUICK_SECONDS = 40.0, 10.0
-"""How long the honest peer is looked at."""
+"""Duration of the measurement."""
 LIMIT = 300.0
 """Seconds after which a run has failed."""
 HONEST = b"honest"
-"""What its messages begin with."""
+"""Prefix of the honest peer's messages."""
 BODY = bytes(10_000)
-"""What is published, and what asks for an answer."""
+"""Published message, and one that requests a reply."""
 STAY = 4.0
-"""Seconds after which those go that come again."""
+"""Seconds after which peers disconnect that connect again."""
 
 Waits = list[float]
-"""How long each message of the honest peer took."""
+"""Time of each message of the honest peer."""
 
 
 # -- ours --------------------------------------------------------------------------------------------------------------
 
 
 async def publish(ours: Socket) -> Waits:
-    """Without an end: those that wait are the subscribers."""
+    """Publish without end: the honest peer is a subscriber."""
     while True:
         await ours.send([HONEST, BODY])
         await asyncio.sleep(0.001)
 
 
 async def answer(ours: Socket) -> Waits:
-    """Likewise."""
+    """Reply to every message, without end."""
     async for parts in ours:
         await ours.send(parts)
     return []
 
 
 async def receive(ours: Socket) -> Waits:
-    """Until the honest peer says that it is over."""
+    """Receive until the honest peer sends its last message."""
     waits: Waits = []
     async for parts in ours:
         if parts[0] == HONEST:
@@ -73,7 +73,7 @@ async def receive(ours: Socket) -> Waits:
 
 
 def serve(crowd: Crowd) -> None:
-    """Print the port, then how long messages took, where the application knows."""
+    """Print the port, then the time of each message, if the application measures it."""
     from zmtpscope.live import bind
 
     async def work() -> None:
@@ -88,30 +88,30 @@ def serve(crowd: Crowd) -> None:
 
 
 async def flood() -> AsyncIterator[bytes]:
-    """As much as is taken."""
+    """Send as much as the socket accepts."""
     while True:
         yield message(b"flood") * 500
 
 
 async def read_nothing() -> AsyncIterator[bytes]:
-    """Ask for everything."""
+    """Subscribe to everything, and read nothing."""
     yield command(b"SUBSCRIBE", b"")
 
 
 async def ask() -> AsyncIterator[bytes]:
-    """Ask, and read no answer."""
+    """Send requests, and read no reply."""
     yield (b"\1\0" + message(BODY)) * 200
 
 
 async def come_again() -> AsyncIterator[bytes]:
-    """Ask for everything, and come again as soon as that is in vain."""
+    """Subscribe to everything, and reconnect as soon as the socket gives up on this peer."""
     yield command(b"SUBSCRIBE", b"")
     await asyncio.sleep(STAY)
     raise ConnectionError
 
 
 async def be_hostile(crowd: Crowd, port: int, number: int, connected: list[int]) -> None:
-    """One of the crowd, for ever."""
+    """Run one hostile peer, without end."""
     loop = asyncio.get_running_loop()
     await asyncio.sleep(number / 1000)
     while True:
@@ -128,7 +128,7 @@ async def be_hostile(crowd: Crowd, port: int, number: int, connected: list[int])
 
 
 def attack(crowd: Crowd, port: int) -> None:
-    """Print a line when all of them have come, and go on for ever."""
+    """Run all hostile peers; print a line when all are connected."""
 
     async def work() -> None:
         connected: list[int] = []
@@ -145,7 +145,7 @@ def attack(crowd: Crowd, port: int) -> None:
 
 
 def be_honest(crowd: Crowd, port: int, seconds: float) -> None:
-    """Print how long messages took, each from when it was sent, or behind the one before."""
+    """Print the time of each message, from its sending or from the message before."""
     import zmq
 
     waits: Waits = []
@@ -173,7 +173,7 @@ def be_honest(crowd: Crowd, port: int, seconds: float) -> None:
 
 
 class Crowd(NamedTuple):
-    """`size` peers that say this to a socket of ours of this type, with which the application does its `work`."""
+    """`size` peers that send this to a socket of ours of this type, whose application does its `work`."""
 
     ours: str
     work: Callable[[Socket], Any]
@@ -193,13 +193,13 @@ CROWDS = {
 
 
 def crowds(setting: Setting, words: Sequence[str] = ("",)) -> list[dict[str, Any]]:
-    """How long the honest peer waits in each crowd whose name contains one of the words. Raises `Failed`."""
+    """Measure the honest peer in each crowd whose name contains one of the words. Raises `Failed`."""
     seconds = QUICK_SECONDS if setting.quick else SECONDS
     return [among(name, seconds) for name in CROWDS if any(word in name for word in words)]
 
 
 def among(name: str, seconds: float) -> dict[str, Any]:
-    """The same of one. Raises `Failed` where the honest peer gets nothing."""
+    """Measure the honest peer in one crowd. Raises `Failed` if it gets nothing."""
     note(name)
     crowd, processes = CROWDS[name], list[subprocess.Popen[str]]()
 
@@ -228,7 +228,7 @@ def among(name: str, seconds: float) -> dict[str, Any]:
 
 
 def line_of(process: subprocess.Popen[str]) -> str:
-    """The next line that it prints. Raises `Failed` where there is none."""
+    """Return the next line that a process prints. Raises `Failed` if there is none."""
     assert process.stdout is not None
     line = process.stdout.readline().strip()
     if not line:
@@ -237,7 +237,7 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 
 def main() -> None:
-    """Run those that are asked for and print the page; or be one of the processes."""
+    """Run the selected crowds and print the page, or run one of the processes."""
     parser = argparse.ArgumentParser(prog="benchmarks.crowds", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("words", nargs="*", metavar="NAME", default=[""])
     parser.add_argument("--quick", action="store_true", help="a quarter of the time")

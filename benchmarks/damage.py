@@ -1,4 +1,4 @@
-"""What is found where packets are missing, repeated or out of order, against what was sent."""
+"""What is found in captures with lost, repeated or reordered packets, compared with what was sent."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from benchmarks.measure import output_of
 from benchmarks.setting import Setting
 
 OUT_OF_ORDER = ("-o", "tcp.reassemble_out_of_order:TRUE")
-"""tshark puts segments in order only where it is told to."""
+"""tshark reassembles out-of-order segments only with this option."""
 
 
 def damage(setting: Setting) -> list[dict[str, Any]]:
-    """What each tool finds; the sent messages are those of the same capture without damage."""
+    """Count what each tool finds. The messages sent are those of the same capture without damage."""
     note("damage")
     make, scaled = setting.capture, setting.scaled
     small = make("small", "small", messages=scaled(1_000_000))
@@ -30,7 +30,7 @@ def damage(setting: Setting) -> list[dict[str, Any]]:
 
 
 def found(setting: Setting, damage: str, whole: Capture, damaged: Capture) -> list[dict[str, Any]]:
-    """What each tool finds in a capture that has the messages of `whole` and is damaged."""
+    """Count what each tool finds in a damaged capture with the messages of `whole`."""
     wanted = whole.frames - damaged.truth.get("message_frames_in_lost_packets", 0)
     same = {"damage": damage, "sent": whole.frames, "wanted": wanted}
     command = [sys.executable, "-m", "benchmarks.rows", "lost", str(whole.path), str(damaged.path)]

@@ -10,17 +10,17 @@ from benchmarks.measure import Cost, cost_of
 from benchmarks.setting import Setting
 
 ENOUGH = 500_000
-"""Frames or packets that a run is to have, so that its cost stands out; smaller captures are read several times."""
+"""Minimum number of frames or packets of a run. Smaller captures are read several times."""
 
 MAX_READINGS, MAX_QUICK_READINGS = 10, 3
 
 BIG = 5_000_000
 TIMES = 4
 SHARE = 280
-"""Octets of a message of `big` on the disk, as it is and compressed."""
+"""Octets per message of `big` on disk: plain, and compressed."""
 
 FEW = 20
-"""Messages of the captures that cost what is no matter of size."""
+"""Number of messages of the captures that show the costs that do not depend on size."""
 
 UNITS = {"frame": "message_frames", "connection": "connections"}
 
@@ -29,14 +29,14 @@ AT_ONCE = "connections at once, as many frames over all"
 
 
 class Point(NamedTuple):
-    """A capture, and one without what grows: the difference is divided by how much more there is."""
+    """A capture, and one without what grows: their difference in cost is divided by their difference in size."""
 
     full: Capture
     base: Capture
 
 
 def flat(setting: Setting) -> list[dict[str, Any]]:
-    """The cost of one unit as there are more of them."""
+    """Measure the cost of one unit as their number grows."""
     make = setting.capture
     frames = (100_000, 500_000) if setting.quick else (100_000, 1_000_000, BIG)
     connections = (100, 1_000, 5_000) if setting.quick else (100, 1_000, 10_000, 50_000)
@@ -72,7 +72,7 @@ def flat(setting: Setting) -> list[dict[str, Any]]:
 
 
 def grown(setting: Setting, what: str, unit: str, points: list[Point], command: str) -> dict[str, Any]:
-    """What one `unit` more costs at each point, round by round, and the largest memory."""
+    """Measure the cost of one more `unit` at each point, in each round, and the peak memory."""
     note(f"{what}: {tools.NAMES[command]}")
     costs: list[list[float]] = [[] for _ in points]
     peaks = [0] * len(points)
@@ -93,12 +93,12 @@ def grown(setting: Setting, what: str, unit: str, points: list[Point], command: 
 
 
 def count_of(capture: Capture, unit: str) -> int:
-    """How many of them are in it."""
+    """Return the number of units in a capture."""
     return capture.truth[UNITS[unit]]
 
 
 def mean_cost(setting: Setting, capture: Capture, command: str) -> tuple[float, int]:
-    """CPU and the largest memory of reading a capture, several times where it is small."""
+    """Return CPU time and peak memory of reading a capture; a small one is read several times."""
     size = max(capture.frames, capture.truth["packets"], 1)
     readings = min(MAX_QUICK_READINGS if setting.quick else MAX_READINGS, max(1, ENOUGH // size))
     runs = [cost_of(tools.zmtpscope(capture.path)[command]) for _ in range(readings)]
@@ -106,7 +106,7 @@ def mean_cost(setting: Setting, capture: Capture, command: str) -> tuple[float, 
 
 
 def memory(setting: Setting) -> list[dict[str, Any]]:
-    """The largest memory for `big` and some times that, as file, through a pipe and compressed."""
+    """Measure the peak memory for `big` and multiples of it: as a file, through a pipe, and compressed."""
     count = setting.scaled(BIG)
     captures = [setting.capture(f"big-{count}", "big", messages=count)]
     if is_room_for(TIMES * count * SHARE):
@@ -117,7 +117,7 @@ def memory(setting: Setting) -> list[dict[str, Any]]:
 
 
 def memory_of(capture: Capture) -> list[dict[str, Any]]:
-    """One capture in all ways."""
+    """Measure one capture in all three forms."""
     note(f"memory of {capture.name}")
     read = tools.zmtpscope("-")["count"]
     runs: dict[tuple[str, str], Cost] = {}
@@ -136,7 +136,7 @@ def memory_of(capture: Capture) -> list[dict[str, Any]]:
 
 
 def half_open(setting: Setting) -> dict[str, Any]:
-    """Connections on which nothing is said: a SYN flood and a port scan."""
+    """Measure connections without data: a SYN flood and a port scan."""
     results: dict[str, Any] = {}
     for profile in ("flood", "scan"):
         count = setting.scaled(1_000_000)

@@ -1,9 +1,9 @@
-"""What hostile input costs as there is more of it: n, 2n and 4n of each attack.
+"""The cost of hostile input as its size grows: n, 2n and 4n of each attack.
 
-    python -m benchmarks.hostile [--quick] [NAME ...]        those whose names contain one of the words
+    python -m benchmarks.hostile [--quick] [NAME ...]       attacks whose names contain one of the words
 
-An attack on reading is a function in `attacks.py` that writes a capture, one on sockets a function in `peers.py` that
-does it; what else can be attacked gives its `Work`.
+An attack on reading is a function in `attacks.py` that writes a capture. An attack on sockets is a function in
+`peers.py` that runs it. Other attacks provide their `Work`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from benchmarks.tools import ZMTPSCOPE
 
 TIMES = (1, 2, 4)
 QUICK_SHARE = 10
-"""A quick run takes so much less of everything."""
+"""Factor by which a quick run is smaller."""
 
 
 class Work(NamedTuple):
-    """A command, and the packets and octets that it is to take."""
+    """A command, and the packets and octets that it processes."""
 
     command: Sequence[str]
     packets: int
@@ -34,14 +34,14 @@ class Work(NamedTuple):
 
 
 class Series(NamedTuple):
-    """An attack: the least size (n), and what gives the work for any size."""
+    """An attack: the smallest size (n), and a function that returns the work for any size."""
 
     least: int
     work: Callable[[int], Work]
 
 
 def reading(name: str, count: int) -> Work:
-    """Read the capture of an attack."""
+    """Return the work of reading the capture of an attack."""
     WORK.mkdir(exist_ok=True)
     path = WORK / "hostile.pcap"
     made = output_of([sys.executable, "-m", "benchmarks.attacks", name, str(count), str(path)])
@@ -51,18 +51,18 @@ def reading(name: str, count: int) -> Work:
 
 
 def of_capture(name: str) -> Series:
-    """The series of an attack on reading."""
+    """Return the series of an attack on reading."""
     return Series(ATTACKS[name].least, lambda size: reading(name, size))
 
 
 def talking(name: str, count: int) -> Work:
-    """Do an attack on a socket of ours."""
+    """Return the work of an attack on a socket of ours."""
     command = [sys.executable, "-m", "benchmarks.peers", name, str(count)]
     return Work(command, *map(int, output_of(command).split()))
 
 
 def of_peers(name: str) -> Series:
-    """The series of an attack on a socket."""
+    """Return the series of an attack on a socket."""
     return Series(peers.ATTACKS[name].least, lambda size: talking(name, size))
 
 
@@ -73,7 +73,7 @@ SERIES: dict[str, Series] = {
 
 
 def hostile(setting: Setting, words: Sequence[str] = ("",)) -> list[dict[str, Any]]:
-    """Each series whose name contains one of the words: costs at n, 2n and 4n."""
+    """Measure each series whose name contains one of the words at n, 2n and 4n."""
     return [
         grown(name, series.least // QUICK_SHARE if setting.quick else series.least, series.work)
         for name, series in SERIES.items()
@@ -82,7 +82,7 @@ def hostile(setting: Setting, words: Sequence[str] = ("",)) -> list[dict[str, An
 
 
 def grown(name: str, count: int, work: Callable[[int], Work]) -> dict[str, Any]:
-    """Seconds of CPU that each size takes beyond the least one, and the largest memory."""
+    """Return the CPU seconds of each size beyond the smallest, and the peak memory."""
     note(name)
     cost_of(work(1).command)  # the first run of all compiles
     start = cost_of(work(1).command).cpu
@@ -95,7 +95,7 @@ def grown(name: str, count: int, work: Callable[[int], Work]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run those that are asked for and print the page."""
+    """Run the selected series and print the page."""
     parser = argparse.ArgumentParser(prog="benchmarks.hostile", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("words", nargs="*", metavar="NAME", default=[""])
     parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")

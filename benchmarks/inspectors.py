@@ -1,4 +1,4 @@
-"""Programs that show a capture in a terminal, and what is measured of them there: `tui`, and termshark."""
+"""Programs that show a capture in a terminal, and how to measure them there: `tui` and termshark."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.tui.terminal import Terminal, Waited
 
 COLUMNS, LINES = 200, 50
 PATIENCE = 300.0
-"""Seconds that a program has for anything, on a machine on which others work."""
+"""Seconds to wait for anything, on a busy machine."""
 STILL = 2.0
-"""Seconds after which a screen that has not changed does not change any more."""
+"""Seconds without a change after which a screen is complete."""
 
 
 @dataclass(frozen=True)
@@ -28,29 +28,29 @@ class Inspector:
 
     name: str
     command: tuple[str, ...]
-    """What is called with the name of a capture behind it."""
+    """The command, which the name of a capture follows."""
     row: re.Pattern[str]
-    """A line of the screen that is a row of its list."""
+    """Pattern of a line that is a row of the list."""
     reading: str
-    """What stands on the screen while it reads."""
+    """Pattern of the screen while the capture loads."""
     filter: str
-    """One connection of several, by a column."""
+    """A filter by column for one of several connections."""
     environment: dict[str, str] = field(default_factory=dict)
 
     def rows(self, screen: str) -> list[str]:
-        """The first cells of the rows of its list that stand on the screen: other ones are other rows."""
+        """Return the first cells of the visible rows, to compare."""
         return [line.split()[0] for line in screen.splitlines() if self.row.match(line)]
 
 
 def ours() -> Inspector:
-    """zmtpscope, without anybody's settings."""
+    """Return zmtpscope, without a user's settings."""
     row = re.compile(r"\s+\d+\.\d{6}\s")
     settings = {"XDG_CONFIG_HOME": str(WORK / "no-settings")}
     return Inspector("zmtpscope", (ZMTPSCOPE, "tui"), row, "reading", "conn == 3", settings)
 
 
 def termshark(tshark: str) -> Inspector | None:
-    """termshark, told the port, without name resolution and without putting TCP together; None where there is none."""
+    """Return termshark, with the port, without name resolution and TCP reassembly; None if it is not installed."""
     program = shutil.which("termshark")
     if program is None:
         return None
@@ -68,8 +68,8 @@ def termshark(tshark: str) -> Inspector | None:
 
 
 class Opening(NamedTuple):
-    """Seconds from the start of a program to its first rows, and until it has read all; from the end of a filter to the
-    first rows of it; and octets of memory of all its processes before the filter, each page they share counted once."""
+    """Seconds from the start to the first rows and to the end of loading, and from the end of a filter to its first
+    rows; and memory of all processes before the filter, in octets, with shared pages counted once."""
 
     first_rows: float
     loaded: float
@@ -78,7 +78,7 @@ class Opening(NamedTuple):
 
 
 def open_and_filter(inspector: Inspector, path: Path) -> Opening:
-    """What a capture takes."""
+    """Measure one capture."""
     begin = time.monotonic()
     with show(inspector, path) as terminal:
         wait(terminal, lambda screen: bool(inspector.rows(screen)), "rows")
@@ -98,17 +98,17 @@ def open_and_filter(inspector: Inspector, path: Path) -> Opening:
 
 
 def show(inspector: Inspector, *captures: Path | str) -> Terminal:
-    """A terminal in which a capture is shown."""
+    """A terminal in which a program shows a capture."""
     return Terminal((*inspector.command, *captures), COLUMNS, LINES, inspector.environment)
 
 
 def wait(terminal: Terminal, holds: Callable[[str], bool], what: str) -> str:
-    """The screen, once this holds of it."""
+    """Return the screen once a condition holds."""
     return terminal.wait_until(holds, what, PATIENCE)
 
 
 def wait_until_loaded(inspector: Inspector, terminal: Terminal) -> str:
-    """The screen, once all was read."""
+    """Return the screen once the capture is loaded."""
 
     def holds(screen: str) -> bool:
         return bool(inspector.rows(screen)) and inspector.reading not in screen
@@ -117,7 +117,7 @@ def wait_until_loaded(inspector: Inspector, terminal: Terminal) -> str:
 
 
 def wait_until_still(terminal: Terminal) -> None:
-    """Until nothing has changed on the screen for some time."""
+    """Wait until nothing has changed on the screen for some time."""
     screen, since = terminal.text, time.monotonic()
     while time.monotonic() - since < STILL:
         time.sleep(0.1)
@@ -126,7 +126,7 @@ def wait_until_still(terminal: Terminal) -> None:
 
 
 def memory_of(terminal: Terminal) -> int:
-    """Octets of memory of all processes in it; what they share counts once."""
+    """Return the memory of all processes in the terminal in octets; shared pages count once."""
     octets = 0
     for process in terminal.processes():
         try:
@@ -139,7 +139,7 @@ def memory_of(terminal: Terminal) -> int:
 
 
 def cpu_of_keys(terminal: Terminal, keys: Sequence[str], pause: float) -> float:
-    """CPU seconds of the process that draws, for each of these keys, which are pressed with a pause between."""
+    """Return the CPU seconds of the drawing process for each of these keys, pressed with a pause between."""
     before = cpu_of(terminal.pid)
     for key in keys:
         terminal.press(key)
@@ -148,7 +148,7 @@ def cpu_of_keys(terminal: Terminal, keys: Sequence[str], pause: float) -> float:
 
 
 def key_to_screen(terminal: Terminal, key: str, lines: tuple[int, int], patience: float = 2.0) -> float:
-    """Seconds from a key until these lines of the screen have changed, and no row is missing. Raises `Waited`."""
+    """Return the seconds from a key until these lines have changed and no row is missing. Raises `Waited`."""
     before = terminal.screen(*lines, styles=True)
     begin = time.perf_counter()
     terminal.press(key)
@@ -160,4 +160,4 @@ def key_to_screen(terminal: Terminal, key: str, lines: tuple[int, int], patience
 
 
 MISSING = "  ·"
-"""How a row looks that is not there yet."""
+"""Text of a row that is not loaded yet."""

@@ -28,17 +28,17 @@ from zmtpscope.live.capture.settings import CaptureSettings
 SETUP = "ip link add va type veth peer name vb; ip link set va up; ip link set vb up"
 QUIET = "sysctl -qw net.ipv6.conf.va.disable_ipv6=1 net.ipv6.conf.vb.disable_ipv6=1"
 HEADER = b"\x02\0\0\0\0\1\x02\0\0\0\0\2\x88\xb5"
-"""Ethernet, with an EtherType that nobody answers."""
+"""Ethernet header with an EtherType that no system answers."""
 SIZE = 60
 BURST = 0.001
 """Seconds between bursts."""
 MIN_SHARE = 0.01
-"""Of a core: less is not exact enough for a ratio."""
+"""Fraction of a core below which a ratio is not exact enough."""
 RATES = (0, 1_000, 10_000, 50_000, 100_000)
 
 
 class Run(NamedTuple):
-    """One run: packets sent, in `seconds`, and for either tool packets, losses, and CPU seconds."""
+    """One run: packets sent in `seconds`, and packets, losses and CPU seconds of each tool."""
 
     sent: int
     seconds: float
@@ -51,7 +51,7 @@ class Run(NamedTuple):
 
 
 def send(rate: int, seconds: float) -> None:
-    """Send packets of `SIZE` octets at an even rate; prints how many, and the seconds."""
+    """Send packets of `SIZE` octets at an even rate; print their number and the seconds."""
     packet = HEADER + bytes(SIZE - len(HEADER))
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
         sender.bind(("va", 0))
@@ -68,7 +68,7 @@ def send(rate: int, seconds: float) -> None:
 
 
 def cpu_of(process: int) -> float:
-    """CPU seconds, user and system, of a process up to now (proc(5))."""
+    """Return the CPU seconds of a process so far, user and system (proc(5))."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -84,7 +84,7 @@ def running(command: Sequence[str], **options: object) -> Iterator[subprocess.Po
 
 
 def run(rate: int, seconds: float, engine: str) -> Run:
-    """Capture what is sent at `rate` packets a second."""
+    """Capture what is sent at `rate` packets per second."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         session = CaptureSession(CaptureSettings(("vb",), engine=engine, write_to=f"{folder}/f"))
@@ -138,7 +138,7 @@ def run(rate: int, seconds: float, engine: str) -> Run:
 
 
 def page(runs: Sequence[Run]) -> str:
-    """A table."""
+    """Return the results as a table."""
     columns = ["packets a second", "sent", "captured", "lost", "CPU of a core"]
     rows = []
     for each in runs:

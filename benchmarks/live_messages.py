@@ -1,9 +1,9 @@
 """How `zmtpscope live` keeps up with messages of pyzmq: `python -m benchmarks.live_messages`.
 
-PUSH sends zeros to PULL, or PUB JSON under a topic to SUB, over loopback, in a network namespace of its own, at even
-rates, while `live -q` counts or `live --json` prints. Behind is how late records were: some JSON lines are looked at,
-each measured from its packet; of `-q` it is the time from the last message to the end. CPU is that of `live` and its
-capture process while messages came. It needs root, or user namespaces.
+PUSH sends zeros to PULL, or PUB sends JSON to SUB, over loopback in a network namespace of its own, at even rates,
+while `live -q` counts or `live --json` prints. The delay of some JSON lines is measured from their packets; that of
+`-q` is the time from the last message to the end. CPU is that of `live` and its capture process while messages are
+sent. It needs root, or user namespaces.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ SIZE = 100
 BURST = 0.002
 """Seconds between bursts."""
 SAMPLED = 500
-"""Of so many lines the time of one is looked at."""
+"""One of this many lines is measured."""
 
 
 class Series(NamedTuple):
-    """Who sends how many messages a second, and how `live` is asked."""
+    """The sender, its messages per second, and the options of `live`."""
 
     sender: str
     rate: int
@@ -52,8 +52,8 @@ SERIES = (
 
 
 class Run(NamedTuple):
-    """Messages sent in `seconds`, and what became of them: shown, packets dropped, seconds behind (95 of 100 lines,
-    and at most), CPU seconds of `live` and of its capture process."""
+    """Messages sent in `seconds`, and the result: messages shown, packets dropped, delay in seconds (95th percentile,
+    and maximum), CPU seconds of `live` and of its capture process."""
 
     sent: int
     seconds: float
@@ -64,7 +64,7 @@ class Run(NamedTuple):
 
 
 def send(pattern: str, rate: int, seconds: float) -> None:
-    """Send messages at an even rate to a receiver that lets them fall; prints how many, and the seconds."""
+    """Send messages at an even rate to a receiver that discards them; print their number and the seconds."""
     import zmq
 
     context = zmq.Context()
@@ -105,7 +105,7 @@ def send(pattern: str, rate: int, seconds: float) -> None:
 
 
 class Lines(Thread):
-    """Reads JSON lines: `messages` so many were of messages, some of them `behind` their packets by so many seconds."""
+    """Reads JSON lines: counts `messages`, and measures for some how many seconds they are `behind` their packets."""
 
     def __init__(self, output: IO[bytes], every: int) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class Lines(Thread):
 
 
 def run(series: Series, seconds: float) -> Run:
-    """Watch what is sent."""
+    """Measure `live` while messages are sent."""
     command = [ZMTPSCOPE, "live", "-i", "lo", *series.options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as live:
         assert live.stdout is not None
@@ -159,7 +159,7 @@ def run(series: Series, seconds: float) -> Run:
 
 
 def page(runs: dict[Series, Run]) -> str:
-    """A table."""
+    """Return the results as a table."""
     columns = ["messages", "live", "messages a second", "sent", "shown", "packets dropped"]
     rows = [
         [

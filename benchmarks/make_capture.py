@@ -2,13 +2,13 @@
 
     python -m benchmarks.make_capture PROFILE FILE [options]        (FILE may be - for standard output)
 
-Beside FILE goes FILE.truth.json: what was sent (damage done by --loss does not change that), how many packets each
-kind of damage touched, and how many message frames have octets in a lost packet. Beside an encrypted one go its key
-log FILE.keys and FILE.boxes, the sealed messages alone (boxes.py).
+FILE.truth.json contains what was sent (without regard to --loss), how many packets each kind of damage changed, and
+how many message frames have octets in a lost packet. For an encrypted capture, FILE.keys is its key log, and FILE.boxes
+contains the encrypted messages alone (boxes.py).
 
-Damage is a fraction of the data packets: lost ones are missing from the capture though the peer acknowledged them,
-repeated ones come again a little later, reordered ones come behind the next of their side. TCP checksums are 0, as with
-checksum offload.
+Damage is a fraction of the data packets. Lost packets are missing from the capture, though the peer acknowledged them;
+repeated ones follow again a little later; reordered ones follow the next packet of their side. TCP checksums are 0, as
+with checksum offload.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ PROFILES = {
     "scan": (0, 1_000_000, 8, 1448),  # a SYN to another port each time, refused
 }
 SENT = ("connections", "greetings", "commands", "message_frames", "messages", "message_body_bytes")
-"""What is counted as sent."""
+"""Names of the counts of what was sent."""
 
 VARIANTS = 64
-"""Connections of `short` that differ; the others repeat them on other ports."""
+"""Number of different connections of `short`; the others repeat them on other ports."""
 
 AT_ONCE = 65_536
-"""Packets that are written together."""
+"""Number of packets to write at a time."""
 
 HEADERS = 16 + 14 + 20 + 20
 """Octets of a packet's pcap record header, Ethernet, IPv4 and TCP headers, TCP options not counted."""
@@ -81,7 +81,7 @@ START = 1_750_000_000
 
 
 class Packets(NamedTuple):
-    """Columns, one entry a packet; `at` is where its octets begin among the octets of all connections."""
+    """Packets as columns; `at` is the position of a packet's octets among the octets of all connections."""
 
     conn: Column
     side: Column
@@ -93,26 +93,26 @@ class Packets(NamedTuple):
     time: Column
 
     def take(self, index: Column | slice) -> Packets:
-        """These packets."""
+        """Return the packets in these rows."""
         return Packets._make(column[index] for column in self)
 
 
 class Plan:
-    """All packets of a capture; the octets of the connections go to a file, so that size costs no memory."""
+    """All packets of a capture. The octets of the connections are in a file, to save memory."""
 
     def __init__(self, random: np.random.Generator) -> None:
         self.random = random
         self.parts: list[Packets] = []
         self.octets = tempfile.TemporaryFile()  # noqa: SIM115 (as long-lived as the plan)
         self.streams: list[tuple[int, int]] = []
-        """Where the octets of each side are: start and stop."""
+        """Start and stop of the octets of each side."""
         self.connections = 0
         self.truth = Counter(dict.fromkeys(SENT, 0))
         self.key_log = ""
         self.boxes = b""
 
     def add(self, talk: Talk, start: float, step: float, *, copies: int = 1, gap: float = 0.0, **truth: int) -> None:
-        """A connection whose packets come about `step` seconds apart, and copies of it, each `gap` later."""
+        """Add a connection whose packets are about `step` seconds apart, and copies of it, each `gap` later."""
         side, offset, length, flags = np.array(talk.packets, np.int64).T
         begins = []
         for stream in talk.streams:
@@ -141,12 +141,12 @@ class Plan:
             self.truth[name] += value * copies
 
     def packets(self) -> Packets:
-        """All packets, connection after connection."""
+        """Return all packets, connection by connection."""
         return Packets._make(map(np.concatenate, zip(*self.parts, strict=True)))
 
 
 def plan(given: argparse.Namespace, random: np.random.Generator) -> Plan:
-    """The traffic of a profile."""
+    """Return the traffic of a profile."""
     made = Plan(random)
     if given.profile in ("flood", "scan"):
         _add_half_open(made, given)
@@ -161,7 +161,7 @@ def plan(given: argparse.Namespace, random: np.random.Generator) -> Plan:
 
 
 def _add_bulk(made: Plan, given: argparse.Namespace, count: int, start: float) -> None:
-    """A connection on which one side sends as fast as it can."""
+    """Return a connection on which one side sends as fast as it can."""
     publishing = given.profile in ("pubsub", "json")
     talk = Talk(given.mss)
     loopback = given.mss > LOOPBACK_MSS
@@ -197,7 +197,7 @@ def _add_bulk(made: Plan, given: argparse.Namespace, count: int, start: float) -
 
 
 def _add_pairs(made: Plan, given: argparse.Namespace, count: int, start: float) -> None:
-    """A connection on which requests are answered one by one."""
+    """Return a connection on which requests are answered one by one."""
     talk = Talk(given.mss)
     talk.open(b"REQ", b"REP")
     pool = text(made.random, 4096 + given.size)
@@ -215,7 +215,7 @@ def _add_pairs(made: Plan, given: argparse.Namespace, count: int, start: float) 
 
 
 def _add_curve(made: Plan, given: argparse.Namespace, count: int, start: float) -> None:
-    """A connection on which every message is sealed; its key and boxes are written beside the capture."""
+    """Return a connection with encrypted messages; write its key and boxes beside the capture."""
     from benchmarks.boxes import Handshake  # where it is asked for: the others need no PyNaCl
 
     handshake = Handshake(f"{given.seed} {made.connections}".encode())
@@ -236,7 +236,7 @@ def _add_curve(made: Plan, given: argparse.Namespace, count: int, start: float) 
 
 
 def _add_short(made: Plan, given: argparse.Namespace) -> None:
-    """Connections with a handshake, a few messages in one write, and an end."""
+    """Add connections with a handshake, a few messages in one write, and an end."""
     pool = text(made.random, 4096)
     count, variants = given.messages, min(VARIANTS, given.connections)
     share, rest = divmod(given.connections, variants)
@@ -254,7 +254,7 @@ def _add_short(made: Plan, given: argparse.Namespace) -> None:
 
 
 def _add_half_open(made: Plan, given: argparse.Namespace) -> None:
-    """Connections that are asked for, and accepted or refused, and nothing more."""
+    """Add connections that are requested, and accepted or refused, without data."""
     talk = Talk(given.mss)
     answer = SYN | ACK if given.profile == "flood" else RST | ACK
     talk.packets += [(CLIENT, 0, 0, SYN), (SERVER, 0, 0, answer)]
@@ -262,7 +262,7 @@ def _add_half_open(made: Plan, given: argparse.Namespace) -> None:
 
 
 def damage(given: argparse.Namespace, made: Plan, octets: memoryview) -> Packets:
-    """The packets in the order of the file, with the damage that was asked for."""
+    """Return the packets in the order of the file, with the requested damage."""
     random, truth = made.random, made.truth
     packets = made.packets()
     by_time = np.argsort(packets.time, kind="stable")
@@ -293,7 +293,7 @@ def damage(given: argparse.Namespace, made: Plan, octets: memoryview) -> Packets
 
 
 def _next_of_side(packets: Packets, place: Column, data: Column) -> Column:
-    """For each data packet the next one of its side, -1 where there is none."""
+    """Return for each data packet the next one of its side, or -1."""
     flow = packets.conn * 2 + packets.side
     ordered = data[np.lexsort((place[data], flow[data]))]
     behind = np.full(len(place), -1, np.int64)
@@ -303,7 +303,7 @@ def _next_of_side(packets: Packets, place: Column, data: Column) -> Column:
 
 
 def _touched(lost: Packets, made: Plan, octets: memoryview) -> int:
-    """Message frames with at least one octet in a lost packet."""
+    """Count the message frames with at least one octet in a lost packet."""
     bounds = [
         (begin + start, begin + stop)
         for begin, end in made.streams
@@ -317,7 +317,7 @@ def _touched(lost: Packets, made: Plan, octets: memoryview) -> int:
 
 
 def headers(packets: Packets, given: argparse.Namespace) -> tuple[NDArray[np.uint8], Column]:
-    """All headers of packets, a row each, and how many octets of each row count (those of a SYN are longer)."""
+    """Return the headers of packets as rows, and the length of each (a SYN has longer ones)."""
     count = len(packets.conn)
     is_syn = (packets.flags & SYN) != 0
     options = np.where(is_syn, SYN_OPTIONS, TIMESTAMP)
@@ -362,7 +362,7 @@ def headers(packets: Packets, given: argparse.Namespace) -> tuple[NDArray[np.uin
 
 
 def write(file: IO[bytes], packets: Packets, octets: memoryview, given: argparse.Namespace) -> int:
-    """Write the capture; how many octets it has."""
+    """Write the capture and return its size in octets."""
     written = file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1))
     for low in range(0, len(packets.conn), AT_ONCE):
         some = packets.take(slice(low, low + AT_ONCE))
@@ -379,7 +379,7 @@ def write(file: IO[bytes], packets: Packets, octets: memoryview, given: argparse
 
 
 def arguments() -> argparse.ArgumentParser:
-    """What may be asked for."""
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(prog="make_capture", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("profile", choices=PROFILES)
     parser.add_argument("output", help="pcap file to write, - for standard output")
@@ -398,7 +398,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Write what the command line asks for."""
+    """Write the capture that the command line requests."""
     parser = arguments()
     given = parser.parse_args()
     for name, value in zip(("messages", "connections", "size", "mss"), PROFILES[given.profile], strict=True):

@@ -1,7 +1,7 @@
-"""What a command costs, from the accounting of the operating system.
+"""The cost of a command, from the accounting of the operating system.
 
-The memory of a process counts from its fork on, so nothing larger than what is measured may call this: the runner loads
-the standard library only, and everything that needs room is a process of its own.
+The memory of a process counts from its fork on, so only a small process may call this: the runner loads the standard
+library only, and everything that needs memory is a process of its own.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Cost(NamedTuple):
 
 
 class Failed(Exception):
-    """A command did not do what it was run for."""
+    """A measured command failed."""
 
 
 def cost_of(command: Sequence[str], piped: Path | None = None) -> Cost:
-    """Run a command once with its output thrown away; `piped` is a file that comes to it through a pipe.
+    """Run a command once without its output; `piped` is a file to feed through a pipe.
 
-    Raises `Failed` if it ends with anything but 0.
+    Raises `Failed` if it does not exit with 0.
     """
     with ExitStack() as stack:
         complaints = stack.enter_context(tempfile.TemporaryFile())
@@ -59,7 +59,7 @@ def cost_of(command: Sequence[str], piped: Path | None = None) -> Cost:
 
 
 def output_of(command: Sequence[str]) -> str:
-    """What a command prints. Raises `Failed` if it ends with anything but 0."""
+    """Return the output of a command. Raises `Failed` if it does not exit with 0."""
     done = subprocess.run(command, capture_output=True, text=True, env=environment())
     if done.returncode:
         raise Failed(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()[-500:]}")
@@ -67,8 +67,10 @@ def output_of(command: Sequence[str]) -> str:
 
 
 def in_turn(commands: Mapping[str, Sequence[str]], rounds: int, once: Sequence[str] = ()) -> dict[str, list[Cost]]:
-    """Run A, B, C, A, B, C ... so often; those named in `once` in the first round only. One run of the first to warm
-    up is not counted."""
+    """Run A, B, C, A, B, C ...
+
+    in this many rounds; those named in `once` only in the first. The first command runs once before, to warm up.
+    """
     cost_of(next(iter(commands.values())))
     costs: dict[str, list[Cost]] = {name: [] for name in commands}
     for number in range(rounds):
@@ -79,5 +81,5 @@ def in_turn(commands: Mapping[str, Sequence[str]], rounds: int, once: Sequence[s
 
 
 def environment() -> dict[str, str]:
-    """The environment of what is measured: compiled modules are kept, as where zmtpscope is installed."""
+    """Return the environment of measured commands: Python caches compiled modules, as in an installation."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

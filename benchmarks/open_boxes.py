@@ -1,9 +1,9 @@
-"""Open the boxes of a file one by one with libsodium, and nothing else: what opening costs at least in Python.
+"""Open the boxes of a file one by one with libsodium: the minimum cost of decryption in Python.
 
     python -m benchmarks.open_boxes bindings|cffi FILE
 
-`bindings` is nacl.bindings, which copies what goes in and comes out; `cffi` calls the same libsodium on the octets as
-they are. Prints JSON: boxes opened, octets found inside, CPU seconds of the loop alone.
+`bindings` is nacl.bindings, which copies its input and output; `cffi` calls the same libsodium without copies. Prints
+JSON: boxes opened, octets found inside, CPU seconds of the loop alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.boxes import read_boxes
 
 
 def with_bindings(octets: bytes) -> tuple[int, int, float]:
-    """Boxes opened, octets inside, CPU seconds."""
+    """Return the number of boxes opened, octets inside, and CPU seconds."""
     key, places = read_boxes(octets)
     cut = [(octets[nonce:box], octets[box:stop]) for nonce, box, stop in places]
     total = 0
@@ -32,7 +32,7 @@ def with_bindings(octets: bytes) -> tuple[int, int, float]:
 
 
 def with_cffi(octets: bytes) -> tuple[int, int, float]:
-    """Boxes opened, octets inside, CPU seconds."""
+    """Return the number of boxes opened, octets inside, and CPU seconds."""
     sodium: Any = import_module("nacl._sodium")  # typed nowhere
     ffi, open_box = sodium.ffi, sodium.lib.crypto_secretbox_open_easy
     key, places = read_boxes(octets)

@@ -1,4 +1,4 @@
-"""What opening the boxes of CURVE costs, beside libsodium doing nothing else."""
+"""The cost of decrypting CURVE, beside libsodium doing nothing else."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from benchmarks.setting import Setting
 
 
 def curve(setting: Setting) -> dict[str, Any]:
-    """Costs by name of the capture: of our commands, of the same for one message, and of the loops that do nothing but
-    open the same boxes. The sizes are those of a quick run, too: fewer messages are lost in what starting costs."""
+    """Return the costs by capture: of our commands, of our commands for one message, and of loops that only open the
+    same boxes. A quick run uses the same sizes, because the start would hide the cost of fewer messages."""
     captures = [
         setting.capture("curve", "curve", messages=200_000),
         setting.capture("curve-large", "curve", messages=2_000, size=65_536, mss=65_483),
@@ -26,7 +26,7 @@ def curve(setting: Setting) -> dict[str, Any]:
 
 
 def measured(setting: Setting, capture: Capture, one: Capture) -> dict[str, Any]:
-    """One capture, and `one` for what is paid once. Raises `Failed` where a message was not opened."""
+    """Measure one capture, and `one` for constant costs. Raises `Failed` if a message was not decrypted."""
     check(capture)
     note(f"timing {capture.name}")
     commands, once, loops = tools.opening(capture.path), tools.opening(one.path), tools.loops(capture.path)
@@ -45,7 +45,7 @@ def measured(setting: Setting, capture: Capture, one: Capture) -> dict[str, Any]
 
 
 def loop(command: list[str], capture: Capture) -> float:
-    """CPU seconds that a loop says it took. Raises `Failed` where it did not open every box."""
+    """Return the CPU seconds that a loop reports. Raises `Failed` if it did not open every box."""
     found = json.loads(output_of(command))
     if found["opened"] != capture.truth["messages"]:
         raise Failed(f"{' '.join(command)} opened {found['opened']} of {capture.truth['messages']} boxes")
@@ -54,7 +54,7 @@ def loop(command: list[str], capture: Capture) -> float:
 
 
 def check(capture: Capture) -> None:
-    """As many messages are found as were sent, and all are opened with the key log. Raises `Failed` otherwise."""
+    """Check that all messages sent are found, and decrypted with the key log. Raises `Failed` otherwise."""
     note(f"checking {capture.name}")
     sent = capture.frames
     if (counted := tools.frames_by_zmtpscope(capture)) != sent:

@@ -1,4 +1,4 @@
-"""What looking inside messages costs: the same commands with `--payload auto` and `--payload off`."""
+"""The cost of payload dissectors: the same commands with `--payload auto` and `--payload off`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WAYS = ("auto", "off")
 
 
 def payloads(setting: Setting) -> dict[str, Any]:
-    """Costs by name of the capture, command and way. Bodies are text, but for those of json and large."""
+    """Return the costs by capture, command and option. Bodies are text, except in json and large."""
     captures = [
         setting.capture("small", "small", messages=setting.scaled(1_000_000)),
         setting.capture("pubsub", "pubsub", messages=setting.scaled(250_000)),
@@ -24,7 +24,7 @@ def payloads(setting: Setting) -> dict[str, Any]:
 
 
 def measured(setting: Setting, capture: Capture) -> dict[str, Any]:
-    """One capture, all commands in turn."""
+    """Measure one capture, all commands in turn."""
     note(f"timing what is inside {capture.name}")
     commands = {
         f"{name} {way}": [*command, "--payload", way]

@@ -1,8 +1,8 @@
-"""Peers that mean harm to ours: each attack is a function that does as much of it as it is told to.
+"""Hostile peers of our sockets: each attack is a function that runs a given amount of it.
 
     python -m benchmarks.peers NAME COUNT        prints the pieces and octets that were received or sent
 
-All of it happens in one process, so what the attackers themselves cost is a part of the figures.
+One process runs both sides, so the figures include the cost of the attackers.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
     from zmtpscope.zmtp.peer import Peer
 
 MESSAGES = 20
-"""Messages that are published for each subscription."""
+"""Messages published for each subscription."""
 FLOOD = 2000
-"""Messages that are published for all: more than the systems of both sides take."""
+"""Messages published for all: more than the systems of both sides buffer."""
 TOPIC = b"x" * 100
-"""What they begin with."""
+"""Prefix of these messages."""
 
 
 class Load(NamedTuple):
-    """Pieces that came or messages that went, and their octets."""
+    """Number of pieces received or messages sent, and their octets."""
 
     pieces: int
     octets: int
 
 
 class Attack(NamedTuple):
-    """`run` does an attack of a size, `least` is the smallest to measure."""
+    """`run` runs an attack of a given size, `least` is the smallest size to measure."""
 
     run: Callable[[int], Load]
     least: int
 
 
 def greeted(ours: str, theirs: bytes) -> Peer:
-    """A peer of ours behind its handshake."""
+    """Return a peer of ours that has completed its handshake."""
     from zmtpscope.zmtp.peer import Peer, Settings  # where it is measured: the runner loads the standard library only
 
     peer = Peer(Settings(ours), 0.0)
@@ -51,12 +51,12 @@ def greeted(ours: str, theirs: bytes) -> Peer:
 
 
 def ready(socket_type: bytes) -> bytes:
-    """The READY of a socket of this type."""
+    """Return the READY of a socket of this type."""
     return command(b"READY", b"\x0bSocket-Type" + len(socket_type).to_bytes(4, "big") + socket_type)
 
 
 def subscriptions(count: int) -> Load:
-    """Topics that are all different, 8 in a piece, come to a publisher."""
+    """Send subscriptions that all differ to a publisher, 8 in a piece."""
     peer, octets = greeted("PUB", b"SUB"), 0
     for number in range(count):
         piece = b"".join(command(b"SUBSCRIBE", b"%08x" % (8 * number + place)) for place in range(8))
@@ -67,7 +67,7 @@ def subscriptions(count: int) -> Load:
 
 
 def topic_lengths(count: int) -> Load:
-    """A publisher sends what nobody wants, where each subscription has a length of its own."""
+    """Publish messages that match no subscription, where all subscriptions differ in length."""
     peer = greeted("PUB", b"SUB")
     for number in range(count):
         topic = b"x" * number + b"y"
@@ -79,7 +79,7 @@ def topic_lengths(count: int) -> Load:
 
 
 def octet_by_octet(count: int) -> Load:
-    """One message of so many octets comes one by one."""
+    """Send one message of this many octets, one by one."""
     peer = greeted("PULL", b"PUSH")
     octets = message(bytes(count))
     for place in range(len(octets)):
@@ -89,7 +89,7 @@ def octet_by_octet(count: int) -> Load:
 
 
 def silent_subscribers(count: int) -> Load:
-    """A publisher has so many subscribers that read nothing; each message is meant for all of them."""
+    """Publish to this many subscribers that read nothing; each message matches all of them."""
     return asyncio.run(_publish(count, b"x" * 4096))
 
 
@@ -120,7 +120,7 @@ ATTACKS = {
 
 
 def main() -> None:
-    """Do one."""
+    """Run one attack."""
     name, count = sys.argv[1:]
     print(*ATTACKS[name].run(int(count)))
 

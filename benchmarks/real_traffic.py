@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     import zmq
 
 ENDPOINT = "tcp://127.0.0.1:5555"
-"""With the port of `tools.PORT`."""
+"""The endpoint of all profiles; `tools.PORT` is its port."""
 BUFFER_KIB = 262_144
-"""Buffer of tcpdump."""
+"""Capture buffer of tcpdump in KiB."""
 QUIET = 2.0
-"""Seconds in which tcpdump starts, and in which the last packets arrive."""
+"""Seconds for tcpdump to start, and for the last packets to arrive."""
 AT_ONCE, PAUSE = 20, 0.02
-"""Published messages between two pauses, and the pause in seconds."""
+"""Messages published between two pauses, and the pause in seconds."""
 POLL_MS = 100
 Truth = dict[str, int]
-"""What the applications sent, under the names of `make_capture.SENT`."""
+"""Counts of what the applications sent, named as in `make_capture.SENT`."""
 
 
 def publish(context: zmq.Context[Any], messages: int, connections: int) -> Truth:
-    """A PUB sends JSON to many SUBs."""
+    """Publish JSON from a PUB to many SUBs."""
     import zmq
 
     publisher = context.socket(zmq.PUB)
@@ -63,7 +63,7 @@ def publish(context: zmq.Context[Any], messages: int, connections: int) -> Truth
 
 
 def ask(context: zmq.Context[Any], messages: int, connections: int) -> Truth:
-    """Many DEALERs ask a ROUTER in turn."""
+    """Let many DEALERs send requests to a ROUTER in turn."""
     import zmq
 
     with serving(context):
@@ -80,7 +80,7 @@ def ask(context: zmq.Context[Any], messages: int, connections: int) -> Truth:
 
 
 def come_and_go(context: zmq.Context[Any], messages: int, connections: int) -> Truth:
-    """REQs connect one after the other, ask a ROUTER, and disconnect."""
+    """Let REQs connect one after the other, send requests to a ROUTER, and disconnect."""
     import zmq
 
     with serving(context):

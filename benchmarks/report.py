@@ -1,4 +1,4 @@
-"""The results as Markdown: pure functions of what `speed.py`, `growth.py` and `damage.py` return."""
+"""The results as Markdown: pure functions of the results of the other modules."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ TARGETS = (
     ("json", "tshark json", 15.0),
     ("parquet", "tshark fields", 2.5),
 )
-"""Our command, theirs, and how many times less CPU ours is to take."""
+"""Our command, the other one, and the factor by which ours is to take less CPU."""
 
 INSIDE = 1.25
 FLAT = 1.3
 MEMORY = 200e6
 DEAREST = 100e-6
-"""Seconds that no packet of an attack is to take."""
+"""Maximum seconds per packet of an attack."""
 
 
 def page(results: dict[str, Any]) -> str:
-    """Everything that was measured."""
+    """Return the page of all results."""
     parts: dict[str, Callable[[Any], str]] = {
         "start": start,
         "speed": speed,
@@ -46,7 +46,7 @@ def page(results: dict[str, Any]) -> str:
 
 
 def head(results: dict[str, Any]) -> str:
-    """What was measured, on what."""
+    """Describe the machine and the versions."""
     machine = results["machine"]
     rows = [[name, str(value)] for name, value in machine.items()]
     size = " (quick: a tenth of the sizes, fewer rounds)" if results["quick"] else ""
@@ -54,13 +54,13 @@ def head(results: dict[str, Any]) -> str:
 
 
 def start(costs: dict[str, Costs]) -> str:
-    """What a capture of two packets costs."""
+    """Show the cost of a capture of two packets."""
     rows = [[NAMES[tool], *middles(runs)] for tool, runs in costs.items()]
     return f"## Start\n\nA capture of two packets.\n\n{table(['', *MIDDLES], rows)}"
 
 
 def speed(captures: dict[str, Any]) -> str:
-    """Targets over all captures, then a table for each."""
+    """Show the targets over all captures, then a table for each."""
     lines = ["## Speed", "", "Median of the CPU time of tshark divided by that of zmtpscope, in adjacent runs.", ""]
     rows = []
     for ours, theirs, wanted in TARGETS:
@@ -71,7 +71,7 @@ def speed(captures: dict[str, Any]) -> str:
 
 
 def verdict(costs: dict[str, Costs], ours: str, theirs: str, wanted: float) -> str:
-    """A ratio and whether it is enough."""
+    """Show a ratio, and whether it meets the target."""
     if not (costs.get(ours) and costs.get(theirs)):
         return "not measured"
     found = median(ratios(costs[theirs], costs[ours]))
@@ -79,12 +79,13 @@ def verdict(costs: dict[str, Costs], ours: str, theirs: str, wanted: float) -> s
 
 
 def ratios(theirs: Costs, ours: Costs) -> list[float]:
-    """CPU of theirs by that of ours, run by run; what was run once is compared with the first run."""
+    """Return the CPU of the other command divided by ours, for each run; a command that ran once is compared with the
+    first."""
     return [their[0] / our[0] for their, our in zip(theirs, ours, strict=False)]
 
 
 def one_capture(name: str, each: dict[str, Any]) -> str:
-    """What every tool costs on one capture."""
+    """Show the cost of every tool for one capture."""
     counts = [each["packets"], each["frames"], each["rows"]]
     rows = []
     for tool, costs in each["costs"].items():
@@ -96,7 +97,7 @@ def one_capture(name: str, each: dict[str, Any]) -> str:
 
 
 def curve(captures: dict[str, Any]) -> str:
-    """What opening boxes costs a message, beside libsodium."""
+    """Show the cost of opening boxes per message, beside libsodium."""
     text = (
         "CPU time per message of a CURVE connection, each message in its own box: of our commands, minus the time of "
         "the same command for one message, and of loops that only open the same boxes. Opening is `read -q --keys` "
@@ -106,7 +107,7 @@ def curve(captures: dict[str, Any]) -> str:
 
 
 def payloads(captures: dict[str, Any]) -> str:
-    """What looking inside messages costs."""
+    """Show the cost of dissecting payloads."""
     text = (
         "Median of the CPU time of a command with `--payload auto` (the default) divided by that with `--payload off`, "
         f"in adjacent runs. The target for small is at most {INSIDE:g}."
@@ -123,7 +124,7 @@ def payloads(captures: dict[str, Any]) -> str:
 
 
 def sockets(rates: dict[str, list[float]]) -> str:
-    """Messages a second through a PUSH and a PULL."""
+    """Show messages per second through a PUSH and a PULL."""
     text = (
         "Messages of 100 octets per second from a PUSH to a PULL, and their share of pyzmq to pyzmq, in adjacent runs."
     )
@@ -137,7 +138,7 @@ def sockets(rates: dict[str, list[float]]) -> str:
 
 
 def less(seconds: Sequence[float], others: Sequence[float]) -> list[float]:
-    """What is left without others, run by run."""
+    """Subtract other costs, run by run."""
     return [second - other for second, other in zip(seconds, others, strict=True)]
 
 
@@ -167,7 +168,7 @@ MIDDLES = ["CPU s (least-most)", "wall s", "peak MB"]
 
 
 def middles(costs: Costs) -> list[str]:
-    """CPU and wall time, the medians, and the largest memory."""
+    """Return the cells for median CPU and wall time, and peak memory."""
     cpu = [cost[0] for cost in costs]
     spread = f" ({min(cpu):.2f}-{max(cpu):.2f})" if len(cpu) > 1 else ""
     return [
@@ -178,7 +179,7 @@ def middles(costs: Costs) -> list[str]:
 
 
 def flat(series: list[dict[str, Any]]) -> str:
-    """How the cost of one unit changes as there are more of them."""
+    """Show how the cost of one unit changes as their number grows."""
     rows = []
     for each in series:
         points = each["points"]
@@ -198,12 +199,12 @@ def flat(series: list[dict[str, Any]]) -> str:
 
 
 def growth(points: Sequence[Sequence[float]]) -> list[float]:
-    """For each round the dearest point by the first."""
+    """Return the highest cost divided by that of the first point, for each round."""
     return [max(costs) / costs[0] for costs in zip(*points, strict=True)]
 
 
 def memory(runs: list[dict[str, Any]]) -> str:
-    """The largest memory by size and way of the capture."""
+    """Show the peak memory by size and form of the capture."""
     rows = [
         [
             NAMES[run["command"]],
@@ -218,7 +219,7 @@ def memory(runs: list[dict[str, Any]]) -> str:
 
 
 def damage(found: list[dict[str, Any]]) -> str:
-    """What is found where packets are missing, repeated or out of order."""
+    """Show what is found in captures with lost, repeated or reordered packets."""
     rows = [
         [
             each["damage"],
@@ -237,7 +238,7 @@ def damage(found: list[dict[str, Any]]) -> str:
 
 
 def half_open(runs: dict[str, Any]) -> str:
-    """Connections on which nothing is said."""
+    """Show the cost of connections without data."""
     rows = [
         [
             name,
@@ -253,7 +254,7 @@ def half_open(runs: dict[str, Any]) -> str:
 
 
 def crowds(crowds: list[dict[str, Any]]) -> str:
-    """How long the honest peer waits in each of them."""
+    """Show the waiting times of the honest peer in each crowd."""
     rows = []
     for each in crowds:
         times = [f"{each[which]:.2f}" for which in ("least", "median", "most")]
@@ -264,7 +265,7 @@ def crowds(crowds: list[dict[str, Any]]) -> str:
 
 
 def hostile(series: list[dict[str, Any]]) -> str:
-    """What each attack costs as there is more of it."""
+    """Show the cost of each attack as its size grows."""
     rows = []
     for each in series:
         points = each["points"]
@@ -295,6 +296,6 @@ def _missed(met: bool) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,12 +1,12 @@
-"""Whether the rows are right, too: ours against those of tshark, and what is told of a capture with losses.
+"""Compares our rows with those of tshark, and the messages of a capture with losses with those sent.
 
     python -m benchmarks.rows same CAPTURE TSHARK [PARQUET]
     python -m benchmarks.rows lost WHOLE DAMAGED
     python -m benchmarks.rows opened CAPTURE KEYS
 
-`same` compares each frame: packet, connection, sender, flags, size and body; `lost` counts whole messages that are
-found, missing and invented; `opened` counts the messages that the keys open. Prints JSON. A process of its own, since
-it needs room.
+`same` compares each frame: packet, connection, sender, flags, size and body. `lost` counts whole messages found,
+missing and invented. `opened` counts the messages that the keys decrypt. Prints JSON. It is a process of its own,
+because it needs memory.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from benchmarks.tools import PORT, ZMTPSCOPE
 
 LONG, COMMAND, MORE = 2, 4, 1
 GREETING = 0xFF
-"""What tshark takes for the flags of a greeting: the first octet of its signature."""
+"""What tshark reports as the flags of a greeting: the first octet of its signature."""
 
 MAX_DIFFERENCES = 5
 
 
 class Frame(NamedTuple):
-    """One message frame. `packet` is that of its last octet, where it is the last of its message, else 0."""
+    """One message frame. `packet` is that of its last octet if it is the last of its message, else 0."""
 
     sender: tuple[int, int]
-    """Number of the connection, from 0, and port of who sent it."""
+    """Number of the connection, from 0, and the sender's port."""
     flags: int
     body: bytes
     packet: int
 
 
 class Digests:
-    """A digest over the frames of each sender, in order."""
+    """A digest of the frames of each sender, in order."""
 
     def __init__(self, frames: Iterable[Frame]) -> None:
         self.count = 0
@@ -56,7 +56,7 @@ class Digests:
         self.of = {sender: digest.hexdigest() for sender, digest in digests.items()}
 
     def differences(self, other: Digests) -> list[str]:
-        """In words, the first few."""
+        """Describe the first few differences."""
         senders = sorted(self.of.keys() | other.of.keys())
         wrong = [sender for sender in senders if self.of.get(sender) != other.of.get(sender)]
         words = [f"connection {conn + 1}, sender with port {port}" for conn, port in wrong[:MAX_DIFFERENCES]]
@@ -64,28 +64,28 @@ class Digests:
 
 
 def message_frames(conn: int, port: int, packet_end: int, bodies: list[bytes]) -> Iterator[Frame]:
-    """The frames of one of our message rows; on the wire each has its shortest form."""
+    """Yield the frames of one of our message rows; on the wire each has its shortest form."""
     for left, body in zip(range(len(bodies) - 1, -1, -1), bodies, strict=True):
         flags = (MORE if left else 0) | (LONG if len(body) > 255 else 0)
         yield Frame((conn - 1, port), flags, body, 0 if left else packet_end)
 
 
 def rows_of_json(path: str, *options: str) -> Iterator[dict[str, Any]]:
-    """Our message rows."""
+    """Yield our message rows."""
     for line in output_lines([ZMTPSCOPE, "read", "--json", *options, path]):
         if b'"record":"message"' in line:
             yield orjson.loads(line)
 
 
 def frames_of_json(path: str) -> Iterator[Frame]:
-    """Our message rows from JSON lines, frame by frame."""
+    """Yield the frames of our message rows from JSON lines."""
     for row in rows_of_json(path):
         bodies = [a2b_base64(body) for body in row["bodies"]]
         yield from message_frames(row["conn"], row["src_port"], row["packet_end"], bodies)
 
 
 def frames_of_parquet(folder: str) -> Iterator[Frame]:
-    """Our message rows from Parquet, frame by frame."""
+    """Yield the frames of our message rows from Parquet."""
     import pyarrow.parquet
 
     columns = ["conn", "src_port", "packet_end", "bodies"]
@@ -96,7 +96,7 @@ def frames_of_parquet(folder: str) -> Iterator[Frame]:
 
 
 def frames_of_tshark(program: str, path: str) -> Iterator[Frame]:
-    """The message frames that tshark tells."""
+    """Yield the message frames that tshark prints."""
     fields = ("frame.number", "tcp.stream", "tcp.srcport", "zmtp.flags", "zmtp.length", "zmtp.data")
     command = [program, "-n", "-r", path, "-d", f"tcp.port=={PORT},zmtp", "-Y", "zmtp", "-T", "fields"]
     for line in output_lines([*command, *(word for field in fields for word in ("-e", field))]):
@@ -104,7 +104,8 @@ def frames_of_tshark(program: str, path: str) -> Iterator[Frame]:
 
 
 def frames_of_line(line: str) -> Iterator[Frame]:
-    """The message frames of one packet: lists of flags, sizes and bodies; empty frames and commands have no body."""
+    """Yield the message frames of one packet from lists of flags, sizes and bodies; empty frames and commands have no
+    body."""
     packet, stream, port, all_flags, all_sizes, data = line.rstrip("\n").split("\t")
     flags_of_frames = [int(word, 16) for word in all_flags.split(",") if word]
     sizes, bodies = iter(all_sizes.split(",")), iter(data.split(","))
@@ -119,7 +120,7 @@ def frames_of_line(line: str) -> Iterator[Frame]:
 
 
 def output_lines(command: list[str]) -> Iterator[bytes]:
-    """What a command prints, line by line."""
+    """Yield the output of a command, line by line."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()) as process:
         assert process.stdout is not None
         yield from process.stdout
@@ -128,7 +129,7 @@ def output_lines(command: list[str]) -> Iterator[bytes]:
 
 
 def same(path: str, tshark: str, parquet: str | None = None) -> dict[str, Any]:
-    """How our rows differ from tshark's."""
+    """Compare our rows with those of tshark."""
     theirs = Digests(frames_of_tshark(tshark, path))
     ours = {"json": Digests(frames_of_json(path))}
     if parquet is not None:
@@ -141,7 +142,7 @@ def same(path: str, tshark: str, parquet: str | None = None) -> dict[str, Any]:
 
 
 def lost(whole: str, damaged: str) -> dict[str, int]:
-    """Messages told as complete in a capture with losses, against those of the capture without."""
+    """Compare the messages complete in a capture with losses with those of the capture without."""
 
     def complete(path: str) -> set[bytes]:
         names = ("conn", "side", "offset", "bodies")
@@ -153,7 +154,7 @@ def lost(whole: str, damaged: str) -> dict[str, int]:
 
 
 def opened(path: str, keys: str) -> dict[str, int]:
-    """Messages that come out in clear with a key log."""
+    """Count the messages that a key log decrypts."""
     return {"opened": sum(bool(row["decrypted"]) for row in rows_of_json(path, "--keys", keys))}
 
 

@@ -1,7 +1,7 @@
 """Measure zmtpscope beside tshark and a walk in C, and write dated results: `make bench`, or `make bench QUICK=1`.
 
-Correctness comes first: where the tools do not count the same frames, or our rows differ from tshark's, the run ends
-with what differs.
+Correctness comes first: if the tools count different frames, or our rows differ from those of tshark, the run ends with
+the difference.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ PARTS = {
 RESULTS = HERE / "results"
 ROUNDS, QUICK_ROUNDS = 5, 2
 BUSY = 0.5
-"""Load above which the figures are not those of a quiet machine."""
+"""Load above which the machine is not quiet."""
 
 
 def main() -> None:
-    """Run the parts that are asked for, print the page and write it with the figures beside."""
+    """Run the selected parts, print the page, and write it with its figures."""
     parser = argparse.ArgumentParser(prog="make bench", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)} [all]")
     parser.add_argument("--quick", action="store_true", help="a tenth of the sizes, fewer rounds")
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def machine(tshark: str | None) -> dict[str, str]:
-    """What was measured on, without names."""
+    """Describe the machine, without names."""
     return {
         "zmtpscope": f"{zmtpscope.__version__} ({revision()})",
         "Python": platform.python_version(),
@@ -103,14 +103,14 @@ def machine(tshark: str | None) -> dict[str, str]:
 
 
 def revision() -> str:
-    """The commit that is measured."""
+    """Return the measured commit."""
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=HERE)
     return done.stdout.strip() or "no commit"
 
 
 def processor() -> str:
-    """Its model."""
+    """Return the model of the processor."""
     information = Path("/proc/cpuinfo")
     lines = information.read_text().splitlines() if information.exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -1,4 +1,4 @@
-"""What all parts of a run need to know."""
+"""The settings of a run that all parts share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ QUICK = "quick-"
 
 @dataclass(frozen=True)
 class Setting:
-    """How large and how often, and the programs that are compared; None: not to be had."""
+    """Sizes, rounds, and the other programs to compare with; None if not installed."""
 
     quick: bool
     rounds: int
@@ -19,7 +19,7 @@ class Setting:
     walk: str | None
 
     def scaled(self, count: int) -> int:
-        """A tenth of it in a quick run."""
+        """Return a tenth of a count in a quick run."""
         return count // 10 if self.quick else count
 
     def capture(self, name: str, profile: str, maker: str = "make_capture", **options: float) -> Capture:
@@ -27,5 +27,5 @@ class Setting:
         return capture(f"{QUICK}{name}" if self.quick else name, profile, maker, **options)
 
     def name(self, capture: Capture) -> str:
-        """What the capture is called in results."""
+        """Return the name of a capture in results."""
         return capture.name.removeprefix(QUICK)

@@ -1,4 +1,4 @@
-"""How fast `cat` is beside pyzmq: messages a second through a PUSH and a PULL, each of either kind."""
+"""The speed of `cat` beside pyzmq: messages per second from a PUSH to a PULL, for each pair of programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.tools import ZMTPSCOPE
 SIZE = 100
 """Octets of each message."""
 MOST, FEWEST = 600_000, 100_000
-"""Messages of a long and a short run: what they differ by leaves out the time to start, connect and end."""
+"""Messages of a long and a short run: their difference excludes the time to start, connect and end."""
 PATIENCE = 120.0
 """Seconds after which a run has failed."""
 
@@ -25,11 +25,11 @@ WAYS = {
     for sender in ("pyzmq", "cat push")
     for receiver in ("pyzmq", "cat pull")
 }
-"""By name: who sends and who receives."""
+"""Pairs of sender and receiver, by name."""
 
 
 def sockets(setting: Setting) -> dict[str, list[float]]:
-    """Messages a second, by way; one figure for each round, all ways in turn."""
+    """Return messages per second of each pair, one figure per round, all pairs in turn."""
     rates: dict[str, list[float]] = {name: [] for name in WAYS}
     most, fewest = setting.scaled(MOST), setting.scaled(FEWEST)
     for number in range(setting.rounds):
@@ -41,7 +41,10 @@ def sockets(setting: Setting) -> dict[str, list[float]]:
 
 
 def seconds(sender: str, receiver: str, count: int) -> float:
-    """From the start of the sender until the receiver, which listens by then, has all messages. Raises `Failed`."""
+    """Return the seconds from the start of the sender until the receiver, already listening, has all messages.
+
+    Raises `Failed`.
+    """
     lines = WORK / f"lines-{count}"
     if not lines.exists():
         WORK.mkdir(exist_ok=True)
@@ -73,13 +76,13 @@ def seconds(sender: str, receiver: str, count: int) -> float:
 
 
 def start(command: list[str], source: BinaryIO) -> subprocess.Popen[bytes]:
-    """A process whose output is thrown away."""
+    """Start a process without its output."""
     null = subprocess.DEVNULL
     return subprocess.Popen(command, stdin=source, stdout=null, stderr=null, env=environment())
 
 
 def free_port() -> int:
-    """One that nobody listens on."""
+    """Return a port on which no program listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]
@@ -87,7 +90,7 @@ def free_port() -> int:
 
 
 def wait_until_it_listens(port: int, process: subprocess.Popen[bytes]) -> None:
-    """Look at the table of sockets: a connection that is made to see would be a peer. Raises `Failed`."""
+    """Wait until a program listens, by the table of sockets: a test connection would be a peer. Raises `Failed`."""
     listening = f"0100007F:{port:04X} 00000000:0000 0A"
     for _ in range(1000):
         with open("/proc/net/tcp") as table:

@@ -1,8 +1,8 @@
-"""What reading captures with Spark costs: `python -m benchmarks.spark [--quick] [--rounds N] [CAPTURE ...]`.
+"""The cost of reading captures with Spark: `python -m benchmarks.spark [--quick] [--rounds N] [CAPTURE ...]`.
 
-One session of two threads in this process; CPU is that of the Python workers and of the JVM apart, from /proc. Beside
-each stands one run on this machine over the same capture that makes the same rows as Arrow, or writes them as Parquet.
-The peak of a worker is the largest so far; for the flow of `large` it is measured in sessions of their own, too.
+One session of two threads runs in this process. CPU of the Python workers and of the JVM is read from /proc. Beside
+each job, one run on this machine over the same capture makes the same rows as Arrow, or writes them as Parquet. The
+peak of a worker is the largest so far; for the flow of `large` it is also measured in separate sessions.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.shuffle import Run, shuffled
 
 PROFILES = {"small": 1_000_000, "pubsub": 500_000, "short": 250_000, "large": 8000}
-"""How many messages; a quick run has a fifth."""
+"""Number of messages; a quick run has a fifth."""
 THREE = "conn_id,ts_ns,topic"
 ALONE = ("shared scan, 2 partitions", "shuffle, 8 partitions", "ingest, 8 partitions")
-"""Of these the memory of a worker is measured by itself."""
+"""Captures for which the memory of a worker is measured separately."""
 TICK = os.sysconf("SC_CLK_TCK")
 LOCAL, EXPORT = "one run, rows as Arrow", "zmtpscope export --format parquet"
 
 
 class Cost(NamedTuple):
-    """CPU seconds of what Python and the JVM did, wall seconds, peak memory of a worker and octets that were shuffled,
-    as far as they were measured."""
+    """CPU seconds of Python and of the JVM, wall seconds, peak memory of a worker and shuffled octets; None if not
+    measured."""
 
     python: float
     java: float = 0.0
@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def ways_of(spark: SparkSession, made: Capture) -> dict[str, Callable[[], Cost]]:
-    """All that is compared on a capture, by name."""
+    """Compare all jobs on a capture, by name."""
     path = str(made.path)
 
     def scanned(**options: str) -> Cost:
@@ -113,7 +113,7 @@ def ways_of(spark: SparkSession, made: Capture) -> dict[str, Callable[[], Cost]]
 
 
 def peak_alone(way: str, made: Capture) -> int:
-    """The largest memory of a worker, octets, in a session that does nothing else."""
+    """Return the peak memory of a worker in octets, in a session of its own."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(_peak_alone, way, made).result()
 
@@ -127,7 +127,7 @@ def _peak_alone(way: str, made: Capture) -> int:
 
 
 def page(captures: dict[str, Any]) -> str:
-    """A table for each capture."""
+    """Return a table for each capture."""
     parts = []
     for name, found in captures.items():
         costs: dict[str, list[Cost]] = found["costs"]
@@ -166,18 +166,18 @@ def page(captures: dict[str, Any]) -> str:
 
 
 def drain(frame: DataFrame) -> None:
-    """Make all rows, and throw them away in the JVM."""
+    """Make all rows, and discard them in the JVM."""
     frame.write.format("noop").mode("overwrite").save()
 
 
 def shuffled_rows(spark: SparkSession, path: str) -> DataFrame:
-    """What `read` gives on a cluster."""
+    """Return the result of `read` on a cluster."""
     run = Run.of(spark, find_captures(path).files, ReadSettings.parse({"partitions": 8}))
     return shuffled(spark, run, column_names("message"))
 
 
 def local(path: str, columns: str | None = None) -> Cost:
-    """All rows of a capture as Arrow, in this process."""
+    """Make all rows of a capture as Arrow, in this process."""
     settings = ReadSettings.parse({} if columns is None else {"columns": columns})
     names = column_names("message", settings.columns)
     begin, wall = time.process_time(), time.perf_counter()
@@ -192,7 +192,7 @@ def local(path: str, columns: str | None = None) -> Cost:
 
 
 def exported(path: str) -> Cost:
-    """All tables as Parquet, by the command."""
+    """Write all tables as Parquet with the command."""
     with TemporaryDirectory(dir=HERE / "work") as folder:
         command = [sys.executable, "-m", "zmtpscope", "export", path, "-o", f"{folder}/out", "--format", "parquet"]
         wall = time.perf_counter()
@@ -203,7 +203,7 @@ def exported(path: str) -> Cost:
 
 
 def ingested(spark: SparkSession, path: str) -> Cost:
-    """The same by `ingest`."""
+    """Write the same with `ingest`."""
     folder = Path(HERE / "work" / "ingested")
     try:
         return cost_of(spark, lambda: ingest(spark, path, folder, mode="overwrite", partitions=8))
@@ -212,7 +212,7 @@ def ingested(spark: SparkSession, path: str) -> Cost:
 
 
 def cost_of(spark: SparkSession, run: Callable[[], object]) -> Cost:
-    """What a job costs in the workers and in the JVM of the session."""
+    """Measure a job in the workers and in the JVM of the session."""
     before, first, wall = processes(), next_stage(spark), time.perf_counter()
     run()
     wall = time.perf_counter() - wall
@@ -222,14 +222,14 @@ def cost_of(spark: SparkSession, run: Callable[[], object]) -> Cost:
 
 
 class Usage(NamedTuple):
-    """CPU seconds so far, and the largest memory of one process that lives."""
+    """Return the CPU seconds so far, and the peak memory of one live process."""
 
     cpu: float
     peak: int
 
 
 def processes() -> dict[str, Usage]:
-    """The processes under this one by kind; those that have ended count for who waited for them."""
+    """Return the processes below this one by kind; ended ones count for the process that waited for them."""
     parents = {int(path.name): stat_of(path) for path in Path("/proc").iterdir() if path.name.isdigit()}
     under = {os.getpid()}
     while more := {pid for pid, stat in parents.items() if stat and int(stat[1]) in under} - under:
@@ -247,7 +247,7 @@ def processes() -> dict[str, Usage]:
 
 
 def stat_of(path: Path) -> Sequence[str]:
-    """The fields of /proc/PID/stat behind the name."""
+    """Return the fields of /proc/PID/stat after the name."""
     try:
         return (path / "stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -262,7 +262,7 @@ def name_of(pid: int) -> str:
 
 
 def peak_of(pid: int) -> int:
-    """The largest resident memory of a process, octets."""
+    """Return the peak resident memory of a process in octets."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -271,12 +271,12 @@ def peak_of(pid: int) -> int:
 
 
 def next_stage(spark: SparkSession) -> int:
-    """The number that the next stage of a job will have."""
+    """Return the number of the next stage of a job."""
     return int(spark.sparkContext._jsc.sc().dagScheduler().nextStageId())
 
 
 def shuffled_octets(spark: SparkSession, stages: range) -> int:
-    """Octets that these stages wrote for others."""
+    """Return the octets that these stages wrote for others."""
     store = spark.sparkContext._jsc.sc().statusStore()
     total = 0
     for stage in stages:

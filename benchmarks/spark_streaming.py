@@ -1,10 +1,10 @@
-"""What a streaming query costs beside one run over the same packets: micro-batches, states, looks at the folder.
+"""The cost of a streaming query beside one run over the same packets: micro-batches, state, listing the folder.
 
     python -m benchmarks.spark_streaming [--quick]
 
-A capture is cut into files and read as a worker reads them, one file a micro-batch, with the state written behind each;
-in turn with one run over the capture. CPU seconds are those of this process. With Spark only the time of a
-micro-batch is measured, which is that of its log and of its tasks. The page is written to results/.
+A capture is split into files, which are read as a worker reads them: one file per micro-batch, with the state written
+after each; in turn with one run over the capture. CPU seconds are those of this process. Only the time of a micro-batch
+is measured with Spark: that of its log and its tasks. The page is written to results/.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OPTIONS = Options()
 
 
 def cut(made: Capture, folder: Path, files: int) -> None:
-    """The packets of a pcap in so many files of about equal size, as a rotating capture leaves them."""
+    """Split the packets of a pcap into this many files of about equal size, as a rotating capture does."""
     octets = made.path.read_bytes()
     size = (len(octets) - FILE_HEADER) // files + 1
     begin = end = FILE_HEADER
@@ -48,13 +48,13 @@ def cut(made: Capture, folder: Path, files: int) -> None:
 
 
 def at_once(made: Capture) -> None:
-    """One run over a capture."""
+    """Run over a capture once."""
     for _ in Analyser(OPTIONS).run(open_captures([str(made.path)])):
         pass
 
 
 def in_batches(folder: Path, state_file: Path) -> list[int]:
-    """The same, file by file; the octets of each state."""
+    """Run file by file; return the octets of each state."""
     captures = CaptureFolder(str(folder)).captures()
     sizes: list[int] = []
     state: PartitionState | None = None
@@ -74,14 +74,14 @@ def in_batches(folder: Path, state_file: Path) -> list[int]:
 
 
 def cpu(work: Callable[[], object]) -> float:
-    """CPU seconds of this process."""
+    """Return the CPU seconds of this process."""
     begin = time.process_time()
     work()
     return time.process_time() - begin
 
 
 def files_beside_one_run(made: Capture, files: int, rounds: int) -> list[str]:
-    """A row: what the files of a capture cost beside the capture."""
+    """Return a row: the cost of the files of a capture beside the whole capture."""
     with tempfile.TemporaryDirectory() as work:
         folder, state = Path(work, "captures"), Path(work, "state")
         folder.mkdir()
@@ -98,7 +98,7 @@ def files_beside_one_run(made: Capture, files: int, rounds: int) -> list[str]:
 
 
 def look(files: int, made: Capture) -> list[str]:
-    """A row: what a look at a folder of so many files costs, when none of them has changed."""
+    """Return a row: the cost of listing a folder of this many unchanged files."""
     with tempfile.TemporaryDirectory() as work:
         octets = made.path.read_bytes()[:4096]
         for number in range(files):
@@ -110,7 +110,7 @@ def look(files: int, made: Capture) -> list[str]:
 
 
 def with_spark(made: Capture, files: int) -> str:
-    """A sentence: how long a micro-batch of one small file takes."""
+    """Return a sentence: the time of a micro-batch of one small file."""
     import zmtpscope.spark
 
     with tempfile.TemporaryDirectory() as work:

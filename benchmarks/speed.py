@@ -1,4 +1,4 @@
-"""Every tool on every capture, once they agree on what is in it."""
+"""Every tool on every capture, after a check that their results agree."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def timed(setting: Setting) -> list[Capture]:
 
 
 def speed(setting: Setting) -> dict[str, Any]:
-    """Costs by name of the capture and tool."""
+    """Return the costs by capture and tool."""
     captures = timed(setting)
     agreed = [agreement(setting, capture) for capture in captures]
     results = {}
@@ -62,14 +62,14 @@ def speed(setting: Setting) -> dict[str, Any]:
 
 
 def start(setting: Setting) -> dict[str, Any]:
-    """What it costs each tool to begin and end, by tool."""
+    """Return the cost of starting and ending, by tool."""
     nothing = setting.capture("nothing", "flood", connections=1)
     note("timing the start")
     return in_turn(commands_for(setting, nothing), 2 * setting.rounds)
 
 
 def commands_for(setting: Setting, capture: Capture) -> dict[str, list[str]]:
-    """The commands of all tools that are there and can read this capture."""
+    """Return the commands of all installed tools that can read this capture."""
     commands = tools.zmtpscope(capture.path)
     if setting.tshark is not None and setting.name(capture) != LONG:
         commands |= tools.tshark(setting.tshark, capture.path)
@@ -79,7 +79,7 @@ def commands_for(setting: Setting, capture: Capture) -> dict[str, list[str]]:
 
 
 def agreement(setting: Setting, capture: Capture) -> str:
-    """Who found the same, in words; ends the run where somebody did not."""
+    """Describe which tools found the same; exit if one found something else."""
     note(f"checking {capture.name}")
     counts = {"zmtpscope": tools.frames_by_zmtpscope(capture)}
     if setting.tshark is not None:
@@ -100,7 +100,7 @@ def agreement(setting: Setting, capture: Capture) -> str:
 
 
 def rows_like_tshark(tshark: str, capture: Capture) -> list[str]:
-    """The forms in which our rows are those of tshark; ends the run where they are not."""
+    """Return the formats in which our rows equal those of tshark; exit if they differ."""
     command = [sys.executable, "-m", "benchmarks.rows", "same", str(capture.path), tshark]
     if tools.can_export():
         output_of(tools.export(str(capture.path)))

@@ -1,10 +1,7 @@
-"""Where the time goes: samples of which code runs, by stage of the way of the data. Writes docs/stages.md.
+"""Where the time goes: samples of the running code, by stage of the data path. Writes docs/stages.md: `make profile`.
 
-    make profile
-
-Every millisecond of CPU time (as far as the kernel's clock is that fine) the innermost function of zmtpscope is noted.
-That costs next to nothing, so the shares are those of an undisturbed run. The stage of a function is that of its
-module.
+The innermost function of zmtpscope is noted every millisecond of CPU time (as far as the kernel's clock allows). That
+costs next to nothing, so the shares are those of an undisturbed run. A function belongs to the stage of its module.
 """
 
 from __future__ import annotations
@@ -70,7 +67,7 @@ STAGES = {
     START: ("run", [START]),
     REST: ("packet", [""]),
 }
-"""Each stage, the unit of which it costs something, and its modules; the longest name that fits a module counts."""
+"""Each stage, its unit of cost, and its modules; the longest matching name counts."""
 
 UNITS = {"packet": "packets", "connection": "connections", "frame": "message_frames", "message": "messages"}
 
@@ -95,18 +92,18 @@ USUAL = {
 
 
 class Sampled(NamedTuple):
-    """What was seen in several readings: CPU seconds of one, and how often which function ran."""
+    """Samples of several readings: CPU seconds of one, and the number of samples of each function."""
 
     cpu: float
     counts: Counter[str]
 
     def seconds(self, share: int) -> float:
-        """The CPU time of so many samples."""
+        """Return the CPU time of this many samples."""
         return self.cpu * share / max(1, self.counts.total())
 
 
 def place_of(frame: FrameType | None) -> str:
-    """`module.function` of the innermost function of zmtpscope; what runs while modules are loaded is the start."""
+    """Return `module.function` of the innermost function of zmtpscope, or that of the start while modules load."""
     while frame is not None:
         module, function = frame.f_globals.get("__name__", ""), frame.f_code.co_name
         if function == _collected.__name__:
@@ -120,11 +117,11 @@ def place_of(frame: FrameType | None) -> str:
 
 
 def _collected(phase: str, _: Mapping[str, int]) -> None:
-    """Called around each collection: a sample that fell due meanwhile is noted in here."""
+    """Note a sample that fell due during a garbage collection."""
 
 
 def sample(arguments: list[str], result: Path) -> None:
-    """Run the command line in this process and write what was seen."""
+    """Run the command line in this process and write the samples."""
     counts: Counter[str] = Counter()
 
     def seen(_: int, frame: FrameType | None) -> None:
@@ -147,7 +144,7 @@ def sample(arguments: list[str], result: Path) -> None:
 
 
 def sampled(command: list[str]) -> Sampled:
-    """Several readings, each in a process of its own."""
+    """Return the samples of several readings, each in its own process."""
     total, counts = 0.0, Counter[str]()
     for _ in range(READINGS):
         with tempfile.NamedTemporaryFile() as result:
@@ -160,7 +157,7 @@ def sampled(command: list[str]) -> Sampled:
 
 
 def stage_of(place: str) -> str:
-    """The stage of a function."""
+    """Return the stage of a function."""
     fits = [
         (len(name), stage)
         for stage, (_, names) in STAGES.items()
@@ -171,7 +168,7 @@ def stage_of(place: str) -> str:
 
 
 def by_stage(samples: Sampled) -> Counter[str]:
-    """Samples of each stage."""
+    """Count the samples of each stage."""
     counts: Counter[str] = Counter()
     for place, count in samples.counts.items():
         counts[stage_of(place)] += count
@@ -179,7 +176,7 @@ def by_stage(samples: Sampled) -> Counter[str]:
 
 
 def stage_table(captures: list[Capture], samples: list[Sampled]) -> str:
-    """A row for each stage, a column for each capture: nanoseconds of one unit, and the share."""
+    """Return a row for each stage and a column for each capture: nanoseconds per unit, and the share."""
     columns = ["", "cost of a", *(each.name for each in captures)]
     stages = [by_stage(each) for each in samples]
     rows = []
@@ -196,7 +193,7 @@ def stage_table(captures: list[Capture], samples: list[Sampled]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """In the unit that fits."""
+    """Return a duration in a suitable unit."""
     for unit, size in (("ms", 1e-3), ("us", 1e-6)):
         if seconds >= 10 * size:
             return f"{seconds / size:,.0f} {unit}"
@@ -204,7 +201,7 @@ def duration(seconds: float) -> str:
 
 
 def functions(samples: Sampled) -> str:
-    """The functions in which most time is spent themselves."""
+    """Return the functions that take the most time themselves."""
     total = samples.counts.total()
     return ", ".join(
         f"`{place}` {count / total:.0%}"
@@ -214,7 +211,7 @@ def functions(samples: Sampled) -> str:
 
 
 def usual() -> str:
-    """The files of the fast path and their lengths."""
+    """Return the files of the fast path and their lengths."""
     rows = []
     for folder, names in USUAL.items():
         for name in names:
@@ -225,7 +222,7 @@ def usual() -> str:
 
 
 def page() -> str:
-    """docs/stages.md."""
+    """Return docs/stages.md."""
     captures = [
         capture("small", "small", messages=1_000_000),
         capture("reqrep", "reqrep", messages=50_000),
@@ -247,7 +244,7 @@ def page() -> str:
 
 
 def sizes(captures: list[Capture]) -> str:
-    """What is in each capture."""
+    """Describe each capture."""
     rows = [
         [each.name, *(f"{each.truth[count]:,}" for count in UNITS.values()), f"{each.truth['file_bytes'] / 1e6:.0f}"]
         for each in captures

@@ -1,8 +1,8 @@
-"""What it costs to have the records of a capture at hand: opening it, memory a record, filters, and one record again.
+"""The cost of keeping the records of a capture: opening it, memory per record, filters, and single records.
 
     python -m benchmarks.store [--quick] [--rounds N]
 
-Opening is a process of its own, in turn with `read -q` of the same capture. The largest store has the records of a
+Opening is a process of its own, in turn with `read -q` of the same capture. The largest store contains the records of a
 capture many times. The page is written to results/.
 """
 
@@ -31,9 +31,9 @@ from zmtpscope.store import Store
 
 ROUNDS, QUICK_ROUNDS = 7, 3
 TIMES = 10
-"""How often the largest store has the records of `small`."""
+"""How many times the largest store contains the records of `small`."""
 ASKED = 500
-"""Records that are asked for one by one."""
+"""Number of records to request one by one."""
 FILTERS = ("size > 1000", "conn == 3", "socket_type == PUSH", "topic == 'a'", "record == finding")
 
 
@@ -50,11 +50,11 @@ for batch in Analyser(options).run(open_captures([sys.argv[1]])):
     store.append(batch)
 gc.freeze()
 """
-"""A process that opens a capture, and does nothing else."""
+"""Measure a process that only opens a capture."""
 
 
 def opened(path: str, times: int = 1) -> Store:
-    """A capture as a store, which has its records so many times."""
+    """Return a store that contains the records of a capture this many times."""
     options = Options(payloads=Registry(), index=True)
     store = Store(options)
     for _ in range(times):
@@ -69,14 +69,14 @@ Pairs = list[tuple[Cost, Cost]]
 
 
 def opening(made: Capture, rounds: int) -> Pairs:
-    """What a store costs, and `read -q`, in turn."""
+    """Measure a store and `read -q`, in turn."""
     count = [ZMTPSCOPE, "read", "-q", str(made.path)]
     keep = [sys.executable, "-c", OPEN, str(made.path)]
     return [(cost_of(keep), cost_of(count)) for _ in range(rounds)]
 
 
 def what_it_costs(made: Capture, pairs: Pairs) -> list[str]:
-    """A row: CPU beside `read -q`, and memory."""
+    """Return a row: CPU beside `read -q`, and memory."""
     store = opened(str(made.path))
     return [
         made.name,
@@ -89,7 +89,7 @@ def what_it_costs(made: Capture, pairs: Pairs) -> list[str]:
 
 
 def seconds(do: Callable[[], object], rounds: int) -> float:
-    """CPU seconds, the least of some rounds."""
+    """Return the least CPU seconds of some rounds."""
     found = []
     for _ in range(rounds):
         begin = time.process_time()
@@ -99,13 +99,13 @@ def seconds(do: Callable[[], object], rounds: int) -> float:
 
 
 def resident() -> int:
-    """Octets of memory of this process."""
+    """Return the memory of this process in octets."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096
 
 
 def filters(path: str, times: int, rounds: int) -> tuple[str, list[list[str]]]:
-    """Filters over the largest store: a sentence on it, and a row for each."""
+    """Filter the largest store: return a sentence, and a row for each filter."""
     before = resident()
     store = opened(path, times)
     about = (
@@ -122,7 +122,7 @@ def filters(path: str, times: int, rounds: int) -> tuple[str, list[list[str]]]:
 
 
 def one_by_one(made: Capture) -> list[str]:
-    """A row: what it takes to have one record again, anywhere."""
+    """Return a row: the cost of one record again, anywhere."""
     store = opened(str(made.path))
     rows = [random.Random(1).randrange(len(store)) for _ in range(ASKED)]
     store.line(len(store) - 1)

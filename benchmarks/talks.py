@@ -1,11 +1,11 @@
-"""Whole ZMTP 3.1 conversations as octets and packets, in the shape in which libzmq puts them on the wire.
+"""Whole ZMTP 3.1 conversations as octets and packets, in the form in which libzmq sends them.
 
-What libzmq was seen to do, on loopback and between two hosts with an MTU of 1500:
+Observed with libzmq on loopback and between two hosts with an MTU of 1500:
 
-* a greeting is written as 10 + 1 + 53 octets by each side, then one READY each (and a SUBSCRIBE by a SUB);
+* each side writes its greeting as 10 + 1 + 53 octets, then one READY each (and a SUBSCRIBE by a SUB);
 * small messages leave in writes of 8192 octets, so a frame often crosses segments; with segments of 1448 octets a
   write becomes five full ones and one of 952;
-* a message of 64 KiB leaves, on loopback, as a segment of 8192 octets and one with all the rest;
+* on loopback, a message of 64 KiB leaves as a segment of 8192 octets and one with all the rest;
 * a pure acknowledgment follows two data packets on loopback, six elsewhere.
 """
 
@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 COMMAND = 4
-"""The flag of a frame that holds a command."""
+"""Flag of a frame that contains a command."""
 CLIENT, SERVER = 0, 1
-"""Sides: who opens the connection, and who accepts it."""
+"""Sides: the one that opens the connection, and the one that accepts it."""
 
 WRITE = 8192
 LOOPBACK_MSS = 4000
-"""Segments larger than this are those of a loopback interface."""
+"""Larger segments are those of a loopback interface."""
 
 
 def greeting(mechanism: bytes) -> bytes:
-    """The 64 octets that a side of 3.1 begins with."""
+    """Return the 64 octets with which a side of 3.1 begins."""
     return b"\xff" + bytes(8) + b"\x7f\x03\x01" + mechanism.ljust(20, b"\0") + bytes(32)
 
 
@@ -38,13 +38,13 @@ TEXT = np.frombuffer(b'abcdefghijklmnopqrstuvwxyz0123456789{}:," ', np.uint8)
 
 
 def command(name: bytes, data: bytes) -> bytes:
-    """A short command frame."""
+    """Return a short command frame."""
     body = bytes([len(name)]) + name + data
     return bytes([COMMAND, len(body)]) + body
 
 
 def metadata(socket_type: bytes) -> bytes:
-    """Properties as libzmq sends them: types that can be addressed also tell their (empty) identity."""
+    """Return the properties that libzmq sends: some types also send their (empty) identity."""
     properties = {b"Socket-Type": socket_type}
     if socket_type in (b"REQ", b"DEALER", b"ROUTER"):
         properties[b"Identity"] = b""
@@ -53,14 +53,14 @@ def metadata(socket_type: bytes) -> bytes:
 
 
 def frame(body: bytes, flags: int = 0) -> bytes:
-    """A message frame in its shortest form."""
+    """Return a message frame in its shortest form."""
     if len(body) < 256:
         return bytes([flags, len(body)]) + body
     return bytes([flags | 2]) + struct.pack(">Q", len(body)) + body
 
 
 def message_frames(stream: bytes | memoryview) -> Iterator[tuple[int, int]]:
-    """Start and stop of each message frame of one side's octets, greeting included."""
+    """Return start and stop of each message frame of one side's octets, which include the greeting."""
     at = len(GREETING)
     while at < len(stream):
         flags = stream[at]
@@ -80,11 +80,11 @@ class Talk:
         self.packets: list[tuple[int, int, int, int]] = []
 
     def acknowledge(self, side: int) -> None:
-        """A packet without octets."""
+        """Add a packet without octets."""
         self.packets.append((side, 0, 0, ACK))
 
     def write(self, side: int, octets: bytes) -> int:
-        """One write of an application, cut into segments; PSH is on the last. Returns how many there are."""
+        """Add one write of an application, cut into segments; the last has PSH. Return their number."""
         stream = self.streams[side]
         begin, stop = len(stream), len(stream) + len(octets)
         stream += octets
@@ -94,7 +94,7 @@ class Talk:
         return -(-len(octets) // self.mss)
 
     def open(self, client: bytes, server: bytes, subscription: bytes | None = None) -> None:
-        """The handshakes of TCP and of ZMTP, between sockets of these types."""
+        """Add the handshakes of TCP and of ZMTP, between sockets of these types."""
         self.greet(GREETING)
         self.write(SERVER, command(b"READY", metadata(server)))
         self.write(CLIENT, command(b"READY", metadata(client)))
@@ -103,7 +103,7 @@ class Talk:
             self.acknowledge(SERVER)
 
     def greet(self, octets: bytes) -> None:
-        """The handshake of TCP, and the same greeting from both sides."""
+        """Add the handshake of TCP, and the same greeting from both sides."""
         self.packets += [(CLIENT, 0, 0, SYN), (SERVER, 0, 0, SYN | ACK)]
         self.acknowledge(CLIENT)
         self.write(SERVER, octets[:10])
@@ -115,7 +115,7 @@ class Talk:
             self.write(CLIENT, octets[begin:end])
 
     def write_all(self, side: int, octets: bytes, write_size: int, acknowledge_every: int) -> None:
-        """A long run of writes; the other side acknowledges every so many packets, and at the end."""
+        """Add a long run of writes; the other side acknowledges every few packets, and at the end."""
         since = 0
         for start in range(0, len(octets), write_size):
             before = len(self.packets)
@@ -131,25 +131,25 @@ class Talk:
             self.acknowledge(1 - side)
 
     def close(self) -> None:
-        """Both sides are done."""
+        """Close the connection from both sides."""
         self.packets += [(CLIENT, 0, 0, FIN | ACK), (SERVER, 0, 0, FIN | ACK)]
         self.acknowledge(CLIENT)
 
 
 def text(random: np.random.Generator, count: int) -> bytes:
-    """So many characters that look like what programs send."""
+    """Return this many characters, similar to those of real programs."""
     return TEXT[random.integers(0, len(TEXT), count)].tobytes()
 
 
 def sizes(random: np.random.Generator, count: int, size: int, jitter: int) -> NDArray[np.int64]:
-    """The sizes of bodies: all alike, or anything within `jitter` of `size`."""
+    """Return the sizes of bodies: all equal, or within `jitter` of `size`."""
     if not jitter:
         return np.full(count, size, np.int64)
     return random.integers(max(8, size - jitter), size + jitter + 1, count)
 
 
 def json_object(number: int, random: int, length: int) -> bytes:
-    """An object of so many octets (64 or more), as a feed of prices sends it."""
+    """Return a JSON object of this many octets (64 or more), similar to that of a price feed."""
     front = b'{"symbol": "S%03d", "price": %d.%02d, "number": %d, "text": "' % (
         random % 1000,
         random >> 4,
@@ -162,10 +162,9 @@ def json_object(number: int, random: int, length: int) -> bytes:
 def messages(
     random: np.random.Generator, count: int, size: int, jitter: int = 0, topics: int = 0, *, json: bool = False
 ) -> tuple[bytes, int]:
-    """So many messages as they leave the encoder, and the octets of their bodies (topics not counted).
+    """Return encoded messages, and the octets of their bodies (without topics).
 
-    Each body begins with its number in 8 hex digits, or is an object of JSON; with `topics`, a frame with a topic
-    precedes it.
+    Each body begins with its number in 8 hex digits, or is a JSON object; with `topics`, a topic frame precedes it.
     """
     pool = text(random, 1 << 16) + text(random, size + jitter + 64)
     lengths = sizes(random, count, size, jitter).tolist()

@@ -1,4 +1,4 @@
-"""The command lines that are measured, and whether each tool is there at all."""
+"""The measured commands, and whether each tool is installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks.measure import Failed, environment, output_of
 ZMTPSCOPE = str(Path(sys.executable).with_name("zmtpscope"))
 EXPORTED = WORK / "exported"
 PORT = 5555
-"""tshark has to be told the port."""
+"""The port to give to tshark."""
 
 COUNTED = "COUNT(zmtp.length)zmtp.length,SUM(zmtp.flags.command)zmtp.flags.command"
 
@@ -33,7 +33,7 @@ FIELDS = (
     "zmtp.length",
     "zmtp.data",
 )
-"""What corresponds to the fields of our message rows; `zmtp.data` is each body in hex."""
+"""Fields that correspond to those of our message rows; `zmtp.data` is each body in hex."""
 
 NAMES = {
     "count": "`zmtpscope read -q`",
@@ -54,11 +54,11 @@ NAMES = {
     "libsodium": "libsodium in C, box by box",
 }
 SLOW = ("tshark json",)
-"""Run once only."""
+"""Commands that run once only."""
 
 
 def zmtpscope(path: Path | str) -> dict[str, list[str]]:
-    """The commands of ours that are measured, as far as they are there."""
+    """Return our measured commands, as far as they can run here."""
     name = str(path)
     commands = {
         "count": [ZMTPSCOPE, "read", "-q", name],
@@ -73,7 +73,7 @@ def zmtpscope(path: Path | str) -> dict[str, list[str]]:
 
 
 def export(path: str) -> list[str]:
-    """The command that writes the messages of a capture to `EXPORTED`, as Parquet."""
+    """Return the command that writes the messages of a capture to `EXPORTED`, as Parquet."""
     return [ZMTPSCOPE, "export", path, "-o", str(EXPORTED), "--format", "parquet", "--force"]
 
 
@@ -89,12 +89,12 @@ def can_export() -> bool:
 
 @cache
 def takes_keys() -> bool:
-    """Whether `zmtpscope read` opens CURVE with a key log here."""
+    """Whether `zmtpscope read` accepts a key log here."""
     return "--keys" in output_of([ZMTPSCOPE, "read", "--help"])
 
 
 def opening(path: Path) -> dict[str, list[str]]:
-    """Our commands for a capture of CURVE with its key log beside it, as far as they are there."""
+    """Return our commands for a CURVE capture with its key log beside it, as far as they can run here."""
     keys = ["--keys", f"{path}.keys"]
     commands = {"count": [ZMTPSCOPE, "read", "-q", str(path)]}
     if takes_keys():
@@ -104,7 +104,7 @@ def opening(path: Path) -> dict[str, list[str]]:
 
 
 def loops(path: Path) -> dict[str, list[str]]:
-    """Programs that do nothing but open the boxes of a capture of CURVE; each says what CPU that took."""
+    """Return programs that only open the boxes of a CURVE capture, and print their CPU time."""
     boxes = f"{path}.boxes"
     commands = {name: [sys.executable, "-m", "benchmarks.open_boxes", name, boxes] for name in ("bindings", "cffi")}
     if (program := build_opener()) is not None:
@@ -113,7 +113,7 @@ def loops(path: Path) -> dict[str, list[str]]:
 
 
 def tshark(program: str, path: Path) -> dict[str, list[str]]:
-    """The commands of tshark that are measured, without name resolution and told the port."""
+    """Return the measured commands of tshark, without name resolution and with the port."""
     base = [program, "-n", "-r", str(path), "-d", f"tcp.port=={PORT},zmtp"]
     wanted = [word for name in FIELDS for word in ("-e", name)]
     return {
@@ -125,7 +125,7 @@ def tshark(program: str, path: Path) -> dict[str, list[str]]:
 
 
 def find_tshark() -> str | None:
-    """A tshark that knows ZMTP: that of $TSHARK, one that was fetched, one of the system, or one fetched now."""
+    """Find a tshark with a ZMTP dissector: $TSHARK, one fetched before, that of the system, or one fetched now."""
     fetched = WORK / "tshark"
     known = (os.environ.get("TSHARK"), str(fetched / "tshark"), shutil.which("tshark"))
     for program in filter(None, known):
@@ -140,7 +140,7 @@ def find_tshark() -> str | None:
 
 
 def knows_zmtp(program: str) -> bool:
-    """Whether this is a tshark with a ZMTP dissector of its own."""
+    """Whether this tshark has a ZMTP dissector."""
     try:
         return "\tzmtp\t" in output_of([program, "-G", "protocols"])
     except (Failed, OSError):
@@ -148,13 +148,13 @@ def knows_zmtp(program: str) -> bool:
 
 
 def version_of_tshark(program: str) -> str:
-    """Such as 4.4.18."""
+    """Return a version such as 4.4.18."""
     found = re.search(r"\d+\.\d+\.\d+", output_of([program, "--version"]))
     return found[0] if found else "of unknown version"
 
 
 def build_walk() -> str | None:
-    """The walk in C, built now; None where there is no compiler."""
+    """Build the walk in C; None without a compiler."""
     compiler = shutil.which("cc")
     if compiler is None:
         return None
@@ -166,7 +166,7 @@ def build_walk() -> str | None:
 
 @cache
 def build_opener() -> str | None:
-    """The loop in C that opens boxes, built now; None where there is no compiler or no libsodium."""
+    """Build the loop in C that opens boxes; None without a compiler or libsodium."""
     compiler, library = shutil.which("cc"), find_library("sodium")
     if compiler is None or library is None:
         note("no cc or no libsodium: no loop in C")
@@ -179,13 +179,13 @@ def build_opener() -> str | None:
 
 
 def frames_by_zmtpscope(capture: Capture) -> int:
-    """Message frames that `read -q` counts."""
+    """Count the message frames with `read -q`."""
     found = re.search(r"^messages .*\((\d+) frames", output_of([ZMTPSCOPE, "read", "-q", str(capture.path)]), re.M)
     return int(found[1]) if found else 0
 
 
 def frames_by_tshark(program: str, capture: Capture, *options: str) -> int:
-    """Message frames that tshark counts."""
+    """Count the message frames with tshark."""
     base = [program, "-n", "-r", str(capture.path), "-d", f"tcp.port=={PORT},zmtp", *options]
     lines = output_of([*base, "-q", "-z", f"io,stat,0,{COUNTED}"]).splitlines()
     row = next(line for line in lines if "<>" in line)
@@ -194,7 +194,7 @@ def frames_by_tshark(program: str, capture: Capture, *options: str) -> int:
 
 
 def frames_by_walk(program: str, capture: Capture) -> int:
-    """Message frames that the walk in C counts."""
+    """Count the message frames with the walk in C."""
     found = re.search(r'"message_frames": (\d+)', output_of([program, str(capture.path)]))
     assert found is not None
     return int(found[1])

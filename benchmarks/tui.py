@@ -1,9 +1,9 @@
-"""What `zmtpscope tui` takes, in a tmux of 200 times 50, beside termshark 2.4 with the same captures in the same run.
+"""The cost of `zmtpscope tui` in a tmux of 200 times 50, beside termshark 2.4 on the same captures in the same run.
 
     python -m benchmarks.tui [--quick] [--rounds N] [beside keys reading rows live ...]
 
-The page is printed, and written to results/ where all was measured. Times beside termshark are of the clock: programs
-run in turn, so that what else the machine does hits both, and ratios are those of runs side by side.
+The page is printed, and written to results/ if all parts were measured. Times beside termshark are wall time. Programs
+run in turn, so that other load affects both; ratios are those of adjacent runs.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from tests.tui.terminal import Terminal
 ROUNDS, QUICK_ROUNDS = 3, 1
 KEYS = 200
 PAUSE, SETTLED = 0.05, 0.2
-"""Seconds between keys: so that each is drawn by itself, and so that details follow each."""
+"""Seconds between keys, so that each is drawn by itself, and so that the details follow each."""
 FIRST_LINE = 4
-"""Where on the screen the first row of the list is."""
+"""Line of the first row of the list."""
 DIVIDER = "─" * 20
-"""What stands between the list and the details."""
+"""Border between the list and the details."""
 RATE, LIVE_SECONDS = 100_000, 20
-"""Messages a second that come, and for how long."""
+"""Messages per second to add, and for how long."""
 
 
 # -- beside termshark --------------------------------------------------------------------------------------------------
 
 
 def beside(setting: Setting) -> str:
-    """Opening and filtering, of both in turn."""
+    """Measure opening and filtering, both programs in turn."""
     captures = {
         "reqrep, 100,000 packets": setting.capture("reqrep", "reqrep", messages=setting.scaled(50_000)),
         "small, 1 M messages": setting.capture("small", "small", messages=setting.scaled(1_000_000)),
@@ -109,7 +109,7 @@ def _mib(value: float) -> str:
 
 
 def keys(setting: Setting) -> str:
-    """CPU of the screen's process for a key, and memory, with many rows."""
+    """Measure the CPU of the screen's process per key, and memory, with many rows."""
     rows = []
     for count in (setting.scaled(1_000_000), setting.scaled(10_000_000)):
         made = setting.capture(f"small-{count}", "small", messages=count)
@@ -136,7 +136,7 @@ def _down(count: int) -> list[str]:
 
 
 def reading(setting: Setting) -> str:
-    """From a key to the screen while a capture is read."""
+    """Measure the delay from a key to the screen while a capture loads."""
     paging, stepping = ("j", "PageDown", "PageDown", "k", "PageUp"), ("j", "k")
     curve = setting.capture("curve-1m", "curve", messages=setting.scaled(1_000_000))
     captures: list[tuple[str, Capture, tuple[str, ...], tuple[str, ...]]] = [
@@ -164,7 +164,7 @@ def _large_json(setting: Setting) -> Capture:
 
 
 def _waited(path: Path, options: tuple[str, ...], pressed: tuple[str, ...]) -> list[float]:
-    """Seconds from each key to the screen, until all is read or as many keys as of others were pressed."""
+    """Return the seconds from each key to the screen, until loading ends or as many keys as given were pressed."""
     inspector, waited = ours(), []
     with show(inspector, path, *options) as terminal:
         wait(terminal, lambda screen: len(inspector.rows(screen)) > 1 and DIVIDER in screen, "two rows, and details")
@@ -181,7 +181,7 @@ def _waited(path: Path, options: tuple[str, ...], pressed: tuple[str, ...]) -> l
 
 
 def live(setting: Setting) -> str:
-    """CPU of both processes while rows are appended to a file that is followed, its end on the screen."""
+    """Measure the CPU of both processes while rows are appended to a followed file, with its end on the screen."""
     made = setting.capture("live", "small", messages=RATE * LIVE_SECONDS)
     with tempfile.TemporaryDirectory(dir=WORK) as directory:
         path = Path(directory, "growing.pcap")
@@ -208,7 +208,7 @@ def live(setting: Setting) -> str:
 
 
 def _write(path: Path, octets: bytes, stop: threading.Event) -> None:
-    """Let a file grow evenly by what is left of a capture."""
+    """Append the rest of a capture to a file at an even rate."""
     step, at, begin = 0.02, 24, time.monotonic()
     with path.open("ab", buffering=0) as file:
         while at < len(octets) and not stop.is_set():
