@@ -99,8 +99,8 @@ BLOCK_SIZE = 2 << 20
 """Octets of a block. With half the size, reading takes a tenth longer, because each side is fed more often; twice
 the size gains little."""
 LARGE_BLOCK_SIZE = 4 << 20
-"""Octets of a block for commands whose output comes after the last block: with hundreds of connections, `check`
-takes three quarters of the time, and 25 MB more memory."""
+"""Octets of a block for `tui`, and for commands whose output comes after the last block: with hundreds of connections,
+`check` takes three quarters of the time, and 25 MB more memory."""
 FOLLOWED_BLOCK_SIZE = 1 << 19
 """Octets of a block of a growing capture: its records take a quarter of the memory."""
 

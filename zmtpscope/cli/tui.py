@@ -159,6 +159,7 @@ def _check_files(given: dict[str, Any]) -> None:
 def _open(given: dict[str, Any]) -> tuple[Opened, Options]:
     """Return the input of the worker and its options. Raises `SystemExit` after an error message."""
     from zmtpscope.capture import CaptureError, open_captures
+    from zmtpscope.capture.captures import LARGE_BLOCK_SIZE
     from zmtpscope.tui.worker.loading import Opened
 
     try:
@@ -170,7 +171,8 @@ def _open(given: dict[str, Any]) -> tuple[Opened, Options]:
             followed = open_followed(given, paths)
             return Opened(tuple(paths), lambda: followed.captures, followed), options
         open_captures(paths)
-        return Opened(tuple(paths), lambda: open_captures(paths, packet_limit=given["packets"])), options
+        sizes = {"packet_limit": given["packets"], "block_size": LARGE_BLOCK_SIZE}
+        return Opened(tuple(paths), lambda: open_captures(paths, **sizes)), options
     except CaptureError as error:
         raise _exit(NoCapture(str(error))) from None
     except click.ClickException as error:
