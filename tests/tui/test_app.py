@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from textual.events import Paste
+from textual.events import Key, Paste
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
@@ -19,9 +19,8 @@ from zmtpscope.tui.app import Inspector
 from zmtpscope.tui.causes_bar import CausesBar
 from zmtpscope.tui.follow_pane import FollowPane
 from zmtpscope.tui.menu import Menu
-from zmtpscope.tui.records_pane import EVERYTHING
-from zmtpscope.tui.requests import Started, Table, ViewTitle
-from zmtpscope.tui.screen import first_word
+from zmtpscope.tui.records_pane import EVERYTHING, RecordsPane
+from zmtpscope.tui.requests import Table, ViewTitle
 from zmtpscope.tui.title_bar import TitleBar
 from zmtpscope.tui.view_bar import MESSAGES, titles
 from zmtpscope.tui.view_pane import without_hasty_words
@@ -42,7 +41,6 @@ def used(use: Use, *paths: str, size: tuple[int, int] = (140, 40)) -> None:
 
     async def run() -> None:
         with worker_socket(*(paths or (PUBSUB,))) as end:
-            assert first_word(end) == Started()
             app = Inspector(end, "a capture")
             async with app.run_test(size=size) as pilot:
                 await until(pilot, lambda: app.records.rows.current_row() is not None)
@@ -312,6 +310,28 @@ def test_what_is_typed_at_the_bottom_can_be_seen_and_completed() -> None:
         await until(pilot, lambda: typed._suggestion == "screenshot")
         await pilot.press("tab")
         assert typed.value == "screenshot"
+
+    used(use)
+
+
+@pytest.mark.parametrize(
+    ("keys", "is_done"),
+    [
+        (":filter size > 3\n", lambda records: records.spec.filter == "size > 3"),
+        (":go 4\n\n", lambda records: records.rows.cursor == 3),
+        ("?/only records with\n", lambda records: records.spec.filter != ""),
+    ],
+    ids=["command", "enter twice", "help"],
+)
+def test_keys_that_come_before_a_prompt_is_drawn_are_typed_into_it(
+    keys: str, is_done: Callable[[RecordsPane], bool]
+) -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        for key in keys:
+            name = {":": "colon", "\n": "enter", " ": "space", ">": "greater_than_sign", "?": "question_mark"}.get(key)
+            app.post_message(Key(name or {"/": "slash"}.get(key, key), key))
+        await until(pilot, lambda: is_done(app.records))
+        assert not app.screen.is_modal
 
     used(use)
 

@@ -263,7 +263,7 @@ def test_without_a_terminal_it_says_what_to_use() -> None:
     assert "zmtpscope read" in done.stderr
 
 
-def test_a_capture_that_cannot_be_read_is_said_before_the_screen_is_taken(tmp_path: Path) -> None:
+def test_the_reason_why_a_capture_cannot_be_read_stays_on_the_terminal(tmp_path: Path) -> None:
     with terminal(tmp_path, tmp_path / "missing.pcap") as shown:
         shown.wait_for("missing.pcap")
         assert shown.wait_for_end() == 2

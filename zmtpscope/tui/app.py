@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
+from rich.text import Text
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter
@@ -44,6 +45,7 @@ from zmtpscope.tui.requests import (
     ReadAgain,
     SaveCapture,
     SavingState,
+    Started,
     StopCapture,
     TableRow,
     Views,
@@ -137,7 +139,7 @@ class Inspector(App[None]):
         self.records.rows.focus()
         self.records.filter_bar.set_history(self.profile.filters)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._end, 128 + signal.SIGTERM)
-        self.run_worker(self._learn_views())  # handlers never wait for the worker process: keys would wait, too
+        self.run_worker(reported(self, self._learn_views()))  # handlers do not wait for it: keys would, too
 
     async def _learn_views(self) -> None:
         self._views = (MESSAGES, *await self.client.ask(Views()))
@@ -154,7 +156,9 @@ class Inspector(App[None]):
             self.records.show_nothing(notice.nothing)
             if notice.is_done and self._marks_of != notice.epoch:
                 self._marks_of = notice.epoch
-                self.run_worker(self.records.load_marks())
+                self.run_worker(reported(self, self.records.load_marks()))
+        elif isinstance(notice, Started):
+            self._show_started(notice)
         elif isinstance(notice, SavingState):
             self._show_saving(notice)
         elif isinstance(notice, ListChanged):
@@ -164,6 +168,12 @@ class Inspector(App[None]):
             self._states[state.name] = state
             if not self._is_paused:
                 self._show_states()
+
+    def _show_started(self, started: Started) -> None:
+        if started.exit_code:
+            self.exit(return_code=started.exit_code, message=Text(started.messages.rstrip("\n")))
+        elif started.messages:
+            self.notify(started.messages, severity="warning", markup=False)
 
     def _show_saving(self, state: SavingState) -> None:
         self._title_bar.show_saving(state)
@@ -230,7 +240,8 @@ class Inspector(App[None]):
             pane.forget_numbers()
 
     def _on_worker_gone(self) -> None:
-        self.exit(return_code=1, message=WORKER_GONE)
+        if self.return_code is None:  # otherwise the capture could not be opened
+            self.exit(return_code=1, message=WORKER_GONE)
 
     # -- commands ------------------------------------------------------------------------------------------------------
 
@@ -244,7 +255,7 @@ class Inspector(App[None]):
         if command.is_instant:
             await self._do(command, "")
         else:
-            self._begin_or_ask(command)
+            await self._begin_or_ask(command)
 
     def _rank_of(self, action: str) -> int:
         """Return the position of a key on the last line; 0 if it has no meaning in the open view."""
@@ -260,12 +271,12 @@ class Inspector(App[None]):
             return self.pane
         return self if hasattr(self, f"do_{command.name}") else None
 
-    def _begin_or_ask(self, command: Command, argument: str = "") -> None:
+    async def _begin_or_ask(self, command: Command, argument: str = "") -> None:
         """Run a command, first asking for a required argument."""
         is_asked = command.argument and not argument and not command.is_optional
         if is_asked and self._owner_of(command) is not None:
             prompt = Prompt(f"{command.title}: {command.argument}")
-            self.push_screen(prompt, lambda line: self._begin(command, line) if line else None)
+            await self.push_screen(prompt, lambda line: self._begin(command, line) if line else None)
         else:
             self._begin(command, argument)
 
@@ -295,33 +306,35 @@ class Inspector(App[None]):
             yield SystemCommand(title, command.argument or command.group, partial(self._begin_or_ask, command))
 
     async def do_command(self, argument: str) -> None:
-        self.push_screen(Prompt(":", suggestions=[each.name for each in COMMANDS]), self._do_typed)
+        """Ask for a command. The next keys wait until the prompt is there to take them."""
+        await self.push_screen(Prompt(":", suggestions=[each.name for each in COMMANDS]), self._do_typed)
 
-    def _do_typed(self, line: str | None) -> None:
+    async def _do_typed(self, line: str | None) -> None:
         try:
             command, argument = parse(line or "")
         except CommandError as error:
             if line:
                 self.notify(str(error), severity="error", markup=False)
             return
-        self._begin_or_ask(command, argument)
+        await self._begin_or_ask(command, argument)
 
     async def do_help(self, argument: str) -> None:
         commands = [(command, self._owner_of(command) is not None) for command in COMMANDS]
         entries = help_entries(commands, self._views, WIDGETS, self.focused)
-        self.push_screen(HelpScreen(list(entries)), self._do_typed)
+        await self.push_screen(HelpScreen(list(entries)), self._do_typed)
 
-    async def do_quit(self, argument: str) -> None:
+    async def do_quit(self, argument: str = "") -> None:
         self._end()
+
+    action_quit = do_quit
 
     async def do_suspend(self, argument: str) -> None:
         self.action_suspend_process()
 
-    async def action_quit(self) -> None:
-        self._end()
-
     def _end(self, return_code: int = 0) -> None:
-        self._keep_profile()
+        self.profile.take_look(self.records.spec)
+        with suppress(ProfileError):  # nobody can read a notice while the application ends
+            profiles.save_changes(self._profile_name, self._loaded_profile, self.profile)
         self.exit(return_code=return_code)
 
     # -- views and places ----------------------------------------------------------------------------------------------
@@ -464,23 +477,11 @@ class Inspector(App[None]):
             self._show_theme()
             await self.records.take_look(self.profile)
         else:
-            self._note_look()
+            self.profile.take_look(self.records.spec)
             profiles.save(argument, self.profile)
             self._profile_name = argument
             self.notify(f"saved in {folder()}", markup=False)
         self._loaded_profile = replace(self.profile)
-
-    def _note_look(self) -> None:
-        spec = self.records.spec
-        self.profile.columns, self.profile.time, self.profile.rules = spec.columns, spec.time, spec.rules
-
-    def _keep_profile(self) -> None:
-        """Save what changed. Another instance may have saved other settings; a damaged file stays."""
-        self._note_look()
-        if self.profile != self._loaded_profile:
-            with suppress(ProfileError):  # nobody can read a notice while the application ends
-                current = profiles.load(self._profile_name)
-                profiles.save(self._profile_name, profiles.merged(current, self._loaded_profile, self.profile))
 
     async def do_screenshot(self, argument: str) -> None:
         """Write the screen to an SVG file."""

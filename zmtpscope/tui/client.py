@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from zmtpscope.tui.framing import NOTICE, Frames, framed
-from zmtpscope.tui.requests import Failure, ListChanged, Progress, Request, SavingState
+from zmtpscope.tui.requests import Failure, ListChanged, Progress, Request, SavingState, Started
 
 T = TypeVar("T")
 
-Notice = Progress | ListChanged | SavingState
+Notice = Started | Progress | ListChanged | SavingState
 
 RECEIVED = 1 << 18
 

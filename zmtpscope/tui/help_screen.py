@@ -9,12 +9,12 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from zmtpscope.tui.commands import Command, keys_text
+from zmtpscope.tui.modal import Modal
 from zmtpscope.tui.requests import ViewTitle
 from zmtpscope.tui.widgets.line_view import LineView
 
@@ -30,7 +30,7 @@ class HelpEntry(NamedTuple):
     line: str = ""
 
 
-class HelpScreen(ModalScreen[str]):
+class HelpScreen(Modal):
     """Shows all keys, or those that contain a text. Returns the command line of the chosen one, or ""."""
 
     DEFAULT_CSS = """

@@ -10,15 +10,16 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widgets import DirectoryTree, OptionList, SelectionList, Static
 from textual.widgets.option_list import Option
 
+from zmtpscope.tui.modal import Modal
+
 TICK = "✓"
 
 
-class _Choice(ModalScreen[str]):
+class _Choice(Modal):
     """A question above a widget. Returns the choice, or "" if cancelled."""
 
     DEFAULT_CSS = """

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from zmtpscope.tui.requests import ListSpec
 from zmtpscope.tui.saved_files import folder, save_file
 
 DEFAULT = "default"
@@ -27,6 +28,10 @@ class Profile(Struct):
     rules: tuple[tuple[str, str], ...] = ()
     """Colour rules: (filter, style)."""
     filters: tuple[str, ...] = ()
+
+    def take_look(self, spec: ListSpec) -> None:
+        """Set the appearance of a list."""
+        self.columns, self.time, self.rules = spec.columns, spec.time, spec.rules
 
     def remember(self, filter: str) -> None:
         """Add a filter to the history, as the latest."""
@@ -72,6 +77,12 @@ def save(name: str, profile: Profile) -> None:
         save_file(path, msgspec.json.format(msgspec.json.encode(profile), indent=2))
     except OSError as error:
         raise ProfileError(f"{path}: {error.strerror}") from None
+
+
+def save_changes(name: str, before: Profile, now: Profile) -> None:
+    """Save changed settings only: another instance may have saved others. Raises `ProfileError`."""
+    if before != now:
+        save(name, merged(load(name), before, now))
 
 
 def _path(name: str) -> Path:

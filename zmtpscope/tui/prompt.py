@@ -9,12 +9,13 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.screen import ModalScreen
 from textual.suggester import SuggestFromList
 from textual.widgets import Input, Static
 
+from zmtpscope.tui.modal import Modal
 
-class Prompt(ModalScreen[str]):
+
+class Prompt(Modal):
     """Returns the typed line, or "" if cancelled."""
 
     AUTO_FOCUS = "Input"

@@ -441,9 +441,10 @@ class Find(Request[int | None], frozen=True):
 
 
 class Started(Struct, frozen=True, array_like=True, tag=True):
-    """The capture is open, or failed with this exit code and a printed reason."""
+    """The capture is open, or `exit_code` is not 0. `messages` are lines for the user."""
 
     exit_code: int = 0
+    messages: str = ""
 
 
 class Progress(Struct, frozen=True, array_like=True, tag=True):

@@ -9,14 +9,15 @@ import sys
 import msgspec
 
 from zmtpscope.tui.app import Inspector
-from zmtpscope.tui.framing import LENGTH
+from zmtpscope.tui.client import RECEIVED
+from zmtpscope.tui.framing import Frames
 from zmtpscope.tui.page_driver import PageDriver
 from zmtpscope.tui.requests import Started
 from zmtpscope.tui.worker.process import WorkerProcess
 
 CLEAR_LINE = "\x1b[2K"
-LOST = 1
-"""Exit code if the worker ended unexpectedly."""
+MAX_WAIT = 0.2
+"""Seconds for the worker to report a failure before the terminal is taken."""
 
 
 def show(worker: WorkerProcess, what: str, filter: str, *, is_page: bool = False) -> int:
@@ -25,10 +26,11 @@ def show(worker: WorkerProcess, what: str, filter: str, *, is_page: bool = False
     `is_page`: a server shows the screen in a browser.
     """
     try:
-        started = first_word(worker.socket)
-        if started.exit_code:
-            return started.exit_code
         app = Inspector(worker.socket, what, filter)
+        failed = early_failure(worker.socket)
+        if failed is not None:
+            print(CLEAR_LINE + failed.messages, end="", file=sys.stderr)
+            return failed.exit_code
         if is_page:
             app.driver_class = PageDriver
         else:
@@ -39,16 +41,11 @@ def show(worker: WorkerProcess, what: str, filter: str, *, is_page: bool = False
         worker.end()
 
 
-def first_word(end: socket.socket) -> Started:
-    """Wait for the first notice of the worker."""
-    octets = b""
-    size = LENGTH.size
-    while len(octets) < size:
-        select.select([end], [], [])
-        more = end.recv(size - len(octets))
-        if not more:
-            return Started(LOST)
-        octets += more
-        if size == len(octets) == LENGTH.size:
-            size += LENGTH.unpack(octets)[0]
-    return msgspec.msgpack.decode(octets[LENGTH.size :], type=tuple[int, bool, Started])[2]
+def early_failure(end: socket.socket) -> Started | None:
+    """Return the first notice of the worker, if it soon reports that the capture cannot be opened."""
+    if not select.select([end], [], [], MAX_WAIT)[0]:
+        return None
+    for message in Frames().feed(end.recv(RECEIVED, socket.MSG_PEEK)):
+        started = msgspec.msgpack.decode(message, type=tuple[int, bool, Started])[2]
+        return started if started.exit_code else None
+    return None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, redirect_stderr
+from io import StringIO
 from typing import TYPE_CHECKING
 
 from zmtpscope.tui.requests import Started
@@ -21,17 +22,18 @@ def run(end: socket.socket, open_capture: Callable[[], tuple[Opened, Options]], 
 
     `open_capture` prints a reason and raises `SystemExit` on failure. `is_alone`: this is a separate process.
     """
-    channel = Channel(end)
+    channel, printed = Channel(end), StringIO()
     try:
-        opened, options = open_capture()
+        with redirect_stderr(printed):  # the screen is on the terminal already
+            opened, options = open_capture()
     except SystemExit as error:
-        channel.notify(Started(int(str(error.code))))
+        channel.notify(Started(int(str(error.code)), printed.getvalue()))
         return
     from zmtpscope.payloads.interrupting import Interrupting
     from zmtpscope.tui.worker.loop import Worker
 
     try:
-        channel.notify(Started())
+        channel.notify(Started(messages=printed.getvalue()))
         if is_alone:
             leave_terminal()
         registry = options.payloads

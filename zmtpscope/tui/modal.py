@@ -1,0 +1,14 @@
+"""The base of screens that ask the user for something."""
+
+from __future__ import annotations
+
+from textual.await_complete import AwaitComplete
+from textual.screen import ModalScreen
+
+
+class Modal(ModalScreen[str]):
+    """Covers the view, and returns a text, "" if cancelled."""
+
+    def dismiss(self, result: str | None = None) -> AwaitComplete:
+        """Return the result once: a second Enter may have been pressed before the screen is gone."""
+        return super().dismiss(result) if self.is_active else AwaitComplete()
