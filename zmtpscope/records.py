@@ -96,10 +96,10 @@ SINGULARS = {plural: name for name, plural in PLURALS.items()}
 """Record types by table name."""
 
 DERIVED = frozenset({"request", "subscription", "heartbeat", "peer", "topic", "delivery", "diagnosis"})
-"""Computed from other records, and written on request only."""
+"""Records that are computed from other records, and written on request only."""
 
 ACROSS = frozenset({"peer", "topic", "delivery", "diagnosis"})
-"""About several connections, written at the end of the capture."""
+"""Records about several connections, written at the end of the capture."""
 
 
 _OWN: dict[str, dict[str, Any]] = {

@@ -54,7 +54,7 @@ class Broker:
 
 
 @pytest.mark.parametrize("both", [True, False], ids=["all workers hang", "one worker hangs"])
-def test_requests_that_no_worker_is_free_for_are_those_of_the_workers(both: bool) -> None:
+def test_requests_that_no_worker_is_free_for_match_the_workers(both: bool) -> None:
     broker = Broker()
     for at, worker in ((100, 0), (200, 1), (300, 0), (400, 1)):
         broker.ask(at, worker, answered=True)
@@ -67,7 +67,7 @@ def test_requests_that_no_worker_is_free_for_are_those_of_the_workers(both: bool
     assert blamed == (["REQ 10.0.0.10", "REQ 10.0.0.11"] if both else ["REQ 10.0.0.10", "ROUTER 10.0.0.1:5555"])
 
 
-def test_a_broker_without_workers_is_told_with_the_one_that_left_last_however_often_its_clients_ask() -> None:
+def test_a_broker_without_workers_is_reported_with_the_one_that_left_last_however_often_its_clients_ask() -> None:
     broker = Broker()
     for at, worker in ((100, 0), (200, 1), (300, 0), (400, 1), (500, 0), (600, 1)):
         broker.ask(at, worker, answered=True)

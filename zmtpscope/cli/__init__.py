@@ -53,7 +53,7 @@ class ClosedPipe(Exception):
 
 
 COMMAND_OF = dict.fromkeys(("-i", "-D", "-L", "--list-interfaces"), "live")
-"""Suggested for an option that `read` does not have."""
+"""Command to suggest for an option that `read` does not have."""
 
 
 class Commands(click.Group):

@@ -33,7 +33,7 @@ BOTH = ("REQ", "REP", "DEALER", "ROUTER", "PAIR", "XPUB", "XSUB", "CLIENT", "SER
 ECHOING = ("REP", "DEALER", "ROUTER", "PAIR", "CLIENT", "SERVER", "PEER", "CHANNEL")
 SUBSCRIBING = ("SUB", "XSUB", "DISH")
 NAMING = ("ROUTER", "SERVER", "PEER")
-"""These types send and receive the peer's routing id as first part."""
+"""Types that send and receive the peer's routing id as first part."""
 
 
 class Ended(click.ClickException):

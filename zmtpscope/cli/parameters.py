@@ -158,7 +158,7 @@ def names_a_file(word: str) -> bool:
 
 
 A_FILE = click.Path(readable=False)
-"""Completed by shells. Errors are reported when it is opened."""
+"""A file that shells complete. Errors are reported when it is opened."""
 FILES = click.argument("files", nargs=-1, type=A_FILE, metavar="[FILE]...")
 MORE_FILES = option(
     "-r",

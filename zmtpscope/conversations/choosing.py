@@ -15,7 +15,7 @@ from zmtpscope.filter import Filter
 from zmtpscope.filter.selection import Selection
 
 PLACES = frozenset({"gap", "leftover", "stall", "finding", "connection"})
-"""Added for each connection with a selected record."""
+"""Records to add for each connection with a selected record."""
 
 
 MAX_CONNECTIONS = 100_000

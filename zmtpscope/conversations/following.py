@@ -17,10 +17,10 @@ from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import MARKED
 
 COMMANDS = frozenset({"SUBSCRIBE", "CANCEL", "JOIN", "LEAVE", "ERROR"})
-"""They carry application data or subscriptions."""
+"""Commands with application data or subscriptions."""
 
 PLACES = frozenset({"gap", "stall", "leftover", "connection"})
-"""Added for each connection with a selected record."""
+"""Records to add for each connection with a selected record."""
 
 Values = dict[str, Any]
 
@@ -32,7 +32,7 @@ class Following:
     followed: Chosen
     options: Options
     first_time: Callable[[], int | None]
-    """Returns the time of the first packet, or None before it."""
+    """Function that returns the time of the first packet, or None before it."""
     _of_peer: dict[int, None] = field(default_factory=dict)
     """Open connections on which a side has the identity."""
     _shown: dict[int, None] = field(default_factory=dict)

@@ -27,7 +27,7 @@ Frames = list[bytes]
 
 
 class _Message(NamedTuple):
-    """A table of its own, with its frames."""
+    """A message as a table with one row, and its frames."""
 
     alone: MessageTable
     frames: Frames

@@ -34,7 +34,7 @@ MAX_LINES_OF_A_CONNECTION = 16
 """Lines of a file for the same connection (C')."""
 
 MAX_PROBLEM_LINES = 10
-"""Listed for one file; further ones are counted."""
+"""Lines to list for one file; further ones are counted."""
 
 UNKNOWN_LABEL = "the line begins with CURVE_, but not with a known label (capitals, then a space); it was skipped"
 

@@ -45,7 +45,7 @@ class KeyFile:
     contents: Contents
     _status: os.stat_result
     readings = 0
-    """How often the file was read from its start."""
+    """Number of times that the file was read from its start."""
     _took_unfinished: bool
 
     def __init__(self, path: Path | None) -> None:

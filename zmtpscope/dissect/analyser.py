@@ -72,7 +72,7 @@ class Analyser:
         """Dissects content after topics in single-frame messages. Created for the first one, if payloads are
         dissected."""
         self.connections: dict[Connection, ZmtpConnection] = {}
-        """Created on demand: a port scan opens many TCP connections without octets."""
+        """ZMTP connections, created on demand: a port scan opens many TCP connections without octets."""
         self.undecided: dict[ZmtpConnection, None] = {}
         """Connections with a version that only a timeout can settle."""
         self.latest = 0

@@ -52,7 +52,7 @@ FIRST_CHARACTER = 0x20
 """First octets of RADIO messages, the length of the group, are lower. Other datagrams are ignored unless the user
 selects them."""
 GUESSED = re.compile(rb"[\x02-\x1f][A-Za-z0-9_.:/@-]{2,}")
-"""May start a RADIO message: a length, and at least two characters of a name."""
+"""Possible start of a RADIO message: a length, and at least two characters of a name."""
 
 
 MAILBOX_PORT = "ZRE-BEACON-03"

@@ -20,7 +20,7 @@ MAX_GROUPS = 1024
 FIRST_OCTETS = {4: range(0xE0, 0xF0), 16: range(0xFF, 0x100)}
 """First octets of group addresses, by address length. Broadcasts to 255.255.255.255 have no group."""
 OTHERS = (b"\xe0\0\0", b"\xef\xff\xff", b"\xff\x02")
-"""Joined by systems for themselves: 224.0.0.0/24, 239.255.255.0/24 (SSDP), link-local of IPv6."""
+"""Prefixes of groups that systems join for themselves: 224.0.0.0/24, 239.255.255.0/24 (SSDP), link-local of IPv6."""
 MAX_OCTETS_APART = 2
 """Octets in which a misspelled group may differ."""
 

@@ -26,7 +26,7 @@ HEAD = f"zmtpscope {__version__} analyser\n".encode()
 DIGEST_SIZE = 16
 
 GIVEN_ANEW = ("keys", "payloads")
-"""Omitted in a state: secrets, and third-party code. It only records whether each was set."""
+"""Options that a state omits: secrets, and third-party code. It only records whether each was set."""
 
 
 class StateError(Exception):

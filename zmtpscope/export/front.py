@@ -97,7 +97,7 @@ class SidesColumn:
         self._columns: dict[tuple[int, int | None], Column] = {}
         """Cached columns by connection and side."""
         self.changes = 0
-        """How often texts of this column changed."""
+        """Number of changes of texts in this column."""
 
     def copy(self) -> SidesColumn:
         copied = copy(self)

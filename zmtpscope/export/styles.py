@@ -7,7 +7,7 @@ from collections.abc import Callable
 from zmtpscope.records import DERIVED
 
 Paint = Callable[[str, str], str]
-"""Takes a style (a key of `STYLES`) and a text."""
+"""Function that takes a style (a key of `STYLES`) and a text."""
 
 STYLES = {
     "dim": "dim",

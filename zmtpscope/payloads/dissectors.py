@@ -92,7 +92,7 @@ def _is_prefix(octets: object) -> bool:
 
 
 TEXT = "text"
-"""Tried last, because messages of most other formats are text too."""
+"""Name of the dissector that is tried last, because messages of most other formats are text too."""
 JSON = Dissector(
     "json",
     "zmtpscope.payloads.json:JsonPayload",

@@ -19,7 +19,7 @@ MAX_SOURCES = 3
 UNPACKED_AT_FIRST, FIELDS_AT_FIRST = MAX_OCTETS, 2 * MAX_FIELDS
 """First allowance of a side for unpacking: octets, and fields read from them."""
 UNPACKED_PER_OCTET, FIELDS_PER_OCTET = 100, 4
-"""Added to the allowance per octet of claimed messages, packed or not."""
+"""Allowance for unpacking that each octet of claimed messages adds."""
 
 CONTAINERS = (dict, list, tuple)
 

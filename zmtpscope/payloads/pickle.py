@@ -29,7 +29,7 @@ _DANGEROUS = {
     *("profile", "pty", "runpy", "shutil", "smtplib", "socket", "subprocess", "sys", "timeit", "trace"),
     *("urllib.request", "urllib2", "venv", "webbrowser", "zipimport"),
 }
-"""Can run, load, send or remove something: none belongs in data."""
+"""Modules that can run, load, send or remove something: none belongs in data."""
 _BUILTINS = {"builtins", "__builtin__"}
 _DANGEROUS_BUILTINS = {
     *("__import__", "apply", "breakpoint", "compile", "delattr", "eval", "exec", "execfile", "file", "getattr"),

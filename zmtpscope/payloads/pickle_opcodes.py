@@ -17,7 +17,7 @@ _INTEGER = re.compile(rb"[-+]?[0-9]++L?")
 _LONGEST_INTEGER = 19
 """Characters of a number. Longer ones stay octets, because they may have any size."""
 _NO_CONSTANTS = {"BINGET", "EXT1", "EXT2", "EXT4", "GET", "GLOBAL", "INST", "LONG_BINGET", "PERSID"}
-"""Their argument refers to the value that they put on the stack."""
+"""Opcodes whose argument refers to the value that they put on the stack."""
 _LENGTHS = {-2: (1, False), -3: (4, True), -4: (4, False), -5: (8, False)}
 """Size of a length prefix, and whether it is signed, by code in pickletools."""
 _LINE = -1

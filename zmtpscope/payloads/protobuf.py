@@ -32,7 +32,7 @@ from zmtpscope.words import listed
 LARGEST_CLAIMED = 1000
 """Field number of a claimed message. Higher ones are rare in messages, and common in other data."""
 MAX_KEYS = 4 * MAX_FIELDS
-"""Parsed in one message; afterwards no octets are tried as nested fields."""
+"""Keys to parse in one message; afterwards no octets are tried as nested fields."""
 FIRST_PRINTABLE = 0x20
 NAMED = 5
 """Messages listed in the error about an unknown one."""

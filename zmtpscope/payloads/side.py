@@ -54,7 +54,7 @@ class SidePayloads:
         self.made: dict[str, Payload | None] = {}
         """Dissectors by name; most sides need few. None: could not be created."""
         self.last: Payload | None = None
-        """Claimed the most recent claimed message."""
+        """Dissector of the most recent claimed message."""
         self.unclaimed = 0
         """Number of messages since the last claim."""
         self.unreadable = 0
@@ -62,12 +62,12 @@ class SidePayloads:
         self.unheard: list[Payload] = []
         """Dissectors without a `claim` call since the last loss: their next message has `after_loss` set."""
         self.unread: list[Payload] = []
-        """Have not read a message since the last loss."""
+        """Dissectors that have not read a message since the last loss."""
         self.has_lost = False
         """Messages were lost, also for dissectors that are created later."""
         self.allowance = Allowance()
         self.forced: dict[bytes | None, Payload] = {}
-        """Named by the user, by topic; None: all other messages."""
+        """Dissectors that the user named, by topic; None: all other messages."""
         for each in named:
             dissector = registry.dissectors.get(each.name)
             if dissector is not None and (made := registry.make(dissector, each.argument)) is not None:

@@ -18,7 +18,7 @@ SAMPLED_FILES = 8
 BLOCK_SIZE, FEWEST_BLOCKS, MAX_BLOCKS = 1 << 20, 8, 64
 """Octets of a block, and blocks sampled in all files."""
 SAMPLED_SHARE = 8
-"""The sample is at most one part in this many of all files, but not less than the minimum number of blocks."""
+"""One part in this many of all files is sampled at most, but at least the minimum number of blocks."""
 COST_OF_SEGMENT = 64
 LARGE_TASK, COST_OF_FILE = 64 << 20, 1 << 18
 """Octets at which a task is full, and the cost of opening a file, as a number of octets."""

@@ -18,7 +18,7 @@ from zmtpscope.capture.files import PEEK, CaptureFile
 from zmtpscope.capture.statistics import FileReports
 
 COMPRESSED = (".gz", ".zst")
-"""Added when a complete file is compressed. It is still the same capture."""
+"""Suffixes that a complete file gets when it is compressed. It is still the same capture."""
 
 
 def uncompressed(path: str) -> str:
@@ -58,7 +58,7 @@ class MicroBatch:
     files_so_far: int = 0
     """Including earlier micro-batches."""
     until: int | None = None
-    """Only packets before this time (ns) are taken, later ones by a later micro-batch. The time of a packet is the
+    """Time (ns) before which packets are taken; a later micro-batch takes the others. The time of a packet is the
     largest so far in its file. None: all packets."""
     is_last: bool = False
     """The capture ends with this micro-batch."""

@@ -29,7 +29,7 @@ PATH_OPTIONS = ("path", "paths")
 """Options in which Spark passes the paths of `load`: one path, or a JSON list."""
 
 STORES = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
-"""Accepted by `read` and `ingest`, besides `file`."""
+"""Schemes that `read` and `ingest` accept, besides `file`."""
 
 NO_TABLES = (
     "Spark stores no table options for a source in Python; use CREATE TEMPORARY VIEW name USING zmtp OPTIONS "

@@ -20,7 +20,7 @@ from zmtpscope.spark.paths import ANY_NAME, STORES, Candidate, FoundCaptures, Lo
 
 MAGIC = re.compile("[*?[]")
 FILES_AT_A_TIME = 16
-"""Checked concurrently for being captures, because stores respond slowly."""
+"""Files to check concurrently for being captures, because stores respond slowly."""
 AHEAD = 1 << 20
 """Octets requested from a store at a time."""
 

@@ -222,10 +222,10 @@ class StoredStreams(StoredColumns):
 OF_RUNS = frozenset(
     {"schema", "record", "source", "decrypted", "version", "socket_type", "peer_socket_type", "confidence", *OF_STREAM}
 )
-"""Shared by the rows of a run."""
+"""Fields that the rows of a run share."""
 
 NEED_OCTETS = frozenset({"bodies", "bodies_kept", "envelope", "payload"})
-"""Derived from the octets of messages."""
+"""Fields that are derived from the octets of messages."""
 
 MESSAGES: Mapping[str, Derive] = {
     name: derive for name, derive in MessageColumns.derive.items() if name not in NEED_OCTETS

@@ -19,7 +19,7 @@ from zmtpscope.store.rows import PackedRows
 from zmtpscope.zmtp.events import SPECIAL
 
 ReadBatch = Callable[[Int64], Batch]
-"""Returns the records with these numbers, with octets."""
+"""Function that returns the records with these numbers, with octets."""
 
 
 class Sender(NamedTuple):

@@ -25,7 +25,7 @@ from zmtpscope.store.topics import Topics, joined_topics
 from zmtpscope.zmtp.events import CANCEL, MARKED, SUBSCRIBE
 
 SHARED = ("regime", "confidence", "version", "socket_type", "peer_socket_type")
-"""Shared by the rows of a run, besides the stream."""
+"""Fields that the rows of a run share, besides the stream."""
 
 NEAR = 4096
 """Octets between two messages of a run that are read together."""

@@ -21,7 +21,7 @@ from zmtpscope.store.narrow import Memory, Narrow, OfStreams
 from zmtpscope.store.packed import Bool, Int64
 
 MakeBatch = Callable[[Int64], Batch]
-"""Returns sorted records of the chunk with their octets."""
+"""Function that returns sorted records of the chunk with their octets."""
 
 
 class StoredRowsOfFilter(Rows):

@@ -85,7 +85,7 @@ class Store:
         self.spool = spool or Spool()
         self.index = SegmentIndex(self.spool)
         self.problem: str | None = None
-        """Why octets could not be read last time, as a sentence."""
+        """Reason why octets could not be read last time, as a sentence."""
         self.files: list[str | None] = []
         self.first_time: int | None = None
         self._chunks: tuple[tuple[Chunk, ...], tuple[int, ...]] = (), ()

@@ -16,7 +16,7 @@ LARGEST_MEMORY = 16 << 20
 """Maximum memory in octets for the names of one side, as in `Trie.size`; further names are not stored."""
 
 _NOTHING = Trie()
-"""Shared, because most sides subscribe to nothing."""
+"""A trie that is shared, because most sides subscribe to nothing."""
 
 
 class Memberships:

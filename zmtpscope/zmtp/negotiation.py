@@ -51,7 +51,7 @@ class Decision(NamedTuple):
     one_sided: bool = False
     confidence: str = "proven"
     mechanism: str | None = None
-    """Agreed by ZWS; in ZMTP each side announces its own."""
+    """Mechanism agreed by ZWS; in ZMTP each side announces its own."""
 
 
 def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 CODES = ("PAIR", "PUB", "SUB", "REQ", "REP", "DEALER", "ROUTER", "PULL", "PUSH", "XPUB", "XSUB", "STREAM")
-"""Indexed by the code in a 2.0 greeting; codes above 8 are implemented, but not specified (D24)."""
+"""Socket types by their code in a 2.0 greeting; codes above 8 are implemented, but not specified (D24)."""
 
 HIGHEST_SPECIFIED_CODE = 8
 

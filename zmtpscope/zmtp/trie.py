@@ -19,7 +19,7 @@ class _Node:
         self.label = label
         """Octets between the parent node and this one."""
         self.count = count
-        """How often the name that ends here was added."""
+        """Number of times that the name that ends here was added."""
         self.children: dict[int, _Node] | None = None
         """Children by the first octet of their labels."""
 

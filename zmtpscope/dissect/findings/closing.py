@@ -25,7 +25,7 @@ OWED: dict[tuple[str | None, str | None, str | None], str] = {
     ("PLAIN", "INITIATE", "WELCOME"): "PLAIN-09",
     ("NULL", "READY", None): "NULL-08",
 }
-"""Reported if a handshake ends before the expected answer.
+"""Findings to report if a handshake ends before the expected answer.
 
 By mechanism, last handshake command of the waiting side, and of the answering side (None: only its greeting).
 """

@@ -67,4 +67,4 @@ class Opened:
     closed: list[tuple[int, int]] = field(default_factory=list)
     """MESSAGEs that stay encrypted: stream offset, and ordinal of the deciding segment."""
     notes: list[Note] = field(default_factory=list)
-    """About boxes that stay encrypted, to add after the events of their frames."""
+    """Findings about boxes that stay encrypted, to add after the events of their frames."""

@@ -39,7 +39,7 @@ LARGEST_BOX = 16 << 20
 """Octets of a MESSAGE to wait for, even if the body limit is smaller."""
 
 SENDERS = {name: CURVE.commands[name].sender for name in BOXES}
-"""Which role sends each handshake step."""
+"""The role that sends each handshake step."""
 
 
 class Decryption:

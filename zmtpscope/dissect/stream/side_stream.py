@@ -48,7 +48,6 @@ class SideStream:
     """Once the side is parsed; also resumes after losses."""
     search: Searching | None = None
     version: str | None = None
-    """Negotiated version."""
     found_since: int | None = None
     """Ordinal of the segment that showed ZMTP, if frames were found midstream."""
     framings: tuple[Framing, ...] = (Framing.V1, Framing.V2)

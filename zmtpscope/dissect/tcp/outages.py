@@ -41,7 +41,7 @@ class Unanswered:
         self.answers = 0
         """Packets of the other side meanwhile."""
         self.unreachable: int | None = None
-        """Why they were not delivered, by the last ICMP message (see `UNREACHABLE`)."""
+        """Reason why they were not delivered, by the last ICMP message (see `UNREACHABLE`)."""
 
 
 class Outage(NamedTuple):

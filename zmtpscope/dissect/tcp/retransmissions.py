@@ -18,7 +18,7 @@ SHORTEST = 1_000_000_000
 """Shortest outage to report; TCP recovers from a lost packet in less time."""
 
 MIN_LOSSES = 4
-"""Reported lost segments of a side; some packets are lost on most networks."""
+"""Lost segments of a side that are worth a report; some packets are lost on most networks."""
 
 MAX_REPEATED = 3
 """If one octet in this many is captured twice, the capture contains copies of packets."""

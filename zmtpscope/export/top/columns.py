@@ -32,7 +32,7 @@ class Columns(NamedTuple):
     """Times of the last octets, never decreasing."""
     frames: Int64
     octets: Int64
-    """Captured, in message frames, without headers."""
+    """Captured octets in message frames, without headers."""
     marked: NDArray[np.bool_]
     """The message is a subscription or a cancellation."""
 

@@ -53,8 +53,8 @@ class OutputFiles:
         else:
             self._target, self._limits = self.private.enter()
         self._failure: OSError | None = None
-        """Why the open file takes no more octets although it is below its limits. A private capture then continues
-        in another folder."""
+        """Reason why the open file takes no more octets although it is below its limits. A private capture then
+        continues in another folder."""
         self._left: list[WrittenFile] = []
         """Files left in a full folder; each is removed once it was read."""
         self._numbered = self._limits != RingLimits()

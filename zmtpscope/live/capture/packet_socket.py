@@ -42,7 +42,7 @@ NETWORK_HEADER = 0xFFF00000
 """SKF_NET_OFF: offsets above this are relative to the network header."""
 REJECT = (RETURN, 0, 0, 0)
 MAX_INTERFACES = 64
-"""Selected by name: jumps of a filter skip at most 255 instructions."""
+"""Interfaces that can be selected by name: jumps of a filter skip at most 255 instructions."""
 
 
 class CannotCapture(Exception):

@@ -54,7 +54,8 @@ ADDRESSES = np.dtype(f"V{VLAN_TAG_AT}")
 
 
 Numbering = Callable[[int, int, int], int]
-"""Returns the number of an interface in the file, by index and hardware type, and adds to its count of packets."""
+"""Function that returns the number of an interface in the file, by index and hardware type, and adds to its count of
+packets."""
 
 
 def packet_batch(octets: bytearray, headers: list[int], snap_length: int, number: Numbering) -> Batch:

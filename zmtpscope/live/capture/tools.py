@@ -28,7 +28,7 @@ from zmtpscope.live.capture.privileges import invoking_user
 from zmtpscope.live.capture.settings import CaptureSettings
 
 MORE_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/Applications/Wireshark.app/Contents/MacOS")
-"""Searched after PATH, which often lacks them for ordinary users."""
+"""Folders to search after PATH, which often lacks them for ordinary users."""
 SCAPY_ENGINE = "zmtpscope.live.capture.scapy_engine"
 CHUNK = 1 << 18
 MAX_AT_THE_END = 128 << 20

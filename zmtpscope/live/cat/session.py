@@ -67,7 +67,7 @@ class ConnectionLog:
 
     def __init__(self, say: Callable[[str], None], *, listens: bool, asks: bool = False) -> None:
         self.failure: PeerError | None = None
-        """Why there is no connection. The error of a peer that was reached takes precedence over a later
+        """Reason why there is no connection. The error of a peer that was reached takes precedence over a later
         `Unreachable`."""
         self.lost = False
         """A connection that we opened ended before all messages were delivered."""

@@ -42,7 +42,7 @@ class Turns:
         self._waiting: dict[bool, list[tuple[int, asyncio.Future[None]]]] = {False: [], True: []}
         """Waiting connections in the order of their arrival (heaps): in their handshake, and after it."""
         self._first = False
-        """Which of the two heaps is served next; they alternate."""
+        """The heap that is served next; the two alternate."""
         self._arrival_numbers = itertools.count()
         self._spent, self._limit = 0.0, TURN
         self._looked = 0

@@ -93,7 +93,7 @@ class Socket:
         self.endpoint = endpoint
         self.settings = settings
         self.failure: PeerError | None = None
-        """Why no more messages can arrive."""
+        """Reason why no more messages can arrive."""
         self._listens = listens
         self._report = report or (lambda remote, what: None)
         self._recording = recording

@@ -51,12 +51,12 @@ class Observed(NamedTuple):
     pong: Pong | None = None
     """Reaction to a PING. A PING has side effects: libzmq before 4.2 passes it to its application as a message."""
     subscription_commands: bool | None = None
-    """It subscribes by the command SUBSCRIBE. False only for a SUB that subscribes by a message: on an XSUB, the
-    application may have sent the message."""
+    """Whether it subscribes by the command SUBSCRIBE. False only for a SUB that subscribes by a message: on an XSUB,
+    the application may have sent the message."""
     misspelt_hello: bool | None = None
-    """Its PLAIN HELLO is called WELCOME (PLAIN-07)."""
+    """Whether its PLAIN HELLO is called WELCOME (PLAIN-07)."""
     misspelt_error: bool | None = None
-    """Its PLAIN ERROR begins with 5E (wire.md 8.2)."""
+    """Whether its PLAIN ERROR begins with 5E (wire.md 8.2)."""
     little_endian_nonces: bool | None = None
     """The short nonce of its CURVE READY or INITIATE is little-endian."""
 
@@ -122,7 +122,7 @@ class Fingerprint(NamedTuple):
     socket_types: frozenset[str] = frozenset(PEERS) - DRAFT
     properties: Properties = _none
     empty_identity: bool = True
-    """It may send an empty Identity."""
+    """Whether it may send an empty Identity."""
     pongs: tuple[Pong, ...] = (Pong.MISSING,)
     subscription_commands: bool = False
     misspelt_hello: bool = False

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 PacketSink = Callable[[int, Sequence[bytes]], None]
-"""Takes IP packets that share one time (ns since the epoch)."""
+"""Function that takes IP packets that share one time (ns since the epoch)."""
 KeySink = Callable[["KeyLine"], None]
 
 COMMENT = (

@@ -50,7 +50,7 @@ class Direction:
         self.next = sequence
         self._is_ipv4 = hosts[0].version == 4
         self._tcp = TCP(sport=source[1], dport=target[1], win=WINDOW)
-        """Reused for each packet: creating the header takes as long as all other work on a packet."""
+        """A header that is reused for each packet: creating it takes as long as all other work on a packet."""
         ends = {"src": hosts[0].packed, "dst": hosts[1].packed}
         if self._is_ipv4:
             self._ip = IP(**ends, df=1, ttl=TIME_TO_LIVE, p=IP_PROTO_TCP, data=self._tcp)

@@ -21,7 +21,7 @@ MISSPELT_HELLO = Misspelling(b"\x05WELCOME", "HELLO", "PLAIN-07")
 
 
 BARE_HELLO = re.compile(rb"hello", re.IGNORECASE)
-"""May be a HELLO without its name length; a password may follow."""
+"""Possible HELLO without its name length; a password may follow."""
 
 FRAMED_HELLO = re.compile(rb"[\x01-\x1f]hello|\x05welcome|hello {3}", re.IGNORECASE)
 """Starts a message frame that may be a HELLO in any spelling; no text starts like this."""

@@ -79,7 +79,7 @@ class Peer:
         self._stop = 0
         """Stream offset after all octets received."""
         self._wanted = 0
-        """Nothing can be read before this stream offset is received."""
+        """Stream offset before which nothing can be read."""
         self._held: Row | None = None
         """The last frame, if its body is incomplete."""
         self._parts: list[bytes] = []
