@@ -27,14 +27,14 @@ from scapy.utils import rdpcap
 
 HERE = pathlib.Path(__file__).parent
 FIRST_REQUEST = 12
-"""So many packets of patterns/reqrep.pcap hold the handshake and the first request."""
+"""This many packets of patterns/reqrep.pcap contain the handshake and the first request."""
 MICROSECONDS, MODIFIED = 0xA1B2C3D4, 0xA1B2CD34
 LINK = {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"}
 OUTER = Ether(**LINK) / IP(src="192.0.2.1", dst="192.0.2.2")
 
 
 def pcap(packets: list[tuple[int, bytes]], link: int, *, order: str = "<", magic: int = MICROSECONDS) -> bytes:
-    """A pcap file of (time in microseconds, octets); the "modified" form has eight more octets per packet."""
+    """Return a pcap file of (time in microseconds, octets); the "modified" form has eight more octets per packet."""
     out = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 262144, link)]
     for time, octets in packets:
         out.append(struct.pack(order + "IIII", time // 1_000_000, time % 1_000_000, len(octets), len(octets)))
@@ -45,14 +45,14 @@ def pcap(packets: list[tuple[int, bytes]], link: int, *, order: str = "<", magic
 
 
 def zero_length(packet: Packet) -> bytes:
-    """IP total length 0, as a capture before segmentation offload has it."""
+    """Return a packet with IP total length 0, as captured before segmentation offload."""
     octets = bytearray(bytes(packet))
     octets[16:18] = b"\0\0"
     return bytes(octets)
 
 
 def ipv4_fragments(packet: Packet) -> list[bytes]:
-    """IP options (router alert), and datagrams with payload in fragments of 24 octets, the last one first."""
+    """Add IP options (router alert), and split datagrams with payload into fragments of 24 octets, last one first."""
     ip = packet[IP].copy()
     ip.options = [IPOption_Router_Alert()]
     ip.ihl = ip.len = ip.chksum = None
@@ -62,7 +62,7 @@ def ipv4_fragments(packet: Packet) -> list[bytes]:
 
 
 def ipv6_fragments(packet: Packet) -> list[bytes]:
-    """A hop-by-hop header in every packet, and datagrams with payload in fragments."""
+    """Add a hop-by-hop header to every packet, and fragment datagrams with payload."""
     ip = packet[IPv6]
     header = IPv6(src=ip.src, dst=ip.dst) / IPv6ExtHdrHopByHop(options=[PadN(optdata=b"\0\0\0\0")])
     if not len(packet[TCP].payload):

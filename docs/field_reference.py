@@ -23,7 +23,7 @@ HEAD = ("| field | type | meaning | also | example |", "|---|---|---|---|---|")
 
 
 def page() -> str:
-    """The page."""
+    """Return the page."""
     return "\n".join(_lines()) + "\n"
 
 

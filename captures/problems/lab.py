@@ -30,11 +30,11 @@ from zmq.utils.monitor import recv_monitor_message
 from zmtpscope.records import to_text
 
 SERVER, CLIENT, OTHER, THIRD = "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"
-"""Where programs run."""
+"""Hosts that run programs."""
 SWITCH = "10.0.0.254"
-"""What the switch answers to; no program talks to it."""
+"""Address of the switch; no program uses it."""
 LONGEST_TEXT = 80
-"""Octets of a message that a truth file spells out; longer ones are named by their digest."""
+"""Octets of a message that a truth file contains in full; for longer ones it contains their digest."""
 CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -47,7 +47,7 @@ def octets(value: str | bytes) -> bytes:
 
 
 def name_of(frames: Frames) -> list[str] | str:
-    """A message as truth files give it (captures/README.md)."""
+    """Return a message as truth files contain it (captures/README.md)."""
     if sum(map(len, frames)) <= LONGEST_TEXT:
         return list(map(to_text, frames))
     digest = b"".join(len(frame).to_bytes(8, "big") + hashlib.sha256(frame).digest() for frame in frames)
@@ -55,7 +55,7 @@ def name_of(frames: Frames) -> list[str] | str:
 
 
 class Socket:
-    """A socket of libzmq on one of the hosts, which logs what its program does with it."""
+    """A socket of libzmq on one of the hosts, which logs what its program does."""
 
     def __init__(self, lab: Lab, host: str, kind: int, **options: Any) -> None:
         self._lab, self._host = lab, host
@@ -92,18 +92,18 @@ class Socket:
         return self
 
     def send_to(self, group: str, body: str) -> None:
-        """Send a message of a RADIO; the group is no part of it."""
+        """Send a message of a RADIO; the group is not part of it."""
         self.zmq.send(body.encode(), group=group)
         self._lab.log("sent", [body.encode()])
 
     def send(self, *frames: str | bytes, flags: int = 0) -> None:
-        """Send a message; ROUTER takes the address off the front, so it is not logged."""
+        """Send a message; ROUTER removes the address in front, so it is not logged."""
         message = list(map(octets, frames))
         self.zmq.send_multipart(message, flags)
         self._lab.log("sent", message[1:] if self.zmq.socket_type == zmq.ROUTER else message)
 
     def receive(self, within: float = 2.0) -> Frames | None:
-        """The next message as the program gets it; none where none came within so many seconds."""
+        """Return the next message as the program receives it; None if none arrives within this many seconds."""
         if not self.zmq.poll(int(within * 1000)):
             return None
         message = self.zmq.recv_multipart()
@@ -113,20 +113,20 @@ class Socket:
         return message
 
     def receive_all(self, quiet: float = 0.3) -> list[Frames]:
-        """What comes until nothing came for so many seconds."""
+        """Return all messages until none has arrived for this many seconds."""
         messages = []
         while (message := self.receive(quiet)) is not None:
             messages.append(message)
         return messages
 
     def watch(self) -> Socket:
-        """From now on, keep the events of the socket for `events`."""
+        """Keep the events of the socket for `events` from now on."""
         with self._lab.on(self._host):
             self._events = self.zmq.get_monitor_socket()
         return self
 
     def events(self, name: str, *, count: int, within: float = 10.0) -> int:
-        """Wait for so many events of this name; how many there were."""
+        """Wait for this many events of this name; return their number."""
         assert self._events is not None
         seen, end = 0, time.monotonic() + within
         while seen < count and (left := end - time.monotonic()) > 0:
@@ -139,7 +139,7 @@ class Socket:
 
 
 def wait_for_switch() -> None:
-    """The switch begins to forward the packets of a new port some time after it is plugged in."""
+    """Wait until the switch forwards the packets of this host, some time after it was plugged in."""
     while True:
         with sockets.socket() as trial:
             trial.settimeout(0.1)
@@ -148,7 +148,7 @@ def wait_for_switch() -> None:
 
 
 class Lab:
-    """The hosts, and what runs on them. A process that is forked for a program has its own one, on the same hosts."""
+    """The hosts and their programs. A process that is forked for a program has its own `Lab`, with the same hosts."""
 
     def __init__(self, log: pathlib.Path) -> None:
         self._log = log
@@ -169,7 +169,7 @@ class Lab:
             self.namespace(host)
 
     def namespace(self, host: str) -> int:
-        """The network namespace of a host; the host is made and plugged in where it is not there."""
+        """Return the network namespace of a host; the host is created if it does not exist."""
         if host not in self._hosts:
             number = int(host.rsplit(".", 1)[1])
             LIBC.unshare(CLONE_NEWNET)
@@ -188,7 +188,7 @@ class Lab:
 
     @contextlib.contextmanager
     def on(self, host: str) -> Iterator[None]:
-        """What this thread makes in here, it makes on the host."""
+        """Create everything in this block on the host."""
         namespace = self.namespace(host)
         LIBC.setns(namespace, CLONE_NEWNET)
         try:
@@ -200,17 +200,17 @@ class Lab:
         subprocess.run(command.split(), check=True, pass_fds=list(self._hosts.values()))
 
     def unplug(self, host: str, *, plugged: bool = False) -> None:
-        """Take the cable of a host out of the switch, or put it back."""
+        """Disconnect a host from the switch, or connect it again."""
         self.namespace(host)
         self.command(f"ip link set port{host.rsplit('.', 1)[1]} {'up' if plugged else 'down'}")
 
     def switch_off(self, host: str) -> None:
-        """Turn a host off without a goodbye; whoever runs something there next finds it fresh from its start."""
+        """Turn a host off without a goodbye. The next program on it starts on a fresh host."""
         self.command(f"ip link del port{host.rsplit('.', 1)[1]}")
         os.close(self._hosts.pop(host))
 
     def forget(self, host: str, target: str) -> None:
-        """From now on, what a host sends to `target` goes to an Ethernet address that nobody has."""
+        """Send what a host sends to `target` to an unused Ethernet address from now on."""
         with self.on(host):
             self.command(f"ip neigh replace {target} lladdr 02:00:00:00:00:ff dev eth0")
 
@@ -222,18 +222,18 @@ class Lab:
     # -- programs -----------------------------------------------------------------------------------------------------
 
     def context(self, host: str) -> zmq.Context[zmq.Socket[bytes]]:
-        """The context of a host. Its threads start with the first socket, so that has to be made `on` the host."""
+        """Return the context of a host. Its threads start with the first socket, so create that `on` the host."""
         if host not in self._contexts:
             self._contexts[host] = zmq.Context()
         return self._contexts[host]
 
     def socket(self, host: str, kind: int, **options: Any) -> Socket:
-        """A socket with these options of zmq_setsockopt, in lower case; open as long as the scenario runs."""
+        """Return a socket with these options of zmq_setsockopt, in lower case; it is open until the scenario ends."""
         self._sockets.append(Socket(self, host, kind, **options))
         return self._sockets[-1]
 
     def process(self, host: str, program: Callable[..., None], *arguments: Any, **options: Any) -> ForkProcess:
-        """Run `program(lab, ...)` as a process; when it returns, its sockets stay open until it is killed."""
+        """Run `program(lab, ...)` as a process. When it returns, its sockets stay open until the process is killed."""
         self.namespace(host)
 
         def run() -> None:
@@ -253,18 +253,18 @@ class Lab:
             process.join()
 
     def listener(self, host: str, port: int) -> sockets.socket:
-        """A plain TCP socket that listens on a host as long as the scenario runs."""
+        """Return a listening TCP socket on a host, open until the scenario ends."""
         with self.on(host):
             self._plain.append(sockets.create_server((host, port)))
         return self._plain[-1]
 
     def accept(self, listener: sockets.socket) -> sockets.socket:
-        """The next connection of a listener, which is open as long as the scenario runs."""
+        """Return the next connection of a listener, open until the scenario ends."""
         self._plain.append(listener.accept()[0])
         return self._plain[-1]
 
     def connection(self, host: str, target: str, port: int) -> sockets.socket:
-        """A plain TCP connection from a host to a port of another; reading gives up after 2 s."""
+        """Return a TCP connection from a host to a port of another; reading gives up after 2 s."""
         with self.on(host):
             return sockets.create_connection((target, port), timeout=2.0)
 
@@ -272,7 +272,8 @@ class Lab:
         threading.Thread(target=program, daemon=True).start()
 
     def logins(self, host: str, answer: Callable[[int], str]) -> None:
-        """A ZAP handler (27/ZAP) on the host: `answer` gives the status code of the first request, the second, ..."""
+        """Run a ZAP handler (27/ZAP) on the host: `answer` returns the status codes of the first request, the second,
+        ..."""
         with self.on(host):
             handler = self.context(host).socket(zmq.REP)
             handler.bind("inproc://zeromq.zap.01")
@@ -289,7 +290,7 @@ class Lab:
         self.thread(serve)
 
     def curve_server(self, host: str, kind: int, port: int) -> tuple[Socket, bytes]:
-        """A server of CURVE and its public key; its long-term keys go into the key log beside the capture."""
+        """Return a CURVE server and its public key; write its long-term keys to the key log beside the capture."""
         public, secret = zmq.curve_keypair()
         server = self.socket(host, kind, curve_server=1, curve_publickey=public, curve_secretkey=secret)
         self.keys.append(f"CURVE_SERVER_LONGTERM {z85.decode(public).hex()} {z85.decode(secret).hex()}\n")
@@ -305,7 +306,7 @@ class Lab:
         return [(kind, message) for kind, message in map(json.loads, self._log.read_text().splitlines())]
 
     def stop(self) -> None:
-        """Stop all programs where they are, so that nobody says anything behind the end of the capture."""
+        """Stop all programs as they are, so that nothing is sent after the end of the capture."""
         for process in self._processes:
             if process.is_alive():
                 self.kill(process, signal.SIGSTOP)
@@ -318,7 +319,7 @@ class Lab:
 
 @contextlib.contextmanager
 def captured(path: pathlib.Path) -> Iterator[None]:
-    """Everything that crosses the switch, but what keeps a network going, goes to `path`."""
+    """Capture everything on the switch to `path`, except the traffic of the network itself."""
     options = ["-i", "switch", "--immediate-mode", "-U", "-Z", "root", "-w", str(path)]
     command = ["tcpdump", *options, f"ip and not igmp and not host {SWITCH}"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tcpdump:

@@ -24,11 +24,11 @@ HERE = pathlib.Path(__file__).parent
 INSIDE = "--inside"
 UNSHARE = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
 LONGEST = 60
-"""Seconds that a scenario may take."""
+"""Maximum seconds of a scenario."""
 
 
 def truth_of(scenario: Scenario, lab: Lab) -> dict[str, object]:
-    """The truth file: what the table says of the capture, and what the programs logged."""
+    """Return the truth file: the facts in the table, and the log of the programs."""
     log = lab.logged()
     truth: dict[str, object] = {"what": scenario.what, "made": MADE, "outcome": scenario.outcome}
     truth |= {"exit": 0, "versions": ["3.1"], "start_captured": True, "handshake": "complete", "whole": True}
@@ -48,7 +48,7 @@ def truth_of(scenario: Scenario, lab: Lab) -> dict[str, object]:
 
 
 def make_inside(scenario: Scenario) -> None:
-    """Make one capture; this process has a network namespace to itself."""
+    """Make one capture; this process has a network namespace of its own."""
     with tempfile.TemporaryDirectory() as folder:
         lab, path = Lab(pathlib.Path(folder, "log")), pathlib.Path(folder, "capture")
         lab.start_network()

@@ -16,7 +16,7 @@ RECORD, FILE_HEADER = 16, 24
 
 
 def frame(body: str | bytes, *, more: bool = False) -> bytes:
-    """A short frame of 2.0 and 3.0."""
+    """Return a short frame of 2.0 and 3.0."""
     return bytes([more, len(octets(body))]) + octets(body)
 
 
@@ -25,14 +25,14 @@ def message(*frames: str | bytes) -> bytes:
 
 
 def ready(socket_type: str) -> bytes:
-    """READY with the one property that everybody must send."""
+    """Return a READY with the one required property."""
     properties = b"\x0bSocket-Type" + struct.pack(">I", len(socket_type)) + socket_type.encode()
     body = b"\x05READY" + properties
     return bytes([4, len(body)]) + body
 
 
 def handshake(connection: socket.socket, socket_type: str) -> None:
-    """All that a client of 3.0 and its server say before their messages."""
+    """Return all octets of a 3.0 client and its server before their messages."""
     connection.sendall(GREETING)
     read(connection, len(GREETING))
     connection.sendall(ready(socket_type))
@@ -40,17 +40,17 @@ def handshake(connection: socket.socket, socket_type: str) -> None:
 
 
 def read(connection: socket.socket, size: int) -> bytes:
-    """So many octets, however they come."""
+    """Read this many octets, in any pieces."""
     return connection.recv(size, socket.MSG_WAITALL)
 
 
 def greeting_20(socket_type: str) -> bytes:
-    """All that a peer of 2.0 says before its messages; its identity is empty."""
+    """Return all octets of a 2.0 peer before its messages; its identity is empty."""
     return SIGNATURE + bytes([1, SOCKET_TYPES_20[socket_type]]) + b"\0\0"
 
 
 def keep_packets(keep: Callable[[int, bytes], bool]) -> Callable[[bytes], bytes]:
-    """A change of a pcap file: only packets whose number (from 1) and IP packet pass."""
+    """Return a change of a pcap file that keeps only packets whose number (from 1) and IP packet pass."""
 
     def change(capture: bytes) -> bytes:
         kept, place, number = [capture[:FILE_HEADER]], FILE_HEADER, 0
@@ -67,5 +67,5 @@ def keep_packets(keep: Callable[[int, bytes], bool]) -> Callable[[bytes], bytes]
 
 
 def source(ip: bytes) -> str:
-    """Who sent an IPv4 packet."""
+    """Return the sender of an IPv4 packet."""
     return ".".join(map(str, ip[12:16]))

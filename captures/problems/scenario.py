@@ -13,7 +13,7 @@ from captures.problems.lab import Lab
 Run = Callable[[Lab], None]
 MADE = f"pyzmq {zmq.__version__}, libzmq {zmq.zmq_version()}"
 SCRIPTED = {"made": f"{MADE}, and a peer written by hand"}
-"""`facts` where one side is no libzmq."""
+"""`facts` of a capture with a side that is not libzmq."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Scenario:
     near_miss_of: str | None = None
     also_true: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
-    """Other keys, where the capture is not one of complete handshakes of ZMTP 3.1."""
+    """Other keys, if the capture does not consist of complete handshakes of ZMTP 3.1."""
     logged: bool = True
-    """The log of the programs says all that was sent and received."""
+    """Whether the log of the programs contains everything sent and received."""
     change: Callable[[bytes], bytes] | None = None
-    """What is done to the capture afterwards."""
+    """Change of the capture afterwards."""
 
     @property
     def name(self) -> str:
@@ -42,12 +42,12 @@ SCENARIOS: dict[str, Scenario] = {}
 
 
 def problem(rule: str, blames: str, **facts: Any) -> dict[str, Any]:
-    """An entry of `diagnosis`: the rule, who or what is to blame, and what more is known of it."""
+    """Return an entry of `diagnosis`: the rule, the cause, and further facts."""
     return {"rule": rule, "blames": blames, **facts}
 
 
 def scenario(what: str, outcome: str, *diagnosis: dict[str, Any], **more: Any) -> Callable[[Run], Run]:
-    """Enter a function into the table; its name is that of the capture."""
+    """Add a function to the table; its name is that of the capture."""
 
     def enter(run: Run) -> Run:
         entry = Scenario(run, what, outcome, list(diagnosis), **more)

@@ -45,7 +45,7 @@ KNOWN = {
     "delivery": _COMMON | {"topic", "publisher", "subscriber", "messages", "unacknowledged", "siblings"},
     "diagnosis": _COMMON | {"rule", "severity", "text", "hint", "subject", "certainty", "evidence", "count", "last_ns"},
 }
-"""The fields that every record of a type knows."""
+"""Fields of the records of every type."""
 
 STRUCTS = {"fields": "Payload", "value": "Property", "cause": "Departure", "ref": "Evidence"}
 """Structs, by a member that only they have."""
@@ -55,7 +55,7 @@ PYTHON = {"int": "int", "bool": "bool", "text": "str", "octets": "builtins.bytes
 
 
 def stub() -> str:
-    """The text of the stub."""
+    """Return the text of the stub."""
     head = (
         "# Written by docs/api/generate.py from zmtpscope/record_fields.py.\n"
         "import builtins\n\n"
@@ -82,7 +82,7 @@ def _python_type(type_: str) -> str:
 
 
 def _struct(members: dict[str, str]) -> str:
-    """The class of a struct with these members."""
+    """Return the class of a struct with these members."""
     return next(name for member, name in STRUCTS.items() if member in members)
 
 

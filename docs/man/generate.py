@@ -44,7 +44,7 @@ ENVIRONMENT = (
 
 
 def page() -> str:
-    """The manual page."""
+    """Return the manual page."""
     return "\n".join(_lines()) + "\n"
 
 
@@ -83,7 +83,7 @@ def _command(command: click.Command | None, parent: click.Context, name: str) ->
 
 
 def _options(command: click.Command, context: click.Context) -> dict[str, list[click.Option]]:
-    """The options of a command by heading, without --help."""
+    """Return the options of a command by heading, without --help."""
     if not isinstance(command, Command):
         return {}
     found = command.options_by_heading(context)
@@ -101,7 +101,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _value(option: click.Option) -> str:
-    """What stands behind the name of an option."""
+    """Return the text after the name of an option."""
     if option.is_flag or option.count:
         return ""
     choices = isinstance(option.type, click.Choice) and option.metavar is None
@@ -115,7 +115,7 @@ def _entries(entries: tuple[tuple[str, str], ...]) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Text as roff has it: nothing in it is a request or an escape."""
+    """Return text as roff, without requests and escapes."""
     escaped = text.replace("\b", "").replace("\\", r"\e").replace("-", r"\-").strip()
     return re.sub(r"^([.'])", r"\\&\1", escaped, flags=re.MULTILINE)
 

@@ -29,7 +29,7 @@ SETTLED = 1.0
 
 
 class Picture(NamedTuple):
-    """What somebody sees who opens a capture and presses these keys."""
+    """A screen: a capture and the keys to press."""
 
     name: str
     capture: str
@@ -55,7 +55,7 @@ PICTURES = (
 
 
 def take(picture: Picture, size: tuple[int, int]) -> str:
-    """The picture as SVG, which loads nothing from elsewhere."""
+    """Return the picture as SVG, which loads nothing from elsewhere."""
     path = str(CAPTURES / picture.capture)
 
     def opened() -> tuple[Opened, Options]:

@@ -16,12 +16,12 @@ from captures.problems.scenario import SCRIPTED, problem, scenario
 
 PORT = 5555
 RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER that makes TCP close with RST."""
+"""SO_LINGER with which TCP closes with RST."""
 NOT_ZMTP = {"versions": [], "handshake": "not ZMTP"}
 
 
 def echo(lab: Lab, port: int, **options: int) -> None:
-    """A program that gives every message back."""
+    """Send every message back."""
     server = lab.socket(SERVER, zmq.ROUTER, **options).bind(port)
     while True:
         message = server.receive(60)
@@ -93,7 +93,8 @@ def server_started_later(lab: Lab) -> None:
 
 
 def relay(lab: Lab, lives: list[float]) -> None:
-    """A load balancer on OTHER: connections to its port go on to the server, and are reset after so many seconds."""
+    """Run a load balancer on OTHER: connections to its port are forwarded to the server, and reset after this many
+    seconds."""
     listener = lab.listener(OTHER, PORT)
     for life in lives:
         client, _ = listener.accept()
@@ -189,7 +190,7 @@ def peer_departed(lab: Lab) -> None:
 
 
 def talk(lab: Lab, host: str) -> None:
-    """A DEALER that sends a message every 100 ms and gets it back."""
+    """Run a DEALER that sends a message every 100 ms and receives it back."""
     client = lab.socket(host, zmq.DEALER).connect(SERVER, PORT)
     for number in range(1000):
         client.send(f"{host} {number}")

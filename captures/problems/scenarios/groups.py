@@ -18,7 +18,7 @@ def radio(lab: Lab) -> Socket:
 
 
 def dish(lab: Lab, host: str, *groups: str) -> Socket:
-    """A DISH in these groups, in which it is when this returns."""
+    """Return a DISH that has joined these groups."""
     socket = lab.socket(host, zmq.DISH).join(*groups).connect(SERVER, PORT)
     time.sleep(0.3)
     return socket

@@ -13,7 +13,7 @@ from captures.problems.scenarios.connections import PORT, echo
 
 
 def silent_listener(lab: Lab, says: bytes) -> None:
-    """A program that accepts connections, says this, and reads no ZMTP."""
+    """Run a program that accepts connections, sends these octets, and reads no ZMTP."""
     listener = lab.listener(SERVER, PORT)
     while True:
         lab.accept(listener).sendall(says)

@@ -12,7 +12,7 @@ from captures.problems.scenario import problem, scenario
 
 PORT = 5556
 SMALL = {"rcvhwm": 5, "rcvbuf": 4096}
-"""What makes a receiver full soon."""
+"""Options with which the buffers of a receiver are full soon."""
 
 
 def flood(publisher: Socket, messages: int, every: float = 0.002) -> None:
@@ -172,7 +172,7 @@ def balanced_push(lab: Lab) -> None:
 
 
 def proxy(lab: Lab, upstream: int, **options: int) -> None:
-    """An XSUB or SUB and an XPUB on 10.0.0.3 that pass on what a publisher says."""
+    """Run an XSUB or SUB and an XPUB on 10.0.0.3 that forward the messages of a publisher."""
     back = lab.socket(OTHER, zmq.XPUB, **options).bind(PORT)
     front = lab.socket(OTHER, upstream)
     if upstream == zmq.SUB:
@@ -182,7 +182,7 @@ def proxy(lab: Lab, upstream: int, **options: int) -> None:
 
 
 def behind_proxy(lab: Lab, upstream: int, messages: int, topics: tuple[str, ...], **options: int) -> Socket:
-    """A publisher, the proxy, and a subscriber of ticks behind it; all messages are sent at once."""
+    """Run a publisher, the proxy, and a subscriber of ticks behind it; all messages are sent at once."""
     publisher = lab.socket(SERVER, zmq.XPUB, sndhwm=0).bind(PORT)
     lab.process(OTHER, proxy, upstream, **options)
     time.sleep(0.3)

@@ -75,7 +75,7 @@ def capture_ends_within_request(lab: Lab) -> None:
 
 
 def answer(lab: Lab, pause: float = 0.0, host: str = SERVER) -> None:
-    """A REP that answers every request after so many seconds."""
+    """Run a REP that answers every request after this many seconds."""
     server = lab.socket(host, zmq.REP).bind(PORT)
     while True:
         request = server.receive(60)
@@ -84,7 +84,7 @@ def answer(lab: Lab, pause: float = 0.0, host: str = SERVER) -> None:
 
 
 def ask_on(lab: Lab, target: str = SERVER) -> None:
-    """Another client, whose requests show that time goes on and the server answers."""
+    """Run another client, whose requests show that the server still answers."""
     client = lab.socket(OTHER, zmq.REQ).connect(target, PORT)
     for number in range(1000):
         client.send(f"other {number}")
@@ -170,14 +170,14 @@ def server_speaks_unasked(lab: Lab) -> None:
 
 
 def broker(lab: Lab) -> None:
-    """ROUTER for clients and DEALER for a worker, on 10.0.0.3, which passes messages on."""
+    """Run a ROUTER for clients and a DEALER for a worker on 10.0.0.3, which forward messages."""
     front = lab.socket(OTHER, zmq.ROUTER).bind(PORT)
     back = lab.socket(OTHER, zmq.DEALER).bind(PORT + 1)
     zmq.proxy(front.zmq, back.zmq)
 
 
 def work(lab: Lab, pauses: list[float]) -> None:
-    """A REP that works for the broker, as long as each request takes."""
+    """Run a REP behind the broker that takes the next of these pauses (seconds) for each request."""
     worker = lab.socket(SERVER, zmq.REP).connect(OTHER, PORT + 1)
     for pause in pauses:
         request = worker.receive(60)
@@ -255,7 +255,7 @@ def request_unanswered_behind_broker(lab: Lab) -> None:
 
 
 def answer_without_delimiter(lab: Lab) -> None:
-    """A ROUTER that sends address and reply, and leaves out the empty frame between them."""
+    """Run a ROUTER that sends address and reply, without the empty frame between them."""
     server = lab.socket(SERVER, zmq.ROUTER).bind(PORT)
     while True:
         request = server.receive(60)
@@ -282,7 +282,7 @@ def router_without_delimiter(lab: Lab) -> None:
 
 
 def router_with_delimiter(lab: Lab) -> None:
-    """A ROUTER that repeats all that stands in front of the request: address, request id and empty frame."""
+    """Run a ROUTER that repeats everything in front of the request: address, request id and empty frame."""
     server = lab.socket(SERVER, zmq.ROUTER).bind(PORT)
     while True:
         request = server.receive(60)
@@ -337,7 +337,7 @@ def dealer_with_delimiter(lab: Lab) -> None:
 
 
 def answer_after(lab: Lab, pauses: list[float]) -> None:
-    """A REP that answers each request after the next of these pauses (seconds)."""
+    """Run a REP that answers each request after the next of these pauses (seconds)."""
     server = lab.socket(SERVER, zmq.REP).bind(PORT)
     for pause in pauses:
         request = server.receive(60)

@@ -227,7 +227,7 @@ def sealed_text(lab: Lab) -> None:
 
 
 class Cleanup:
-    """What a pickle can bring: a call of os.system when it is loaded."""
+    """A pickle that calls os.system when it is loaded."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return os.system, ("true",)

@@ -18,7 +18,7 @@ MIXED = SCRIPTED | {"handshake": "any"}
 
 
 def greet(lab: Lab, number: int = 1) -> None:
-    """A DEALER that knows how to talk to the server, so many times."""
+    """Run a DEALER that exchanges messages with the server this many times."""
     client = lab.socket(CLIENT, zmq.DEALER).connect(SERVER, PORT)
     for each in range(number):
         client.send(f"hello {each}")
@@ -189,7 +189,7 @@ def hand_written_client(lab: Lab) -> None:
 
 
 def push_by_hand(lab: Lab, flags: bytes) -> None:
-    """Five messages of ZMTP 3.0 with these flags."""
+    """Return five messages of ZMTP 3.0 with these flags."""
     server = lab.socket(SERVER, zmq.PULL).bind(PORT)
     with lab.connection(CLIENT, SERVER, PORT) as client:
         handshake(client, "PUSH")

@@ -28,7 +28,7 @@ def subscriber(lab: Lab, host: str, *topics: str, **options: int) -> Socket:
 
 
 def ready(publisher: Socket, subscriptions: int) -> None:
-    """Wait until an XPUB has so many subscriptions more."""
+    """Wait until an XPUB has this many more subscriptions."""
     for _ in range(subscriptions):
         assert publisher.receive() is not None
 
@@ -105,7 +105,7 @@ def publisher_program(lab: Lab, topics: tuple[str, ...]) -> None:
 
 
 def listen(lab: Lab, *topics: str) -> None:
-    """A program that reads what it subscribed to; who does not read does not subscribe again behind a reconnect."""
+    """Run a program that reads its messages: libzmq resubscribes after a reconnect only if it does."""
     socket = subscriber(lab, OTHER, *topics)
     while True:
         socket.receive(60)
@@ -367,7 +367,7 @@ def topic_without_subscriber(lab: Lab) -> None:
 
 
 def hand_written_publisher(lab: Lab, topics: tuple[str, ...], rounds: int) -> None:
-    """A publisher of ZMTP 3.0 that sends everything to everybody."""
+    """Run a publisher of ZMTP 3.0 that sends every message to all subscribers."""
     connection = lab.accept(lab.listener(SERVER, PORT))
     connection.sendall(GREETING + octets_of_ready("PUB"))
     time.sleep(0.3)
@@ -422,7 +422,7 @@ def messages_under_way_behind_cancel(lab: Lab) -> None:
 
 
 def number(value: int) -> bytes:
-    """As bitcoind numbers its messages: a last frame of four octets."""
+    """Return a last frame of four octets, with which bitcoind numbers its messages."""
     return struct.pack("<I", value)
 
 
@@ -480,7 +480,7 @@ def sequence_over_two_topics(lab: Lab) -> None:
 
 
 def one_after_the_other(lab: Lab, pause: float) -> None:
-    """Two SUBs on one host, the second one after the first one has closed its socket; a logger gets everything."""
+    """Run two SUBs on one host, the second after the first has closed its socket; a logger receives everything."""
     publisher = lab.socket(SERVER, zmq.XPUB).bind(PORT)
     logger = subscriber(lab, OTHER, "prices")
     first = subscriber(lab, CLIENT, "prices")
