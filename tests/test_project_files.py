@@ -51,13 +51,6 @@ def test_tests_that_pages_name_exist(path: Path) -> None:
             assert f"def {function}" in (ROOT / file).read_text(), (file, function)
 
 
-def test_tests_in_tables_of_guides_exist() -> None:
-    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
-    rows = [re.findall(r"^\| `(test_\w+)", page.read_text(), re.MULTILINE) for page in GUIDES]
-    assert any(rows)
-    assert [name for row in rows for name in row if f"def {name}(" not in tests] == []
-
-
 def test_the_changelog_begins_with_this_version_or_what_is_unreleased() -> None:
     first, *_ = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert first == "Unreleased" or first.startswith(f"{__version__} ")
