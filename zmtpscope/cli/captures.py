@@ -236,7 +236,7 @@ def reading(
     report_problems(keys, said)
 
 
-def read_through(given: dict[str, Any], feed: Callable[[Run, Batch], None], write: Callable[[Run], None]) -> int:
+def read_through(given: dict[str, Any], feed: Callable[[Run, Batch], object], write: Callable[[Run], object]) -> int:
     """Pass all batches to `feed`, then call `write`; return the exit code.
 
     The first Ctrl-C stops reading and writes the results so far; a second one exits at once.

@@ -153,10 +153,6 @@ def cat(**given: Any) -> int:
     ROUTER, SERVER and PEER print the peer's routing id before each message and expect one before each message to send;
     RADIO expects the group.
     """
-    return _cat(given)
-
-
-def _cat(given: dict[str, Any]) -> int:
     socket_type = given["socket_type"] = given["socket_type"].upper()
     _check_options(given)
     import asyncio

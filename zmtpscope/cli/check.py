@@ -112,13 +112,11 @@ def check(**given: Any) -> int:
     derivation = Derivation()
     failed: list[bool] = []
 
-    def feed(run: Run, batch: Batch) -> None:
-        derivation.feed(batch)
-
-    def write(run: Run) -> None:
-        failed.append(_write(derivation, run, given))
-
-    code = read_through({**given, **UNSHOWN}, feed, write)
+    code = read_through(
+        {**given, **UNSHOWN},
+        lambda run, batch: derivation.feed(batch),
+        lambda run: failed.append(_write(derivation, run, given)),
+    )
     return FOUND if any(failed) else code
 
 

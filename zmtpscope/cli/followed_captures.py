@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,7 @@ import click
 from zmtpscope.cli.capture_options import STANDARD_OUTPUT, check_no_capture_options, refused
 from zmtpscope.cli.captures import NoCapture
 from zmtpscope.cli.progress import State, status_text
+from zmtpscope.cli.signals import counts_on_request, stopped_by_interrupt
 from zmtpscope.cli.terminal import notify
 from zmtpscope.records import SECOND
 
@@ -75,10 +77,17 @@ def _own_capture(settings: CaptureSettings, copy: PacketCopy | None) -> Followed
     return capture
 
 
-def report_start(followed: FollowedCapture) -> None:
-    """Print lines about the capture before its first packet."""
-    for line in followed.opening_lines():
-        notify(f"zmtpscope: {line}")
+@contextmanager
+def following(given: dict[str, Any], paths: Sequence[str]) -> Iterator[tuple[FollowedCapture, Callable[[], bool]]]:
+    """Yield the capture, which signals stop, and a function that returns whether a signal has requested counts."""
+    followed = open_followed(given, paths)
+    try:
+        with stopped_by_interrupt(followed.stop), counts_on_request() as counts_wanted:
+            for line in followed.opening_lines():
+                notify(f"zmtpscope: {line}")
+            yield followed, counts_wanted
+    finally:
+        followed.close()
 
 
 def report_end(followed: FollowedCapture) -> int:

@@ -10,11 +10,10 @@ import click
 
 from zmtpscope.cli.capture_options import CAPTURE_OPTIONS, FOLLOWED_FILE, list_interfaces, take_capture_filter
 from zmtpscope.cli.captures import reading
-from zmtpscope.cli.followed_captures import news_lines, open_followed, report_end, report_start, state_of
+from zmtpscope.cli.followed_captures import following, news_lines, report_end, state_of
 from zmtpscope.cli.output import RECORD_LINES, check_output, paint_of, record_writer, write_end
 from zmtpscope.cli.parameters import DECODING_OPTIONS, command, options
 from zmtpscope.cli.progress import StatusLine
-from zmtpscope.cli.signals import counts_on_request, stopped_by_interrupt
 from zmtpscope.cli.terminal import is_seen, notify
 
 if TYPE_CHECKING:
@@ -34,13 +33,8 @@ def live(**given: Any) -> int:
         return list_interfaces(netns=given["netns"], as_json=given["as_json"])
     take_capture_filter(given)
     check_output(given)
-    followed = open_followed(given, given["files"])
-    try:
-        with stopped_by_interrupt(followed.stop), counts_on_request() as counts_wanted:
-            report_start(followed)
-            return _live(followed, given, counts_wanted)
-    finally:
-        followed.close()
+    with following(given, given["files"]) as (followed, counts_wanted):
+        return _live(followed, given, counts_wanted)
 
 
 def _live(followed: FollowedCapture, given: dict[str, Any], counts_wanted: Callable[[], bool]) -> int:

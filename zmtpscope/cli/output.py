@@ -290,7 +290,7 @@ def write_end(run: Run, given: dict[str, Any]) -> None:
 
 
 def paint_of(given: dict[str, Any]) -> Callable[[str, str], str]:
-    from zmtpscope.cli.terminal import painter, wants_colour
-    from zmtpscope.export.styles import STYLES, plain
+    from zmtpscope.cli.terminal import painter
+    from zmtpscope.export.styles import STYLES
 
-    return painter(STYLES) if wants_colour(given["color"]) else plain
+    return painter(STYLES, given["color"])

@@ -131,11 +131,11 @@ class _Shown:
     """Writes the lines of `read` to standard error as soon as they are known."""
 
     def __init__(self) -> None:
-        from zmtpscope.cli.terminal import painter, terminal_width, wants_colour
+        from zmtpscope.cli.terminal import painter, terminal_width
         from zmtpscope.curve_keys import HandedLines, Keys
         from zmtpscope.dissect import Options
         from zmtpscope.export.clock import Clock
-        from zmtpscope.export.styles import STYLES, plain
+        from zmtpscope.export.styles import STYLES
         from zmtpscope.export.text import Look, TextLines
         from zmtpscope.live.recording.dissection import LiveDissection
         from zmtpscope.payloads.registry import Registry
@@ -144,7 +144,7 @@ class _Shown:
         payloads = Registry()
         payloads.asked()  # loads them now: this is slow, and would delay output later
         options = Options(payloads=payloads, keys=Keys([], handed))
-        paint = painter(STYLES) if wants_colour("auto", sys.stderr) else plain
+        paint = painter(STYLES, "auto", sys.stderr)
         self.live = LiveDissection(options, self._write_lines)
         self.write_key = handed.add
         clock = Clock("r", lambda: self.live.statistics.first_time)

@@ -172,13 +172,12 @@ def probe(**given: Any) -> int:
 
 def _write_text(endpoint: str, found: Found, given: dict[str, Any]) -> None:
     from zmtpscope.cli.probe_report import facts, notes
-    from zmtpscope.cli.terminal import painter, wants_colour
+    from zmtpscope.cli.terminal import painter
     from zmtpscope.export.safe_text import safe_text
-    from zmtpscope.export.styles import plain
 
     if found.version is None:
         return
-    paint = painter(STYLES) if wants_colour(given["color"]) else plain
+    paint = painter(STYLES, given["color"])
     rows = list(facts(endpoint, found))
     width = max(len(name) for name, _ in rows)
     lines = [paint("endpoint", safe_text(endpoint))]

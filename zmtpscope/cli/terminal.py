@@ -49,8 +49,13 @@ def wants_colour(choice: str, stream: TextIO | None = None) -> bool:
     return bool(os.environ.get("FORCE_COLOR")) or ((stream or sys.stdout).isatty() and os.environ.get("TERM") != "dumb")
 
 
-def painter(styles: Mapping[str, str]) -> Callable[[str, str], str]:
-    """Return a function that wraps a text in the escape sequences of a named style, in 16 colours."""
+def painter(
+    styles: Mapping[str, str], choice: str = "always", stream: TextIO | None = None
+) -> Callable[[str, str], str]:
+    """Return a function that wraps a text in the escape sequences of a named style, in 16 colours, or that returns the
+    text if `wants_colour` of `choice` and `stream` is false."""
+    if not wants_colour(choice, stream):
+        return lambda style, text: text
     from rich.color import ColorSystem
     from rich.style import Style
 

@@ -18,10 +18,9 @@ from zmtpscope.cli.capture_options import (
 )
 from zmtpscope.cli.captures import Run, reading
 from zmtpscope.cli.filters import FILTER, body_for, messages_filtered
-from zmtpscope.cli.followed_captures import news_lines, open_followed, report_end, report_start, seconds_behind
+from zmtpscope.cli.followed_captures import following, news_lines, report_end, seconds_behind
 from zmtpscope.cli.parameters import DECODING_OPTIONS, FILES, MORE_FILES, SHOW_SECRETS, command, option, options
 from zmtpscope.cli.progress import LAG_THAT_MATTERS
-from zmtpscope.cli.signals import counts_on_request, stopped_by_interrupt
 from zmtpscope.cli.terminal import notify
 from zmtpscope.cli.top_output import JsonLines, Numbers, Output, Tables, has_screen
 from zmtpscope.records import SECOND
@@ -103,18 +102,13 @@ def top(**given: Any) -> int:
         with reading(given) as run:
             _count(run, ", ".join(map(_name, paths)), view, given)
         return run.exit_code()
-    followed = open_followed(given, paths)
-    try:
-        with stopped_by_interrupt(followed.stop), counts_on_request() as counts_wanted:
-            report_start(followed)
-            view = _view_of(given)  # loads numpy: capturing has already started
-            with reading(given, followed.captures) as run:
-                _count(run, _name(followed.title), view, given, followed, counts_wanted)
-            code = run.exit_code()
-            ended = report_end(followed)
-            return code or ended
-    finally:
-        followed.close()
+    with following(given, paths) as (followed, counts_wanted):
+        view = _view_of(given)  # loads numpy: capturing has already started
+        with reading(given, followed.captures) as run:
+            _count(run, _name(followed.title), view, given, followed, counts_wanted)
+        code = run.exit_code()
+        ended = report_end(followed)
+        return code or ended
 
 
 def _view_of(given: dict[str, Any]) -> View:

@@ -73,9 +73,8 @@ def _named(name: str) -> Callable[[dict[str, Json]], str]:
     return lambda content: _plain(content.get(name))
 
 
-def _quoting(name: str) -> Callable[[dict[str, Json]], str]:
-    """Summarise by the field of that name, in quotation marks."""
-    return lambda content: _quoted(content.get(name))
+def _code(content: dict[str, Json]) -> str:
+    return _quoted(content.get("code"))
 
 
 def _problem(content: dict[str, Json]) -> str:
@@ -127,19 +126,19 @@ _WORDS: dict[str, Callable[[dict[str, Json]], str]] = {
     "comm_msg": _named("comm_id"),
     "comm_open": lambda content: _joined(_plain(content.get("target_name")), _plain(content.get("comm_id"))),
     "complete_reply": _matches,
-    "complete_request": _quoting("code"),
+    "complete_request": _code,
     "debug_event": _named("event"),
     "debug_request": _named("command"),
     "display_data": _shown,
     "error": _problem,
     "execute_input": lambda content: _joined(_counted(content), _quoted(content.get("code"))),
-    "execute_request": _quoting("code"),
+    "execute_request": _code,
     "execute_result": _shown,
     "input_request": lambda content: _joined(
         _quoted(content.get("prompt")), "(password)" if content.get("password") is True else ""
     ),
-    "inspect_request": _quoting("code"),
-    "is_complete_request": _quoting("code"),
+    "inspect_request": _code,
+    "is_complete_request": _code,
     "kernel_info_reply": _kernel,
     "shutdown_reply": lambda content: _joined(_outcome(content), _restart(content)),
     "shutdown_request": _restart,

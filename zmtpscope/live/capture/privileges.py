@@ -56,7 +56,7 @@ def missing_rights(
     if not hasattr(socket, "AF_PACKET"):
         return None
     needed = [CAP_NET_RAW, *([] if namespace is None else [CAP_SYS_ADMIN])]
-    missing = [NAMES[each] for each in needed if not _capabilities("CapEff") >> each & 1]
+    missing = [NAMES[each] for each in needed if not _effective_capabilities() >> each & 1]
     if not missing and (namespace is not None or _may_open_a_packet_socket()):
         return None
     what = " and ".join(missing)
@@ -112,11 +112,11 @@ def _may_open_a_packet_socket() -> bool:
     return True
 
 
-def _capabilities(which: str) -> int:
-    """Return CapEff, CapPrm, ... as bits; all bits if /proc is missing."""
+def _effective_capabilities() -> int:
+    """Return CapEff as bits; all bits if /proc is missing."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:
-            return next((int(line.split()[1], 16) for line in file if line.startswith(f"{which}:")), -1)
+            return next((int(line.split()[1], 16) for line in file if line.startswith("CapEff:")), -1)
     except OSError:
         return -1
 
