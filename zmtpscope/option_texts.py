@@ -66,7 +66,7 @@ class DecodeAs(NamedTuple):
 
 
 def parse_body(text: str) -> Body:
-    """`full[:LIMIT]`, `head:N` or `none`; numbers can end in k, M or G."""
+    """Parse `full[:LIMIT]`, `head:N` or `none`; numbers can end in k, M or G."""
     match = re.fullmatch(r"(full|head|none)(?::([0-9]+)([kKMG]?))?", text)
     if match is None or (match[1] == "head" and not match[2]) or (match[1] == "none" and match[2]):
         raise ValueError(f"{text!r} is none of full, full:LIMIT, head:N and none; try full:64k or head:100")
@@ -74,7 +74,7 @@ def parse_body(text: str) -> Body:
 
 
 def parse_duration(text: str) -> int:
-    """`1s`, `100ms`, `1.5min`, or a plain number of seconds; in nanoseconds."""
+    """Parse `1s`, `100ms`, `1.5min`, or a plain number of seconds; in nanoseconds."""
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([a-z]*)", text)
     if match is None or (match[2] and match[2] not in DURATIONS_NS):
         raise ValueError(f"{text!r} is no length of time; write a number and one of {', '.join(DURATIONS_NS)}: 100ms")
@@ -206,7 +206,7 @@ READ_OPTIONS = {
 
 
 def check_columns(owner: str, names: Sequence[str], known: Sequence[str]) -> None:
-    """`names` must be columns of a record type or table, each once."""
+    """Check that `names` are columns of a record type or table, each once."""
     for name in names:
         if name not in known:
             raise ValueError(f"{owner} has no column {name!r}{nearest(name, known)}")

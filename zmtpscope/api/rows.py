@@ -88,7 +88,7 @@ class Record:
         return EPOCH + timedelta(microseconds=self._values["ts_ns"][self._row] // 1000)
 
     def as_dict(self) -> dict[str, Any]:
-        """Every field by name; octets are bytes."""
+        """Return every field by name; octets are bytes."""
         return {field.name: self._values[field.name][self._row] for field in self.type.fields}
 
     def __repr__(self) -> str:

@@ -67,7 +67,8 @@ def open_link(link: int, octets: bytes) -> tuple[int, int]:
 
 
 def _open_nflog(octets: bytes) -> tuple[int, int]:
-    """Linux netfilter log: an address family, then attributes in host byte order; attribute 9 is the packet."""
+    """Find the packet in a Linux netfilter log: an address family, then attributes in host byte order; attribute 9
+    is the packet."""
     at = 4
     while True:
         length, kind = _attribute(octets, at)

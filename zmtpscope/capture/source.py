@@ -70,7 +70,6 @@ class Source:
     """The user stopped reading, so an incomplete record is no damage."""
 
     def __init__(self, path: str, descriptor: int | None, *, pipe: bool, open_files: OpenFiles | None = None) -> None:
-        """A subclass with descriptor None must implement `_read_now`."""
         self.path = path
         self._open_files = None if pipe else open_files
         self._identity = os.stat(os.devnull) if descriptor is None else os.fstat(descriptor)

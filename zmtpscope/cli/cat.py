@@ -287,7 +287,7 @@ def _goal(given: dict[str, Any], notation: Notation) -> Goal:
 
 
 def _topics(given: dict[str, Any]) -> list[bytes]:
-    """Topics or groups. Raises `ValueError` for an invalid group."""
+    """Return the topics or groups. Raises `ValueError` for an invalid group."""
     from zmtpscope.live.cat.message_input import typed_octets
     from zmtpscope.zmtp.peer.patterns import check_group
 

@@ -127,7 +127,7 @@ def _selection(given: dict[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _summary(directory: Path, written: Sequence[Written]) -> str:
-    """`out: 3 files, 30 rows, 17 kB (connections.csv 2 rows, ...)`."""
+    """Write `out: 3 files, 30 rows, 17 kB (connections.csv 2 rows, ...)`."""
     rows, octets = sum(file.rows for file in written), sum(file.octets for file in written)
     each = ", ".join(f"{file.path.name} {file.rows}" for file in written)
     return f"zmtpscope: {directory}: {len(written)} files, {rows} rows, {size(octets)} (rows of {each})"

@@ -134,7 +134,7 @@ def _existing_names(given: dict[str, Any], names: Names, summary: Summary) -> st
 
 
 def _nearest(name: str, known: set[str]) -> str:
-    """Known names that contain `name`, otherwise the closest one, otherwise the first ones."""
+    """Return the known names that contain `name`, otherwise the closest one, otherwise the first ones."""
     from difflib import get_close_matches
 
     if not known:

@@ -105,7 +105,7 @@ def state_of(followed: FollowedCapture, analyser: Analyser) -> State:
 
 
 def news_lines(followed: FollowedCapture, analyser: Analyser, counts_wanted: Callable[[], bool]) -> list[str]:
-    """Lines for standard error: changes of interfaces, and counts if requested."""
+    """Return the lines for standard error: changes of interfaces, and counts if requested."""
     news = followed.news()
     if counts_wanted():
         news.append(status_text(state_of(followed, analyser)))
@@ -113,7 +113,7 @@ def news_lines(followed: FollowedCapture, analyser: Analyser, counts_wanted: Cal
 
 
 def seconds_behind(captures: Captures, latest: int) -> float:
-    """Age of the newest packet read (`latest`, ns since the epoch) if more are waiting, else 0."""
+    """Return the age of the newest packet read (`latest`, ns since the epoch) if more are waiting, else 0."""
     is_behind = captures.follow is not None and captures.follow.unread and latest
     return max(0.0, time.time() - latest / SECOND) if is_behind else 0.0
 

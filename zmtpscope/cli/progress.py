@@ -55,7 +55,7 @@ class Progress:
 
 
 def progress_line(octets: int, total: int | None, packets: int, seconds: float) -> str:
-    """`[######------] 48 % 512 MB 93.1 MB/s 1234567 packets`, without a bar if the total is unknown."""
+    """Write `[######------] 48 % 512 MB 93.1 MB/s 1234567 packets`, without a bar if the total is unknown."""
     bar = ""
     if total:
         share = min(1.0, octets / total)
@@ -92,7 +92,7 @@ class State(NamedTuple):
 
 
 def status_text(state: State, rate: float | None = None) -> str:
-    """`1,204 packets 310 messages (25/s) 2 connections 0 dropped lag 1.2 s`."""
+    """Write `1,204 packets 310 messages (25/s) 2 connections 0 dropped lag 1.2 s`."""
     words = [
         f"{state.packets:,} packets",
         f"{state.messages:,} messages" + ("" if rate is None else f" ({rate:,.0f}/s)"),

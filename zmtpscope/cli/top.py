@@ -216,7 +216,7 @@ class CaptureClock:
         self._read = 0.0
 
     def now(self, latest: int) -> int:
-        """Nanoseconds since 1970 that have certainly passed. `latest` is the time of the last packet."""
+        """Return the nanoseconds since 1970 that have certainly passed. `latest` is the time of the last packet."""
         if latest > self._latest:
             self._latest, self._read = latest, self._clock()
         return latest + round((self._clock() - self._read - ON_THEIR_WAY) * SECOND)

@@ -128,7 +128,7 @@ def _address(values: Values, which: str) -> str:
 
 
 def _message(values: Values) -> str:
-    """`message of 2 frames, 7 octets (likely)`."""
+    """Write `message of 2 frames, 7 octets (likely)`."""
     names = {"data": "message", "encrypted": "encrypted message", "subscribe": "SUBSCRIBE", "cancel": "CANCEL"}
     name = names.get(values["kind"], values["kind"])
     if values["kind"] in ("subscribe", "cancel"):

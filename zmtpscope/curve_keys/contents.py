@@ -96,7 +96,7 @@ class Contents:
         return bool(self._rest)
 
     def digest(self) -> bytes:
-        """Identifies the file and its current size."""
+        """Return octets that identify the file and its current size."""
         return blake2b(b"%d %s" % (self.octets, self.tail), digest_size=16).digest()
 
     def add_problem(self, text: str, number: int | None = None) -> None:
@@ -116,7 +116,7 @@ class Contents:
                 yield line.public, line.value
 
     def server_lines(self) -> list[KeyLine]:
-        """Lines and certificates with verified long-term keys of servers."""
+        """Return the lines and certificates with verified long-term keys of servers."""
         lines = self._server_lines.copy()
         for certificate in self._certificates:
             if certificate.secret is not None:

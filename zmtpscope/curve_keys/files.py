@@ -57,8 +57,8 @@ class KeyFile:
             raise KeyFileError(f"{self.name}: {_reason(error)}") from None
 
     def lines_of(self, client_transient: bytes) -> tuple[KeyLine, ...]:
-        """Lines of the connection with this C'. A line whose secret c' does not belong to C' is dropped and
-        reported."""
+        """Return the lines of the connection with this C'. A line whose secret c' does not belong to C' is dropped
+        and reported."""
         lines = self.contents.connections.get(client_transient, ())
         kept = tuple(line for line in lines if not _is_of_another_key(line))
         if len(kept) < len(lines):
@@ -79,7 +79,7 @@ class KeyFile:
         return self.contents.newest_shared(behind.line if behind.readings == self.readings else 0)
 
     def problems(self) -> list[str]:
-        """Sentences about unusable lines, at most a fixed number."""
+        """Return the sentences about unusable lines, at most a fixed number."""
         contents = self.contents
         problems = contents.problems.copy()
         if contents.untold_problems:
@@ -189,7 +189,7 @@ class HandedLines(KeyFile):
         return news
 
     def problems(self) -> list[str]:
-        """Problems of all files. A file without lines is no mistake of the user."""
+        """Return the problems of all files. A file without lines is no mistake of the user."""
         return []
 
 

@@ -103,7 +103,7 @@ def _asked(options: Options) -> dict[str, object]:
 
 
 def _given_anew(name: str) -> object:
-    """Stands for an omitted object; `_Unpickler` replaces it."""
+    """Stand for an omitted object; `_Unpickler` replaces it."""
     raise NotImplementedError(name)
 
 

@@ -84,7 +84,7 @@ def summary_lines(
 
 
 def damage_of(summary: Summary, statistics: CaptureStatistics, problems: Sequence[CaptureProblem]) -> list[str]:
-    """Octets or packets that were not understood, dropped, lost or unreadable, in printable texts."""
+    """Describe octets or packets that were not understood, dropped, lost or unreadable."""
     damage = []
     if summary.sums.undissected:
         damage.append(f"{counted(summary.sums.undissected, 'octet')} not understood")
@@ -97,7 +97,7 @@ def damage_of(summary: Summary, statistics: CaptureStatistics, problems: Sequenc
 
 
 def dropped(drops: Mapping[str, int]) -> str:
-    """`12 packets dropped while captured: 12 on eth0`."""
+    """Write `12 packets dropped while captured: 12 on eth0`."""
     return f"{counted(sum(drops.values()), 'packet')} dropped while captured: {by_interface(drops)}"
 
 
@@ -134,14 +134,14 @@ def _endpoint_lines(found: FindingEndpoints, files: Sequence[str | None], *, wit
 
 
 def _from_whom(at: AtEndpoint) -> str:
-    """The client, or the number of clients."""
+    """Name the client, or write the number of clients."""
     if at.has_more_clients:
         return f"from more than {counted(len(at.clients), 'client')}" if at.clients else "from other clients"
     return f"from {len(at.clients)} clients" if len(at.clients) > 1 else f"from {next(iter(at.clients))}"
 
 
 def _first_of(at: AtEndpoint, files: Sequence[str | None]) -> str:
-    """`packet 12`, or `3 times, first in packet b.pcap:12`."""
+    """Write `packet 12`, or `3 times, first in packet b.pcap:12`."""
     file, packet = at.first.packet >> FILE_SHIFT, at.first.packet & PACKET_MASK
     name = packet_name(files[file] if file < len(files) else None, packet, files)
     return f"packet {name}" if at.count == 1 else f"{at.count} times, first in packet {name}"
@@ -180,7 +180,7 @@ def _line(label: str, text: str) -> str:
 
 
 def _counted(counts: Mapping[str, int] | Counter[str]) -> str:
-    """`3.1: 12, 2.0: 1`, the most frequent first, then by word."""
+    """Write `3.1: 12, 2.0: 1`, the most frequent first, then by word."""
     ordered = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
     return ", ".join(f"{safe_text(word) or 'without a name'}: {count}" for word, count in ordered) or "none"
 

@@ -253,7 +253,7 @@ class TextLines:
         return [self._fitting(words, row, name, self.look.width) for row, name in zip(rows, names, strict=True)]
 
     def _names(self, words: RowWords, rows: Sequence[int]) -> list[Column]:
-        """Sender and receiver of each row; the first line of a connection differs."""
+        """Return the sender and receiver of each row; the first line of a connection differs."""
         names: list[Column] = []
         known: dict[int, Column] = {}
         """Columns by sender, valid while `changes` is unchanged."""
@@ -309,7 +309,7 @@ class TextLines:
         self.sides.learn(stream._replace(side=1 - (stream.side or 0)), sender.peer_socket_type, None)
 
     def _who_of_record(self, record: Record) -> tuple[str, int]:
-        """Sender and receiver as known before this record, which describes its own additions."""
+        """Return the sender and receiver as known before this record, which describes its own additions."""
         kind, stream = record.type, record.stream
         if stream is None or stream.src_ip is None:
             return self.sides.nobody(kind if kind in DERIVED else "the capture")

@@ -89,8 +89,8 @@ def _compared(values: NDArray[Any], compare: Callable[[Any, Any], Any], other: i
 
 
 def _octets_fit(column: Octets, predicate: Predicate, rows: Int64) -> Bool | None:
-    """Which texts or octets satisfy ==, !=, `in`, `contains` with octets, or a field name alone; None for another
-    predicate."""
+    """Return which texts or octets satisfy ==, !=, `in`, `contains` with octets, or a field name alone; None for
+    another predicate."""
     if isinstance(predicate, OneOf):
         found = [_octets_fit(column, each, rows) for each in predicate.predicates]
         known = [each for each in found if each is not None]
@@ -139,7 +139,7 @@ def _containing(column: Octets, part: bytes, rows: Int64) -> Bool:
 
 
 def _pieces_with(octets: bytes, part: bytes, starts: list[int], stops: list[int]) -> list[int]:
-    """Sorted pieces `starts[i]:stops[i]` that contain `part`."""
+    """Return the sorted pieces `starts[i]:stops[i]` that contain `part`."""
     found = []
     piece = 0
     while piece < len(starts) and (at := octets.find(part, starts[piece])) >= 0:

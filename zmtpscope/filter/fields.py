@@ -250,7 +250,7 @@ FIELDS = _all_fields()
 
 
 def other_names(name: str, record: str | None) -> list[str]:
-    """Aliases of a field or its members, in records of a type (None: any)."""
+    """Return the aliases of a field or its members, in records of a type (None: any)."""
     return [
         field.name
         for field in FIELDS.values()

@@ -34,7 +34,7 @@ def way_to(steps: Sequence[str]) -> str:
 
 
 def member(steps: Sequence[str], value: Any) -> str | None:
-    """`name == value` for a payload member; `steps` are the member names that lead to it."""
+    """Write `name == value` for a payload member; `steps` are the member names that lead to it."""
     return comparison(PAYLOAD, value, steps)
 
 

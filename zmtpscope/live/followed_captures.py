@@ -96,7 +96,7 @@ class OwnCapture:
         return self._status.failure
 
     def opening_lines(self) -> list[str]:
-        """Source and engine, and that a pipe waits for its reader."""
+        """Return source and engine, and that a pipe waits for its reader."""
         engine, others = self._status.engine, self._status.passed_over
         how = f" with {engine} ({'; '.join(others)})" if others else ""
         lines = [f"capturing on {self.title}{how}; Ctrl-C stops"]
@@ -105,7 +105,7 @@ class OwnCapture:
         return lines
 
     def news(self) -> list[str]:
-        """Messages of the capture process since the last call."""
+        """Return the messages of the capture process since the last call."""
         notices = self._status.notices
         return [notices.popleft() for _ in range(len(notices))]
 
@@ -121,7 +121,7 @@ class OwnCapture:
         return lines if self.failure is None else [*lines, self.failure]
 
     def close(self) -> None:
-        """Removes the files unless the user asked for them."""
+        """Remove the files unless the user asked for them."""
         self._session.close()
         if self._copy is not None:
             self._copy.close()

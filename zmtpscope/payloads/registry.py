@@ -96,7 +96,7 @@ def _name_of(folder: str) -> str:
 
 
 def _octets(path: str) -> bytes:
-    """Empty if the file cannot be read."""
+    """Return the contents of a file; empty if it cannot be read."""
     try:
         with open(path, "rb", buffering=0) as file:
             return file.read()

@@ -76,7 +76,7 @@ class Series:
         self.proven = False
 
     def feed(self, number: int) -> Step:
-        """Numbers wrap to 0 after the largest."""
+        """Return the step to a number. Numbers wrap to 0 after the largest."""
         ahead = None
         last = self.last
         if last is not None:

@@ -396,7 +396,7 @@ def read_whole(payload: Payload, message: Message, reader: Reader) -> str:
 
 @cache
 def is_ours(module: str) -> bool:
-    """Our dissectors set only fields that every output can hold."""
+    """Whether a dissector is ours: ours set only fields that every output can hold."""
     return module.startswith("zmtpscope.")
 
 

@@ -43,7 +43,8 @@ def captures_now(paths: Iterable[str]) -> list[Ingested]:
 
 
 def new_ones(captures: Iterable[Ingested], known: Iterable[Ingested]) -> list[Ingested]:
-    """Captures that the tables do not contain yet. Raises `CaptureError` for a contained capture that has changed."""
+    """Return the captures that the tables do not contain yet. Raises `CaptureError` for a contained capture that has
+    changed."""
     by_name = {each.name: each for each in known}
     new = []
     for capture in captures:
@@ -57,7 +58,7 @@ def new_ones(captures: Iterable[Ingested], known: Iterable[Ingested]) -> list[In
 
 
 def noted(filesystem: FileSystem, root: str) -> list[Ingested]:
-    """Captures in the tables of a folder."""
+    """Return the captures in the tables of a folder."""
     found = []
     for info in filesystem.get_file_info(FileSelector(f"{root}/{NOTES}", allow_not_found=True)):
         if info.extension == "json":

@@ -64,8 +64,8 @@ def _sample(files: Sequence[str], blocks: int) -> Iterator[SegmentBlock]:
 
 
 def _sampled_rates(sample: Iterator[SegmentBlock], wanted: FlowFilter) -> tuple[dict[bytes, float], float]:
-    """Cost per block of each connection since its first block, by the smaller of its two flow keys, and of all
-    datagrams."""
+    """Return the cost per block of each connection since its first block, by the smaller of its two flow keys, and
+    of all datagrams."""
     costs: dict[bytes, float] = defaultdict(float)
     first: dict[bytes, int] = {}
     datagrams, number = 0, 0

@@ -185,7 +185,7 @@ def _is_new(capture: Capture, seen: Capture | None) -> bool:
 
 
 def grown_since(before: MicroBatch, captures: Iterable[Capture]) -> list[Capture]:
-    """Captures that were taken up to the micro-batch `before` and have grown since."""
+    """Return the captures that were taken up to the micro-batch `before` and have grown since."""
     known = [(before.seen.get(capture.name), capture) for capture in captures]
     return [
         now
@@ -195,10 +195,8 @@ def grown_since(before: MicroBatch, captures: Iterable[Capture]) -> list[Capture
 
 
 def _newest(captures: Collection[Capture], count: int) -> set[Capture]:
-    """Files that may still be written: `count` by modification time and `count` by first packet.
-
-    A file copied into the folder may be modified later than the one being captured.
-    """
+    """Return the files that may still be written: `count` by modification time and `count` by first packet. A file
+    copied into the folder may be modified later than the one being captured."""
     begun = [capture for capture in captures if capture.first_time >= 0]
     by_change = sorted(begun, key=lambda capture: (capture.modified, *_by_first_packet(capture)))
     return {*by_change[-count:], *sorted(begun, key=_by_first_packet)[-count:]}

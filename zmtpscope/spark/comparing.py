@@ -60,7 +60,7 @@ class FactChunks:
         self._count = 0
 
     def add(self, facts: Iterable[Fact], block: TakenBlock | None) -> list[Chunk]:
-        """Facts that the analyser reported for `block`, or at the end of the capture (None)."""
+        """Return the facts that the analyser reported for `block`, or at the end of the capture (None)."""
         chunks = []
         for fact in facts:
             place = AT_THE_END if block is None else place_of(fact, block)

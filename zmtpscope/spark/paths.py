@@ -118,11 +118,9 @@ class FoundCaptures:
 
 
 def find_paths(given: Iterable[str | Path], lookup: Lookup = ANY_NAME) -> FoundCaptures:
-    """Captures of paths, globs and directories. Files of a directory or glob are sorted by name, and other files in it
-    are skipped.
-
-    Raises `CaptureError` for a path without captures, or one that workers cannot read.
-    """
+    """Return the captures of paths, globs and directories. Files of a directory or glob are sorted by name, and
+    other files in it are skipped. Raises `CaptureError` for a path without captures, or one that workers cannot
+    read."""
     found = FoundCaptures()
     if lookup.base is not None:
         lookup = lookup._replace(base=local_path(lookup.base))

@@ -91,5 +91,5 @@ def plan_scan(captures: FoundCaptures, settings: ReadSettings, columns: Sequence
 
 
 def useful_scans(octets: int) -> int:
-    """Partitions with which this machine reads captures of this size fastest."""
+    """Return the partitions with which this machine reads captures of this size fastest."""
     return max(1, min(octets // OCTETS_OF_A_PARTITION, os.cpu_count() or 1))

@@ -76,7 +76,7 @@ class Splitter:
             yield from self.flush()
 
     def add_fragments(self, fragments: list[Fragment], packets: PacketBlock, taken: Column) -> Iterator[Chunk]:
-        """Fragments among these packets, in order. Yields full chunks."""
+        """Yield full chunks, after adding the fragments among these packets in order."""
         numbers = [self._fragments.partition(fragment) for fragment in fragments]
         for partition in range(self.partitions):
             wanted = [each.row for each, number in zip(fragments, numbers, strict=True) if number in (None, partition)]
@@ -149,7 +149,7 @@ class FragmentPartitions:
 
 
 def split_fragment_key(key: bytes) -> tuple[bytes, int]:
-    """Addresses and protocol, and the identification of 2 octets (IPv4) or 4 (IPv6)."""
+    """Return the addresses and protocol, and the identification of 2 octets (IPv4) or 4 (IPv6)."""
     size = 8 if len(key) < 32 else 32
     return key[:size], key[size]
 

@@ -31,7 +31,7 @@ def is_uri(path: str) -> bool:
 
 
 def locate(path: str | Path) -> tuple[FileSystem, str]:
-    """File system, and path in it. Raises `CaptureError` if it cannot be reached."""
+    """Return the file system, and path in it. Raises `CaptureError` if it cannot be reached."""
     text = str(path)
     if scheme_of(text) not in STORES:
         return LocalFileSystem(), os.path.abspath(local_path(text))
@@ -44,8 +44,8 @@ def locate(path: str | Path) -> tuple[FileSystem, str]:
 
 
 def find_stored(uri: str, lookup: Lookup = ANY_NAME) -> FoundCaptures:
-    """Captures of a URI of a file, a folder or a pattern. Files of a folder or pattern are sorted by name, and other
-    files are skipped. Raises `CaptureError` as `find_paths` does."""
+    """Return the captures of a URI of a file, a folder or a pattern. Files of a folder or pattern are sorted by
+    name, and other files are skipped. Raises `CaptureError` as `find_paths` does."""
     magic = MAGIC.search(uri)
     place = uri if magic is None else uri[: magic.start()].rpartition("/")[0]
     filesystem, path = locate(place)

@@ -61,7 +61,7 @@ class StoredColumns(FieldColumns):
         return frozenset(field.name for field in RECORDS[self.type].fields) - self.derive.keys()
 
     def of_stream(self, name: str) -> Column:
-        """Shared by all records of a stream."""
+        """Return a field that all records of a stream share."""
         streams, codes = self.chunk.streams, self.codes
         if name in STREAM_NUMBERS:
             column = streams.numbers[name]
@@ -169,7 +169,7 @@ class StoredRows(StoredColumns):
         return self.of_first_frames("offsets") - self.table.rows["messages"].all()
 
     def word_of_sender(self, name: str) -> Words:
-        """Shared by all rows of a sender."""
+        """Return a word that all rows of a sender share."""
         shared = self.table.shared
         place = SHARED.index(name)
         return Words([each[place] for each in shared.words], shared.codes.take(self.run_of))

@@ -81,7 +81,7 @@ class Narrow:
         self.memory = memory
 
     def decide(self, condition: Condition) -> Decision | None:
-        """Which rows match; None if packed columns do not suffice."""
+        """Return which rows match; None if packed columns do not suffice."""
         if isinstance(condition, Inverted):
             inner = self.decide(condition.of)
             return not inner if isinstance(inner, bool) else None if inner is None else ~inner
@@ -189,7 +189,7 @@ def spread(fits: Bool, codes: Packed) -> Decision:
 
 
 def fitting(packed: Packed, predicate: Predicate, shift: int) -> Decision | None:
-    """Which numbers, minus `shift`, match; None if the predicate does not test numbers."""
+    """Return which numbers, minus `shift`, match; None if the predicate does not test numbers."""
     if isinstance(predicate, IsThere):
         return True
     if isinstance(predicate, OneOf):

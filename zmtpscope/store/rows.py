@@ -111,7 +111,7 @@ class PackedRows:
         return np.append(0, np.cumsum(counts.all()))
 
     def payload_places(self) -> Int64:
-        """Index into `payloads` of each row that has one."""
+        """Return the index into `payloads` of each row that has one."""
         has: Int64 = np.cumsum(self.rows["inside"].all() == OTHER_INSIDE)
         return has - 1
 

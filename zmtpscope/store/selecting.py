@@ -42,7 +42,7 @@ class StoredRowsOfFilter(Rows):
         self.again = again
 
     def that_fulfil_of(self, condition: Condition, rows: Int64) -> Bool:
-        """Which of `rows` fulfil a condition."""
+        """Return which of `rows` fulfil a condition."""
         return self._holds(condition, rows)
 
     def _holds(self, condition: Condition, rows: Int64) -> Bool:
@@ -80,7 +80,7 @@ class Selecting:
         self._memory: Memory = {}
 
     def rows(self, chunk: Chunk, rows: Int64 | None, batch_of: MakeBatch) -> Int64:
-        """Which of the sorted `rows` of a chunk (None: all) fulfil the condition."""
+        """Return the sorted `rows` of a chunk (None: all) that fulfil the condition."""
         found: list[Int64] = []
         streams = OfStreams(chunk, self.start)
         tables = [(kind, None) for kind in chunk.tables] if rows is None else chunk.places(rows)
@@ -96,7 +96,7 @@ class Selecting:
         return fulfil.nonzero()[0]
 
     def _places(self, chunk: Chunk, kind: int, places: Int64 | None, streams: OfStreams, batch_of: MakeBatch) -> Int64:
-        """Places of a table that fulfil the condition."""
+        """Return the places of a table that fulfil the condition."""
         columns = stored_columns(chunk, kind, self.files, self.options, self.read)
         narrow = Narrow(columns, streams, self.start, self._memory)
         decision = narrow.decide(self.condition)

@@ -85,7 +85,7 @@ class SortKeys:
     # -- sources of keys -----------------------------------------------------------------------------------------------
 
     def _of_columns(self, columns: StoredRows | StoredRecords, places: Int64) -> tuple[Int64, Bool | bool] | None:
-        """Keys from packed columns, and which are known; None if the columns lack the field."""
+        """Return the keys from packed columns, and which are known; None if the columns lack the field."""
         operand = self.operand
         if not isinstance(operand, FieldOperand) or operand.steps or operand.field.accept is not None:
             return None

@@ -166,7 +166,7 @@ class Store:
         self.problem = problem
 
     def times(self, rows: Int64) -> Int64:
-        """Times that order sorted records: `ts_ns`, and the ends of connections."""
+        """Return the times that order sorted records: `ts_ns`, and the ends of connections."""
         found = [np.empty(0, np.int64)]
         for chunk, _, some in self._by_chunk(rows):
             times = np.empty(len(some), np.int64)
@@ -234,8 +234,8 @@ class Store:
             return [f"    {error}\n"]
 
     def octets(self, number: int) -> bytes:
-        """Stream octets of a record with headers, with asterisks for secrets. Raises `OctetsError` if they are
-        missing."""
+        """Return the stream octets of a record with headers, with asterisks for secrets. Raises `OctetsError` if
+        they are missing."""
         return b"".join([each.octets for each in self.details(number) if each.source <= OPENED])
 
     def _item(self, number: int) -> tuple[Record | MessageTable | FrameTable, int]:
@@ -252,7 +252,7 @@ class Store:
         return batch.records[0], -1
 
     def select(self, filter: Filter, rows: Int64 | None = None) -> Int64:
-        """Numbers of the records that match `filter`, in order; only of the sorted `rows`, if given."""
+        """Return the numbers of the records that match `filter`, in order; only of the sorted `rows`, if given."""
         return self._selected(filter.condition, rows)
 
     def find(self, reference: str, near: int = 0) -> int | None:
@@ -278,8 +278,8 @@ class Store:
         return self._nearest(Every((equals("record", "connection"), equals("conn", conn))), near)
 
     def findings_about(self, values: Mapping[str, Any], number: int) -> Int64:
-        """Numbers of findings about octets of a record, among the `AROUND` records before and after it. `values` are
-        its fields."""
+        """Return the numbers of findings about octets of a record, among the `AROUND` records before and after it.
+        `values` are its fields."""
         about = offset_within(values["offset"], values["offset"] + max(1, values["length"]) - 1)
         return self._around(number, equals("record", "finding"), about, *of_side(values))
 
@@ -425,7 +425,7 @@ class Store:
 
 
 def ordering_times(table: PackedRows | PackedRecords) -> Int64:
-    """Times that order the records of a table."""
+    """Return the times that order the records of a table."""
     if isinstance(table, PackedRecords) and table.type == "connection":
         return table.numbers["end_ns"].values.all()
     return table.times

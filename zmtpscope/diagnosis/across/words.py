@@ -89,7 +89,7 @@ def how_often(times: Sequence[int], count: int | None = None, last_ns: int = 0) 
 
 
 def repeated(times: Sequence[int], count: int | None = None, last_ns: int = 0) -> str:
-    """`how_often` as the end of a sentence, or "" for a single event."""
+    """Write `how_often` as the end of a sentence, or "" for a single event."""
     return f", {how_often(times, count, last_ns)}" if (len(times) if count is None else count) > 1 else ""
 
 

@@ -77,7 +77,7 @@ def _of_payload(made: Dissected) -> Call | None:
 
 
 def _of_jupyter(fields: dict[str, Any]) -> Call | None:
-    """A Jupyter request, which may take long, or its reply."""
+    """Return a Jupyter request, which may take long, or its reply."""
     kind, parent, content = str(fields.get("msg_type")), fields.get("parent"), fields.get("content")
     if kind.endswith("_reply") and isinstance(parent, dict) and isinstance(content, dict):
         texts = content.get("ename"), content.get("evalue")
@@ -89,7 +89,7 @@ def _of_jupyter(fields: dict[str, Any]) -> Call | None:
 
 
 def _of_object(fields: dict[Any, Any]) -> Call:
-    """An object of an own protocol: its id, and its method or error."""
+    """Return the call of an object of an own protocol: its id, and its method or error."""
     members = {key if isinstance(key, str) else _text(key): value for key, value in fields.items() if _is_text(key)}
     ids = (value for key, value in members.items() if ID.fullmatch(key) and isinstance(value, str | bytes | int))
     names = (members[key] for key in METHODS if _is_text(members.get(key)))

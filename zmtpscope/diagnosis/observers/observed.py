@@ -264,7 +264,7 @@ class ObservedConnection:
         return self.stream.conn_id
 
     def stream_of(self, side: int) -> Stream:
-        """Common fields of one side's records."""
+        """Return the common fields of one side's records."""
         return self.stream.turned() if side else self.stream
 
     @property

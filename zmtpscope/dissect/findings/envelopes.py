@@ -39,7 +39,7 @@ def envelopes(run: MessageTable, rows: Int64) -> Int64:
 
 
 def _of_addresses(run: MessageTable, first: Int64, counts: Int64) -> Int64:
-    """Envelopes with `counts` frames before the delimiter, at least one, none empty."""
+    """Return the envelopes with `counts` frames before the delimiter, at least one, none empty."""
     frames = numbers(first, counts)
     sizes, starts = run.sizes[frames], run.bodies[frames] - run.base
     is_kept = (starts >= 0) & (sizes <= np.minimum(len(run.data) - starts, LARGEST_ENVELOPE))

@@ -372,7 +372,7 @@ class MessageColumns(RowColumns[MessageTable]):
         return Lists(Octets(self.octets, self.starts, lengths, frames), edges, known)
 
     def envelope(self) -> Lists:
-        """Frames before the delimiter, if all of them were kept."""
+        """Return the frames before the delimiter, if all of them were kept."""
         first = self.first
         if not self.is_enveloped.any():
             items = Octets(self.octets, NOTHING, NOTHING, NOTHING)

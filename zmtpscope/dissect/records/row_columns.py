@@ -128,7 +128,7 @@ class RowColumns(FieldColumns, Generic[R]):
         return self.senders_in_tables
 
     def of_rows(self, name: str) -> NDArray[Any]:
-        """Index of the sender of each frame."""
+        """Return the index of the sender of each frame."""
         column: NDArray[Any] = self.joined(name)[self.places]
         return column
 
@@ -228,7 +228,7 @@ class RowColumns(FieldColumns, Generic[R]):
         return self.of_senders(lambda sender: getattr(sender.regime, name))
 
     def of_first_frames(self, name: str) -> Int64:
-        """`offsets`, `sizes` or `flags` of first frames."""
+        """Return `offsets`, `sizes` or `flags` of first frames."""
         column: Int64 = getattr(self, name)[self.first]
         return column
 

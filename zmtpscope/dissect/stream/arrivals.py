@@ -175,7 +175,7 @@ class Arrivals:
         )
 
     def table(self) -> Int64:
-        """Four rows for `segments_at`: ends, ordinals, packets and times of all pieces."""
+        """Return four rows for `segments_at`: ends, ordinals, packets and times of all pieces."""
         if self._table is None:
             self._table = np.array((self.ends, self.ordinals, self.packets, self.times), np.int64)
         return self._table

@@ -135,7 +135,7 @@ class Messages:
         return begin if small and self.held_octets.may_hold(self.arrivals.end - begin) else None
 
     def _end_of(self, assembly: Assembly) -> int:
-        """Current end of the message under way. A waiting MESSAGE might not continue a message in boxes."""
+        """Return the current end of the message under way. A waiting MESSAGE might not continue a message in boxes."""
         waits_from = None if assembly is self.in_clear else self.waits_from
         return self.arrivals.end if waits_from is None else waits_from
 

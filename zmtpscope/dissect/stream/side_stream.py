@@ -240,7 +240,7 @@ class SideStream:
             self.outputs.leave_from(start, first, self.reason, inside, may_be_shown=may_be_shown)
 
     def _may_be_shown(self) -> bool:
-        """Leftovers from here on are unmasked and cannot contain a password."""
+        """Whether leftovers from here on are unmasked and cannot contain a password."""
         if self.reason in (NOT_ZMTP, TOO_FEW):
             return True
         reading = self.reading

@@ -93,7 +93,7 @@ def row_of(group: Group, number: int, bars: int) -> Row:
 
 
 def line_of(row: Row, scale: Scale, seconds: float) -> bytes:
-    """`seconds` from the first to the last packet."""
+    """Write a row; `seconds` is the time from the first to the last packet."""
     counts = row.counts
     values = {
         "by": row.kind,

@@ -77,7 +77,7 @@ class Sizes:
 
 
 def _range_of(size: int) -> int:
-    """Below `PARTS`, each size is a range."""
+    """Return the number of a size's range; below `PARTS`, each size is a range."""
     shift = max(0, size.bit_length() - PART_BITS - 1)
     return shift * PARTS + (size >> shift)
 

@@ -115,7 +115,7 @@ def first_and_last(numbers: NDArray[Any]) -> tuple[Int64, Int64, Int64]:
 
 
 def first_places(messages: MessageColumns) -> dict[int | None, int]:
-    """Place of the first message of each connection."""
+    """Return the place of the first message of each connection."""
     if not len(messages):
         return {}
     numbers, places, _ = first_and_last(messages.sender_of)

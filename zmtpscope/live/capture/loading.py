@@ -58,7 +58,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _imports(module: ModuleType) -> Iterator[str]:
-    """Modules that a module's source imports, and names imported from our own."""
+    """Yield the modules that a module's source imports, and names imported from our own."""
     import ast  # rarely needed, and a capture must start at once
     import inspect
 

@@ -206,7 +206,7 @@ class PacketSocket(ABC):
 
     @abstractmethod
     def read(self) -> Batch | None:
-        """Some of the available packets, or None."""
+        """Return some of the available packets, or None."""
 
     def _add(self, interface: CapturedInterface) -> None:
         self.interfaces.append(interface)

@@ -68,7 +68,7 @@ class PrivateFolders:
 
 
 def _candidates() -> list[tuple[str, RingLimits]]:
-    """Best first: TMPDIR or /var/tmp (/tmp is often in memory), then memory."""
+    """Return the folders, best first: TMPDIR or /var/tmp (/tmp is often in memory), then memory."""
     first = os.environ.get("TMPDIR")
     if not first:
         first = "/var/tmp" if os.access("/var/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()

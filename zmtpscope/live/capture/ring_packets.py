@@ -100,7 +100,7 @@ def packet_batch(octets: bytearray, headers: list[int], snap_length: int, number
 
 
 def _windows(octets: bytearray, form: np.dtype[np.void] | np.dtype[np.uint32]) -> NDArray[np.void]:
-    """Overlapping elements of `form`, one at each octet."""
+    """Return overlapping elements of `form`, one at each octet."""
     return np.ndarray((len(octets) - form.itemsize + 1,), form, octets, strides=(1,))
 
 

@@ -213,7 +213,7 @@ class Tool:
         return news
 
     def check(self) -> list[str]:
-        """`read` detects the end of the program."""
+        """Return nothing: `read` detects the end of the program."""
         return []
 
     def close(self) -> None:

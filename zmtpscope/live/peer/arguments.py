@@ -100,7 +100,7 @@ def text_of(text: object, what: str) -> str:
 
 
 def several(texts: Iterable[Text], option: str) -> list[Text]:
-    """Topics or groups. Raises `TypeError` for a single text instead of a list."""
+    """Return the topics or groups. Raises `TypeError` for a single text instead of a list."""
     if isinstance(texts, str | bytes):
         raise TypeError(f"{option} takes a list, as {option}=[{texts!r}]")
     return [*texts]

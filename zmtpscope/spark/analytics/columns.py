@@ -41,10 +41,10 @@ def sums(*names: str) -> list[Column]:
 
 
 def ends(first: str, last: str | None = None) -> tuple[Column, Column]:
-    """Least and greatest time as `first_ns` and `last_ns`, of one column or of two."""
+    """Return the least and greatest time as `first_ns` and `last_ns`, of one column or of two."""
     return F.min(first).alias("first_ns"), F.max(last or first).alias("last_ns")
 
 
 def span() -> tuple[Column, Column]:
-    """`first_ns` and `last_ns` as timestamps `first` and `last`."""
+    """Return `first_ns` and `last_ns` as timestamps `first` and `last`."""
     return timestamp(F.col("first_ns")).alias("first"), timestamp(F.col("last_ns")).alias("last")

@@ -86,7 +86,7 @@ def reconnect_storms(connections: DataFrame, findings: DataFrame) -> DataFrame:
 
 
 def _storms(connections: DataFrame, pair: Sequence[str]) -> DataFrame:
-    """Series of connections that failed or were closed by the other side."""
+    """Return the series of connections that failed or were closed by the other side."""
     listener = listening_side()
     failed = (F.col("closed_by") == listener) | (F.col("handshake") != "complete")
     has_ended = F.col("close").isin("fin", "rst") & F.col("closed_ns").isNotNull()
@@ -140,7 +140,7 @@ def _storms(connections: DataFrame, pair: Sequence[str]) -> DataFrame:
 
 
 def _attempts(findings: DataFrame) -> DataFrame:
-    """Series of connection attempts that failed, with the columns of `_storms`."""
+    """Return the series of connection attempts that failed, with the columns of `_storms`."""
     words = [F.lit(word) for id_and_outcome in ATTEMPTS.items() for word in id_and_outcome]
     is_of_one = F.contains("text", F.concat("src_ip", F.lit(" tried ")))  # else all attempts beyond 20 pairs, in one
     return findings.where(F.col("id").isin(*ATTEMPTS) & (F.col("count") > RECONNECTS)).select(

@@ -75,6 +75,6 @@ def periods_of(connections: DataFrame) -> list[Period]:
 
 
 def interval_for(periods: Sequence[Period]) -> float:
-    """Seconds with which a plot of these periods has as many intervals as allowed."""
+    """Return the seconds with which a plot of these periods has as many intervals as allowed."""
     seconds = sum(end - start for start, end in periods) / SECOND
     return next((width for width in INTERVALS if width * MAX_INTERVALS >= seconds), INTERVALS[-1])

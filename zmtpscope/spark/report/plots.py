@@ -132,7 +132,7 @@ def curves(alternative: str, starts: Sequence[int], width: float, panels: Sequen
 
 
 def bars(alternative: str, labels: Sequence[str], parts: Sequence[Part], format: Format) -> Plot:
-    """Horizontal bars with stacked parts, the label above and the total at the end."""
+    """Draw horizontal bars with stacked parts, the label above and the total at the end."""
 
     def draw(figure: Figure, inches: float) -> None:
         axes = figure.subplots()
@@ -182,7 +182,7 @@ def ranges(alternative: str, labels: Sequence[str], rows: Sequence[Range], forma
 
 
 def columns(alternative: str, labels: Sequence[str], parts: Sequence[Part], format: Format) -> Plot:
-    """Vertical bars side by side, with stacked parts."""
+    """Draw vertical bars side by side, with stacked parts."""
 
     def draw(figure: Figure, inches: float) -> None:
         axes = figure.subplots()
@@ -226,7 +226,7 @@ def spans(
 
 
 def _apart(places: Sequence[int], distance: float) -> list[int]:
-    """Places where labels do not overlap: at least `distance` apart."""
+    """Return places where labels do not overlap: at least `distance` apart."""
     found = list(places[:1])
     for place in places[1:]:
         if place - found[-1] >= distance:
@@ -235,7 +235,7 @@ def _apart(places: Sequence[int], distance: float) -> list[int]:
 
 
 def _day(microseconds: int) -> float:
-    """Days since 1970, the unit of matplotlib."""
+    """Return days since 1970, the unit of matplotlib."""
     return microseconds / 86_400e6
 
 

@@ -116,7 +116,7 @@ def _storms(rows: Sequence[Row]) -> Plot | None:
 
 
 def storm(row: Row) -> str:
-    """`10.0.0.2 tried 20 times to connect to 10.0.0.1:5555: refused`."""
+    """Write `10.0.0.2 tried 20 times to connect to 10.0.0.1:5555: refused`."""
     who, where = row["client"] or "others", _endpoint(row["address"], row["port"])
     if row["outcome"] == "closed":
         return f"{who} connected {row['connections']:,} times to {where}; each connection failed or was closed"

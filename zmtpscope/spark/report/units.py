@@ -21,7 +21,7 @@ DURATIONS = (
 
 
 def count(number: float) -> str:
-    """`1,234,567`, or `12.3` and `0.0123` if it is not whole."""
+    """Write `1,234,567`, or `12.3` and `0.0123` if it is not whole."""
     if number == int(number):
         return f"{int(number):,}"
     return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
@@ -49,7 +49,7 @@ def short_size(octets: float) -> str:
 
 
 def duration(nanoseconds: float) -> str:
-    """`1.23 s`, `45.6 µs`, `3 d 4 h`."""
+    """Write `1.23 s`, `45.6 µs`, `3 d 4 h`."""
     for (scale, unit), (lower, smaller) in pairwise(DURATIONS):
         if nanoseconds >= scale and scale >= 60 * 10**9:
             whole, rest = divmod(int(nanoseconds), scale)
