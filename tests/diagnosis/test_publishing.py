@@ -217,7 +217,7 @@ def test_topics_and_summaries_of_any_run_are_the_same_for_every_caller(run: Mess
         for by_topic in twins("zmtpscope.diagnosis.observers.topic_groups.by_topic")
     ]
     assert groups[0] == groups[-1]
-    summaries = [summary_of(run) for summary_of in twins("zmtpscope.diagnosis.observers.run_summaries.summary_of")]
+    summaries = [make(run) for make in twins("zmtpscope.diagnosis.observers.run_summaries.summaries_of")]
     assert summaries[0] == summaries[-1]
 
 

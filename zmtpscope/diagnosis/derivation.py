@@ -23,7 +23,7 @@ from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows
 from zmtpscope.diagnosis.observers.requests import RequestObserver
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.rounds import RoundObserver
-from zmtpscope.diagnosis.observers.run_summaries import summary_of
+from zmtpscope.diagnosis.observers.run_summaries import RunSummary, summaries_of
 from zmtpscope.diagnosis.observers.sending import SendingObserver
 from zmtpscope.diagnosis.observers.subscriptions import PublishingObserver
 from zmtpscope.dissect import Batch, Record
@@ -109,9 +109,10 @@ class Derivation:
                     connection.observers[number].record(record)
             yield None
         by_connection: dict[str, Rows] = {}
-        for run in batch.by_sender():
-            _add(by_connection, run, batch.files)
-            yield None
+        for table in filter(len, batch.messages):
+            for run, summary in zip(table.by_sender(), summaries_of(table), strict=True):
+                _add(by_connection, run, summary, batch.files)
+                yield None
         for conn_id, rows in by_connection.items():
             connection = touched[conn_id] = self._connection(conn_id, rows)
             for observer in connection.observers:
@@ -260,12 +261,12 @@ def derived_records(tables: Iterable[DerivedTable]) -> list[Record]:
     return [record for table in tables for record in table.records()]
 
 
-def _add(found: dict[str, Rows], run: MessageTable, files: Sequence[str | None]) -> None:
+def _add(found: dict[str, Rows], run: MessageTable, summary: RunSummary, files: Sequence[str | None]) -> None:
     """Add messages of a TCP connection to those of its conn_id."""
     stream = run.stream
-    if stream.conn is not None and len(run.first):
+    if stream.conn is not None:
         rows = found.get(stream.conn_id)
         if rows is None:
             rows = found[stream.conn_id] = Rows(([], []), ([], []), files)
         rows.sides[stream.side or 0].append(run)
-        rows.summaries[stream.side or 0].append(summary_of(run))
+        rows.summaries[stream.side or 0].append(summary)

@@ -15,7 +15,7 @@ from zmtpscope.capture.segments import Column
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedOrder
-from zmtpscope.diagnosis.observers.observer import Observer, Rows, first_order
+from zmtpscope.diagnosis.observers.observer import Observer, Rows
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.records.tables import MessageTable
@@ -103,6 +103,15 @@ class OrderObserver(Observer):
 
 def _came(runs: Sequence[MessageTable]) -> Came:
     """Return the messages of a side, in order, without decrypted copies."""
-    plain = sorted((run for run in runs if not run.source), key=first_order)
-    names = "orders", "time_ends", "packet_ends"
-    return Came(*(np.concatenate([np.empty(0, np.int64), *(getattr(run, name) for run in plain)]) for name in names))
+    plain = [Came(run.orders, run.time_ends, run.packet_ends) for run in runs if not run.source]
+    if len(plain) == 1:
+        return plain[0]
+    plain.sort(key=_first_order)
+    return Came(*map(np.concatenate, zip(NOTHING, *plain, strict=True)))
+
+
+def _first_order(came: Came) -> int:
+    return int(came.orders[0])
+
+
+NOTHING = Came(*(np.empty(0, np.int64) for _ in Came._fields))

@@ -86,10 +86,10 @@ class KindObserver(Observer):
 def _last(runs: list[MessageTable], order: int) -> Iterator[tuple[MessageTable, int]]:
     """Yield the last messages of a side behind `order`: runs with rows."""
     found = [
-        (int(run.orders[row]), run, row)
+        (row_order, run, row)
         for run in runs
-        for row in range(len(run.orders))[max(-MAX_RECENT, -len(run.orders)) :]
-        if run.orders[row] > order
+        for row, row_order in enumerate(run.orders[-MAX_RECENT:].tolist(), max(len(run.orders) - MAX_RECENT, 0))
+        if row_order > order
     ]
     yield from ((run, row) for _, run, row in sorted(found, key=itemgetter(0))[-MAX_RECENT:])
 

@@ -45,7 +45,12 @@ class RunSummary(NamedTuple):
 
 
 @compiled.where_possible
-def summary_of(run: MessageTable) -> RunSummary:
+def summaries_of(table: MessageTable) -> list[RunSummary]:
+    """Return the summary of each run of `table.by_sender`."""
+    return [*map(_summary_of, table.by_sender())]
+
+
+def _summary_of(run: MessageTable) -> RunSummary:
     ends, begin = run.time_ends, int(run.first[-1])
     frames = run.last[-MAX_LAST:]
     pauses = np.diff(ends)

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
-"""`run_summaries.py`, compiled: one message after the other."""
+"""`run_summaries.py`, compiled: one message of a table after the other."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint64_t
@@ -23,45 +23,57 @@ cdef int64_t largest(const int64_t[:] sizes, Py_ssize_t begin, Py_ssize_t end) e
     return found
 
 
-def summary_of(run):
-    cdef const int64_t[:] times = run.times, ends = run.time_ends, packets = run.packets
-    cdef const int64_t[:] orders = run.orders, packet_ends = run.packet_ends
-    cdef const int64_t[:] bodies = run.bodies, sizes = run.sizes, firsts = run.first, lasts = run.last
-    cdef Py_ssize_t count = ends.shape[0], row, place = 0, begin
+def summaries_of(table):
+    cdef const int64_t[:] times = table.times, ends = table.time_ends, packets = table.packets
+    cdef const int64_t[:] orders = table.orders, packet_ends = table.packet_ends
+    cdef const int64_t[:] bodies = table.bodies, sizes = table.sizes, firsts = table.first, lasts = table.last
+    cdef const int64_t[:] senders
+    cdef bint has_senders = table.sender_of is not None
+    cdef Py_ssize_t count = ends.shape[0], low = 0, high, row, place, begin, since
     cdef int64_t last[COLUMNS * ROOM]
-    cdef int64_t pause = 0, second = 0, current
-    cdef Py_ssize_t since = 0
-    if not count:
-        raise IndexError("a run without messages")
-    for row in range(1, count):
-        current = ends[row] - ends[row - 1]
-        if current > pause:
-            second, pause, since = pause, current, row - 1
-        elif current > second:
-            second = current
-    for row in range(max(0, count - ROOM), count):
-        last[place], last[place + 1] = times[row], packets[row]
-        last[place + 2] = <int64_t>(<uint64_t>bodies[lasts[row]] + <uint64_t>sizes[lasts[row]])
-        place += COLUMNS
-    begin, row = firsts[count - 1], count - 1
-    return new(
-        twin.RunSummary,
-        (
-            count,
-            times[0],
-            ends[0],
-            times[row],
-            ends[row],
-            orders[row],
-            packets[0],
-            packets[row],
-            packet_ends[row],
-            pause,
-            second,
-            since,
-            largest(sizes, begin, sizes.shape[0]),
-            largest(sizes, 0, begin),
-            tuple([ends[row] for row in range(max(0, count - MAX_RECENT), count)]),
-            PyBytes_FromStringAndSize(<char *>last, place * sizeof(int64_t)),
-        ),
-    )
+    cdef int64_t pause, second, current
+    cdef list found = []
+    if has_senders:
+        senders = table.sender_of
+    while low < count:
+        pause = second = since = 0
+        high = low + 1
+        while high < count and not (has_senders and senders[high] != senders[low]):
+            current = ends[high] - ends[high - 1]
+            if current > pause:
+                second, pause, since = pause, current, high - 1 - low
+            elif current > second:
+                second = current
+            high += 1
+        place = 0
+        for row in range(max(low, high - ROOM), high):
+            last[place], last[place + 1] = times[row], packets[row]
+            last[place + 2] = <int64_t>(<uint64_t>bodies[lasts[row]] + <uint64_t>sizes[lasts[row]])
+            place += COLUMNS
+        row = high - 1
+        begin = firsts[row]
+        found.append(
+            new(
+                twin.RunSummary,
+                (
+                    high - low,
+                    times[low],
+                    ends[low],
+                    times[row],
+                    ends[row],
+                    orders[row],
+                    packets[low],
+                    packets[row],
+                    packet_ends[row],
+                    pause,
+                    second,
+                    since,
+                    largest(sizes, begin, lasts[row] + 1),
+                    largest(sizes, firsts[low], begin),
+                    tuple([ends[row] for row in range(max(low, high - MAX_RECENT), high)]),
+                    PyBytes_FromStringAndSize(<char *>last, place * sizeof(int64_t)),
+                ),
+            )
+        )
+        low = high
+    return found
