@@ -160,14 +160,14 @@ KINDS = (
         "ZMTP-CONN-24",
         "note",
         "RFC 9293, 3.8.6.3",
-        "The system of this side acknowledges late what it acknowledged at once before: its program does not read",
+        "The system of this side acknowledges data late, no longer at once: its program does not read",
         "check whether that program is stopped (a signal, a debugger) or hangs",
     ),
     FindingKind(
         "ZMTP-CONN-25",
         "note",
         "RFC 9293, 3.8.6.3",
-        "The system of this side acknowledges at once again what it acknowledged late: its program reads",
+        "The system of this side acknowledges data at once again, no longer late: its program reads",
     ),
     FindingKind(
         "CAPTURE-01",
