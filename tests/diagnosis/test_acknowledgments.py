@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.diagnosis.reading import derive
-from tests.diagnosis.requesting_traffic import Asker, diagnosed, records_from
+from tests.diagnosis.requesting_traffic import MS, SERVER, START, Asker, diagnosed, records_from
 from tests.diagnosis.telling import told
 from tests.dissect.test_outages import cut_off
-from tests.scripted import message
+from tests.scripted import GREETING, message, ready
 from tests.traffic import Conversation
 from zmtpscope.capture import open_captures
 from zmtpscope.diagnosis.across.deliveries import deliveries
@@ -64,6 +64,46 @@ def test_data_sent_again_once_is_not_delivered_without_an_answer(seconds: int, s
     other = Asker(at=2000 + 1000 * seconds, host=3)
     found = [each.severity for each in diagnosed(asker, other, rule="not-acknowledged")]
     assert found == ([severity] if severity else [])
+
+
+def waiting(at: int) -> Conversation:
+    """Return a client whose first data is acknowledged only after 2 s; its SYN was answered at once."""
+    client = Conversation(ports=(50_000 + at, 5555), start=START + at * MS, hosts=(bytes([10, 0, 0, 2]), SERVER))
+    client.send(0, GREETING[:10])
+    first = client.packets[-1]
+    for _ in range(4):
+        client.wait(500 * MS)
+        client.add(0, first.flags, first.payload)
+        client.packets[-1] = replace(client.packets[-1], sequence=first.sequence)
+        client.next[0] = (first.sequence + 10) % (1 << 32)
+    client.send(1, GREETING)
+    client.send(0, GREETING[10:])
+    for side, socket_type in enumerate(("DEALER", "ROUTER")):
+        client.send(side, ready(socket_type))
+    client.send(0, message(b"hello"))
+    client.acknowledge(1)
+    return client
+
+
+def test_connections_that_wait_to_be_accepted_are_no_fault_of_the_network() -> None:
+    clients = [waiting(at) for at in (0, 5, 10)]
+    (diagnosis,) = diagnosed(*clients, rule="not-acknowledged")
+    assert diagnosis.text == (
+        "ROUTER 10.0.0.1:5555 did not acknowledge the first data of DEALER 10.0.0.2 for 1.5 s, sent again 4 times: the "
+        "connection waited to be accepted, behind others; the same on 2 more connections"
+    )
+    assert "ZMQ_BACKLOG" in diagnosis.hint
+    assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
+
+
+def test_an_outage_of_the_network_meets_established_connections_too() -> None:
+    established = Asker(("DEALER", "ROUTER"))
+    established.send(0, message(b"work"))
+    resent(established, 2)
+    established.acknowledge(1)
+    (diagnosis,) = diagnosed(established, *(waiting(at) for at in (20, 25, 30)), rule="not-acknowledged")
+    assert "on 3 more connections" in diagnosis.text
+    assert "check the network" in diagnosis.hint
 
 
 def losing(times: int, whole: int = 0) -> Asker:

@@ -39,6 +39,11 @@ class Outage(NamedTuple):
         return self.connection.sides[self.sender].ip, self.connection.sides[1 - self.sender].ip
 
     @property
+    def is_first(self) -> bool:
+        """Whether a client sent nothing before: the listening program may not have accepted the connection yet."""
+        return self.outage.offset == 0 and self.sender != self.connection.listener
+
+    @property
     def is_over(self) -> bool:
         """Whether the data was acknowledged in the end."""
         return self.outage.is_acknowledged is True

@@ -24,6 +24,9 @@ MANY, LARGE_SHARE = 8, 1 / 8
 FULL = 1400
 """Octets of a large message in a segment."""
 
+MIN_WAITING = 2
+"""New connections to another host that wait to be accepted at a time: one alone may have met an outage."""
+
 MIN_LONG = 3 * SECOND
 """Shorter outages are a note: TCP recovered, or may still recover."""
 
@@ -33,6 +36,10 @@ HINT = (
     "ZMQ_TCP_KEEPALIVE_IDLE, or ZMQ_HEARTBEAT_IVL, prevents"
 )
 OVER_HINT = "neither program is at fault: check the network between the two at that time (link, route, congestion)"
+ACCEPT_HINT = (
+    "raise ZMQ_BACKLOG of the listening socket (100 by default; Linux limits it by net.core.somaxconn), or let clients "
+    "connect at different times; if it lasts, check whether the listening program hangs or is stopped"
+)
 REJECTED_HINT = (
     "allow the connection in the firewall of that host or on the path: a REJECT rule without an exception for "
     "established connections answers like this"
@@ -50,25 +57,31 @@ SIZE_HINT = (
 
 def _not_acknowledged(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Make at most two diagnoses for each pair of hosts and direction: for outages that last, and for past ones."""
-    found = grouped(((each.hosts, each.is_over, each.fails_by_size), each) for each in outages(knowledge))
+    every = outages(knowledge)
+    established = {each.hosts for each in every if not each.is_first}
+    found = grouped(
+        ((each.hosts, each.is_over, each.fails_by_size, each.is_first and each.hosts not in established), each)
+        for each in every
+    )
     behind = behind_brokers(knowledge)
-    for same in found.values():
+    for (hosts, is_over, _, are_new), same in found.items():
         clients = {client.conn_id for each in same for client in behind.get(each.connection.conn_id, ())}
-        yield _diagnosis(same, clients)
+        is_accepting = are_new and (hosts[0] == hosts[1] or (is_over and len(same) >= MIN_WAITING))
+        yield _diagnosis(same, clients, is_accepting=is_accepting)
 
 
-def _diagnosis(same: Sequence[Outage], clients: set[str]) -> Diagnosis:
+def _diagnosis(same: Sequence[Outage], clients: set[str], *, is_accepting: bool) -> Diagnosis:
     first = min(same, key=attrgetter("since.ns"))
     longest = max(each.outage.duration_ns for each in same)
     is_long = longest >= MIN_LONG or any(_is_given_up(each) for each in same)
     severity: Severity = "note" if not is_long else "warn" if first.is_over else "error"
     hint = OVER_HINT if first.is_over else SIZE_HINT if first.fails_by_size else HINT
-    hint = REJECTED_HINT if first.outage.icmp == REJECTED else hint
+    hint = ACCEPT_HINT if is_accepting else REJECTED_HINT if first.outage.icmp == REJECTED else hint
     return Diagnosis.of(
         "not-acknowledged",
         severity,
         name_of(first.connection, 1 - first.sender),
-        _text(first) + _more(same),
+        (_accepting(first) if is_accepting else _text(first)) + _more(same),
         hint,
         evidence=(evidence for each in same[:MAX_EVIDENCE] for evidence in _evidence(each)),
         about=same,
@@ -76,12 +89,23 @@ def _diagnosis(same: Sequence[Outage], clients: set[str]) -> Diagnosis:
         explains=("REQREP-06",),
         count=sum(each.outage.count for each in same),
         last_ns=max(each.outage.end_ns for each in same),
+        proven=not is_accepting,
     )
 
 
 def _is_given_up(each: Outage) -> bool:
     ending = ending_of(each.connection)
     return ending is not None and ending.cause == "unacknowledged"
+
+
+def _accepting(each: Outage) -> str:
+    sender, receiver = (name_of(each.connection, side) for side in (each.sender, 1 - each.sender))
+    verbs = ("did", "waited") if each.is_over else ("does", "waits")
+    took, again = duration(each.outage.duration_ns), counted(each.outage.retransmissions, "time")
+    return (
+        f"{receiver} {verbs[0]} not acknowledge the first data of {sender} for {took}, sent again {again}: the connection "
+        f"{verbs[1]} to be accepted, behind others"
+    )
 
 
 def _text(each: Outage) -> str:
@@ -207,7 +231,9 @@ TABLE = (
         "other side acknowledged them. The fault is in the network between the two or on that host, not in either "
         "program: the kernel acknowledges data even for a program that hangs. Messages from then on may not have "
         "arrived. If all octets that were sent again are larger than any message before, the path may drop large "
-        "packets (path MTU). A note if it has lasted less than 3 s and TCP has not given up; a warning if the octets "
+        "packets (path MTU). If it concerns only the first data of new connections, on one host or of several clients, "
+        "the connections likely wait until the listening program accepts those before them: then its kernel answers "
+        "SYNs and drops data. A note if it has lasted less than 3 s and TCP has not given up; a warning if the octets "
         "were finally acknowledged, so messages arrived late.",
         "The other side acknowledges the octets within a second, its receive window is closed, or none of its packets "
         "were captured.",
