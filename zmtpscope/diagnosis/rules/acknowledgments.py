@@ -103,8 +103,8 @@ def _accepting(each: Outage) -> str:
     verbs = ("did", "waited") if each.is_over else ("does", "waits")
     took, again = duration(each.outage.duration_ns), counted(each.outage.retransmissions, "time")
     return (
-        f"{receiver} {verbs[0]} not acknowledge the first data of {sender} for {took}, sent again {again}: the connection "
-        f"{verbs[1]} to be accepted, behind others"
+        f"{receiver} {verbs[0]} not acknowledge the first data of {sender} for {took}, sent again {again}: the "
+        f"connection {verbs[1]} to be accepted, behind others"
     )
 
 
