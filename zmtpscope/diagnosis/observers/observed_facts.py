@@ -185,8 +185,7 @@ class ObservedCalls:
     open: dict[str, OpenCall] = field(default_factory=dict)
     """Calls without a reply, by id, each with its moment and name."""
     answered: int = 0
-    longest_ns: int = 0
-    """Longest latency of a reply."""
+    latency: Distribution = field(default_factory=Distribution)
     last_answered_ns: int = 0
     """Time of the last call with a reply."""
     last_reply_ns: int = 0
@@ -202,9 +201,10 @@ class ObservedCalls:
         if called is None:
             return None
         self.answered += 1
-        self.longest_ns = max(self.longest_ns, ns - called.moment.ns)
+        took = (max(0, ns - called.moment.ns),)
         self.last_reply_ns = ns
-        self.trend.add((ns - called.moment.ns,))
+        self.latency.add(took)
+        self.trend.add(took)
         self.last_answered_ns = max(self.last_answered_ns, called.moment.ns)
         return called.name
 

@@ -110,7 +110,7 @@ def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) ->
     if (ending is None and not connection.is_open) or is_left or caller.last_outage is not None or called.is_sending:
         return None
     waiting = Waiting(connection, side, end_of(connection, knowledge.last_ns))
-    enough = max(MIN_WAIT, MANY_TIMES * caller.calls.longest_ns)
+    enough = max(MIN_WAIT, MANY_TIMES * (caller.calls.latency.most or 0))
     return waiting if waiting.waited >= enough else None
 
 

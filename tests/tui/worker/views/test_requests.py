@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from tests.diagnosis.talking import CLIENT
+from tests.diagnosis.test_calls import event, talk
 from tests.readings import CAPTURES
+from tests.traffic import Capture
 from tests.tui.worker.views.fed import (
     cells,
     derived_of,
@@ -14,6 +17,9 @@ from tests.tui.worker.views.fed import (
     view_of,
     view_of_capture,
 )
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.payloads.registry import Registry
+from zmtpscope.store import Store
 from zmtpscope.tui.worker.views.derived import DerivedView
 from zmtpscope.tui.worker.views.view import Wanted
 
@@ -77,6 +83,21 @@ def test_nothing_waits_longer_than_its_connection_lasts() -> None:
     view = view_of_capture("requests", "problems/request-lost.pcap")
     assert isinstance(view, DerivedView)
     ended = {each.conn_id: each for each in view.derived.knowledge.connections if not each.is_open}
-    waited = [int(row.cells[6]) for row in view.table(Wanted(is_raw=True)).rows if row.key in ended and row.cells[6]]
+    rows = view.table(Wanted(is_raw=True)).rows
+    waited = [int(row.cells[6]) for row in rows if row.key.split()[0] in ended and row.cells[6]]
     lasted = max(each.last_ns - each.start.ns for each in ended.values())
     assert 0 < max(waited) <= lasted
+
+
+def test_calls_of_protocols_with_ids_are_requests_with_their_latency() -> None:
+    """DEALER and ROUTER without envelopes, as zerorpc uses them, are matched by the ids of calls."""
+    made = talk(3).multipart(CLIENT, b"", event("last", "block")).wait(4).close(CLIENT)
+    options = Options(payloads=Registry())
+    store = Store(options)
+    for batch in Analyser(options).run(Capture(made.conversation.packets)):
+        store.append(batch)
+    view = view_of("requests", store)
+    assert cells(view.table(), "outcome", "requests", "unanswered", "p50") == [("1 unanswered", "4", "1", "102 ms")]
+    (call,) = [row for row in opened_whole(view).rows if row.depth]
+    assert call.cells[:2] == ("call of block", "no reply")
+    assert call.time is not None

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from zmtpscope.diagnosis.across.words import name_of
 from zmtpscope.diagnosis.observers.durations import Distribution
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observed_facts import ObservedRequest, ObservedRequests
-from zmtpscope.diagnosis.observers.request_table import OPEN, OUTCOMES, UNANSWERED, UNASKED
+from zmtpscope.diagnosis.observers.observed_facts import ObservedRequest, OpenCall
+from zmtpscope.diagnosis.observers.request_table import ANSWERED, OPEN, OUTCOMES, UNANSWERED, UNASKED
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.top.table import scaled
 from zmtpscope.tui.requests import Table
@@ -27,8 +28,41 @@ WORDS = ("answered", "too late", "open", "no reply", "a reply to nobody", "not c
 """Text of outcomes, in the order of `OUTCOMES`."""
 
 
+class Asking(NamedTuple):
+    """The requests of a side, or its calls: those of protocols with ids, such as zerorpc and MDP."""
+
+    connection: ObservedConnection
+    asker: int
+    counts: Counter[str]
+    """Requests by outcome."""
+    latency: Distribution
+    waiting: Sequence[ObservedRequest | OpenCall]
+    """Some requests without a reply, oldest first."""
+    first_ns: int | None
+    last_reply_ns: int | None
+
+    @property
+    def open_one(self) -> int:
+        """The outcome of requests that wait."""
+        return OPEN if self.connection.values is None else UNANSWERED
+
+    @property
+    def listed(self) -> Sequence[ObservedRequest | OpenCall]:
+        """Waiting requests that are not derived records yet; calls never are."""
+        is_over = self.open_one == UNANSWERED
+        return [each for each in self.waiting if not (is_over and isinstance(each, ObservedRequest))]
+
+    @property
+    def without_reply(self) -> int:
+        return self.counts[OUTCOMES[OPEN]] + self.counts[OUTCOMES[UNANSWERED]]
+
+    @property
+    def requests(self) -> int:
+        return self.counts.total() - self.counts[OUTCOMES[UNASKED]]
+
+
 class RequestsView(DerivedView):
-    """One line per connection with requests, by missing replies, then slowest.
+    """One line per side with requests, by missing replies, then slowest.
 
     Below it are requests, then their replies, linked to records.
     """
@@ -51,51 +85,53 @@ class RequestsView(DerivedView):
             Column("answered", "ANSWERED", shown_time, is_number=True, rank=3),
             Column("reply", "REPLY", self._content),
         )
-        found = [
-            (connection, connection.requests)
-            for connection in self.derived.knowledge.connections
-            if connection.requests is not None
-        ]
-        found.sort(key=lambda each: (-_without_reply(*each), -(self._longest(*each) or 0), each[0].start.ns))
-        lines = (self._connection(*each) for each in found)
-        return table_of(columns, lines, wanted, list(_text(found)), prepare=self._read)
+        found = [asking for connection in self.derived.knowledge.connections for asking in _asking(connection)]
+        found.sort(key=lambda each: (-each.without_reply, -(self._longest(each) or 0), each.connection.start.ns))
+        return table_of(columns, map(self._line, found), wanted, list(_text(found)), prepare=self._read)
 
-    def _connection(self, connection: ObservedConnection, seen: ObservedRequests) -> Line:
-        conn_id, asker, latency = connection.conn_id, seen.asker, seen.latency
-        counts = _counts(connection, seen)
+    def _line(self, asking: Asking) -> Line:
+        connection, asker, counts = asking.connection, asking.asker, asking.counts
         said = ", ".join(f"{counts[name]} {name}" for name in OUTCOMES[1:] if counts[name])
-        waiting = () if connection.values is not None else seen.waiting
         values = {
             "request": f"{name_of(connection, asker)} > {name_of(connection, 1 - asker)}",
             "outcome": said or "all answered",
-            "requests": _requests(counts),
-            "unanswered": _without_reply(connection, seen) or None,
-            "p50": latency.quantile(0.5),
-            "p99": latency.quantile(0.99),
-            "waited": self._longest(connection, seen),
-            "asked": None if seen.first is None else seen.first.moment.ns,
-            "answered": seen.last_reply and seen.last_reply.ns,
+            "requests": asking.requests,
+            "unanswered": asking.without_reply or None,
+            "p50": asking.latency.quantile(0.5),
+            "p99": asking.latency.quantile(0.99),
+            "waited": self._longest(asking),
+            "asked": asking.first_ns,
+            "answered": asking.last_reply_ns,
         }
-        has_single = bool(waiting) or conn_id in self.derived.requests
-        children = partial(self._requests, conn_id, waiting) if has_single else None
+        has_single = bool(asking.listed) or connection.conn_id in self.derived.requests
+        children = partial(self._requests, asking) if has_single else None
         style = "warn" if counts["unanswered"] else ""
-        return Line(conn_id, values, f"conn == {connection.stream.conn}", style, children=children)
+        key = f"{connection.conn_id} {asker}"
+        return Line(key, values, f"conn == {connection.stream.conn}", style, children=children)
 
-    def _longest(self, connection: ObservedConnection, seen: ObservedRequests) -> int | None:
+    def _longest(self, asking: Asking) -> int | None:
         """Return the longest wait for a reply. Pending requests wait until the connection or the capture ends."""
-        end = self.derived.knowledge.last_ns if connection.is_open else connection.last_ns
-        waiting = [end - each.moment.ns for each in seen.waiting[:1]]
-        return max([*waiting, *([] if seen.latency.most is None else [seen.latency.most])], default=None)
+        connection, most = asking.connection, asking.latency.most
+        waiting = [self._end(connection) - each.moment.ns for each in asking.waiting[:1]]
+        return max([*waiting, *([] if most is None else [most])], default=None)
 
-    def _requests(self, conn_id: str, waiting: Sequence[ObservedRequest]) -> Sequence[Line]:
-        lines = [self._waiting(each) for each in waiting]
+    def _end(self, connection: ObservedConnection) -> int:
+        return self.derived.knowledge.last_ns if connection.is_open else connection.last_ns
+
+    def _requests(self, asking: Asking) -> Sequence[Line]:
+        conn_id = asking.connection.conn_id
+        lines = [self._waiting(each, asking) for each in asking.listed]
         return [*lines, *(self._request(conn_id, each) for each in self.derived.requests.of_connection(conn_id))]
 
-    def _waiting(self, request: ObservedRequest) -> Line:
-        number = self.derived.find(request.ref)
-        waited = self.derived.knowledge.last_ns - request.moment.ns
-        values = {"request": number, "outcome": WORDS[OPEN], "waited": waited, "asked": request.moment.ns}
-        return Line(request.ref, values, record=number)
+    def _waiting(self, request: ObservedRequest | OpenCall, asking: Asking) -> Line:
+        moment = request.moment
+        waited = self._end(asking.connection) - moment.ns
+        values = {"outcome": WORDS[asking.open_one], "waited": waited, "asked": moment.ns}
+        if isinstance(request, ObservedRequest):
+            number = self.derived.find(request.ref)
+            return Line(request.ref, {"request": number} | values, record=number)
+        key, values["request"] = f"{asking.connection.conn_id} {moment}", f"call of {request.name}"
+        return Line(key, values, f"conn == {asking.connection.stream.conn}", time=moment.ns)
 
     def _request(self, conn_id: str, kept: np.void) -> Line:
         outcome, near, side = int(kept["outcome"]), int(kept["near"]), int(kept["side"])
@@ -125,31 +161,33 @@ class RequestsView(DerivedView):
         return safe_text(value) if isinstance(value, str) else self._contents[value, -1].text
 
 
-def _counts(connection: ObservedConnection, seen: ObservedRequests) -> Counter[str]:
-    """Return the number of requests by outcome; pending ones are open."""
-    is_going_on = connection.values is None
-    return seen.counts + Counter({OUTCOMES[OPEN]: seen.waiting_count if is_going_on else 0})
+def _asking(connection: ObservedConnection) -> Iterator[Asking]:
+    """Yield the requests of a connection, or the calls of its sides if nothing else tells requests from replies."""
+    is_going_on, seen = connection.values is None, connection.requests
+    if seen is not None:
+        counts = seen.counts + Counter({OUTCOMES[OPEN]: seen.waiting_count if is_going_on else 0})
+        first = None if seen.first is None else seen.first.moment.ns
+        last = None if seen.last_reply is None else seen.last_reply.ns
+        yield Asking(connection, seen.asker, counts, seen.latency, seen.waiting, first, last)
+        return
+    outcome = OUTCOMES[OPEN if is_going_on else UNANSWERED]
+    for number, side in enumerate(connection.sides):
+        if (calls := side.calls) is not None:
+            pending = tuple(side.pending_calls.values())
+            counts = Counter({OUTCOMES[ANSWERED]: calls.answered, outcome: len(pending)})
+            yield Asking(connection, number, counts, calls.latency, pending, None, calls.last_reply_ns or None)
 
 
-def _requests(counts: Counter[str]) -> int:
-    return counts.total() - counts[OUTCOMES[UNASKED]]
-
-
-def _without_reply(connection: ObservedConnection, seen: ObservedRequests) -> int:
-    counts = _counts(connection, seen)
-    return counts[OUTCOMES[OPEN]] + counts[OUTCOMES[UNANSWERED]]
-
-
-def _text(found: Sequence[tuple[ObservedConnection, ObservedRequests]]) -> Iterator[str]:
+def _text(found: Sequence[Asking]) -> Iterator[str]:
     counts, latency = Counter[str](), Distribution()
-    for connection, seen in found:
-        counts += _counts(connection, seen)
-        latency.merge(seen.latency)
+    for asking in found:
+        counts += asking.counts
+        latency.merge(asking.latency)
     if not counts:
-        yield "no requests were seen; where DEALER and ROUTER send no envelopes, nothing tells requests from replies"
+        yield "no requests were seen; DEALER and ROUTER need envelopes or call ids to tell requests from replies"
         return
     parts = ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if counts[name])
-    yield f"{counted(_requests(counts), 'request')}: {parts}"
+    yield f"{counted(sum(asking.requests for asking in found), 'request')}: {parts}"
     half, most = latency.median, latency.quantile(0.99)
     if half is not None and most is not None and latency.most is not None:
         slowest = seconds(latency.most)
