@@ -521,6 +521,13 @@ def test_a_server_that_soon_stops_is_a_warning_if_it_answered_all_messages_of_a_
     ]
 
 
+@pytest.mark.parametrize(("answers", "asks", "severities"), [(5, 12, ["note"]), (5, 6, []), (4, 12, [])])
+def test_a_server_that_answered_the_first_messages_and_then_none_of_many_is_a_note(
+    answers: int, asks: int, severities: list[str]
+) -> None:
+    assert [severity for severity, _ in told(Worker().beat(answers, every=250).asks(asks))] == severities
+
+
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
 def test_kinds_are_the_same_in_blocks_of_any_size(size: int) -> None:
     derivation, _ = derived_from(Device().get(90, b"set", every=10).set(9, every=10), size=size)

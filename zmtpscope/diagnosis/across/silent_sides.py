@@ -172,7 +172,8 @@ def _was_cancelled(subscriber: ObservedSide, rhythm: ObservedRhythm) -> bool:
 def _unanswering(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Silence | None:
     """Find a side that used to send about one message for each received, and none for the latest.
 
-    A note if it received them on another connection: these may belong to another program.
+    A note if it received them on another connection: these may belong to another program. A note, too, if it was only
+    starting, had sent one for each, and sends none for many.
     """
     back = opposite(knowledge).get(connection.conn_id, OneWay(connection, 1 - side))
     own, other = connection.sides[side].rhythm, back.connection.sides[back.sender].rhythm
@@ -187,16 +188,19 @@ def _unanswering(connection: ObservedConnection, side: int, until: int, knowledg
         return None
     if own.count - before >= missed and other.last.ns - own.last.ns < MIN_SILENCE:
         return None  # these may be replies to its messages, after which the other side also stopped
+    few = expected.sure < MIN_SURE and (min(own.count, before) < MIN_MESSAGES or own.lasted_ns < MIN_LASTED)
+    if few and (expected.is_unknown or own.count < max(MIN_ANSWERS, before - 1) or missed < MAX_RECENT):
+        return None
     if expected.sure < MIN_SURE:
-        if missed < MIN_UNANSWERED or before < MIN_MESSAGES or own.count * LARGEST_SHARE < before:
+        if missed < MIN_UNANSWERED or before < MIN_ANSWERS or own.count * LARGEST_SHARE < before:
             return None
         usual = (own.last.ns - other.first_ns) / before
         now = (other.last.ns - own.last.ns) / missed
-        if now * FASTER < usual or own.count < MIN_MESSAGES or own.lasted_ns < MIN_LASTED:
+        if now * FASTER < usual:
             return None
     several = f"{missed} messages" if missed < MAX_RECENT else f"about {missed} messages"
     who = name_of(back.connection, back.sender)
-    is_sure = back.connection is connection and not expected.is_unknown and asker.jupyter is None
+    is_sure = back.connection is connection and not (few or expected.is_unknown) and asker.jupyter is None
     severity: Severity = "warn" if is_sure else "note"  # code that a Jupyter client sends may take long
     return Silence(connection, side, until, severity, f"though {who} sent {several} since", asker)
 
