@@ -374,14 +374,15 @@ def test_a_broker_with_errors_of_its_own_is_named_too() -> None:
     assert len(found(*through_broker(worker_fails=1), rule=FAILING)) == 2
 
 
-def test_a_kernel_that_executes_for_long_is_no_warning() -> None:
+@pytest.mark.parametrize("signature", [b"a" * 64, b""])
+def test_a_kernel_that_executes_for_long_is_no_warning(signature: bytes) -> None:
     made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
     for number in range(15):
         header = {"msg_id": str(number), "msg_type": "execute_request"}
-        made.multipart(CLIENT, b"<IDS|MSG>", b"a" * 64, *map(orjson.dumps, (header, {}, {}, {}))).wait(0.3)
+        made.multipart(CLIENT, b"<IDS|MSG>", signature, *map(orjson.dumps, (header, {}, {}, {}))).wait(0.3)
         if number < 10:
             reply = {"msg_id": "r", "msg_type": "execute_reply"}
-            made.multipart(SERVER, b"<IDS|MSG>", b"a" * 64, *map(orjson.dumps, (reply, header, {}, {"status": "ok"})))
+            made.multipart(SERVER, b"<IDS|MSG>", signature, *map(orjson.dumps, (reply, header, {}, {"status": "ok"})))
     told = [each.diagnosis for each in diagnose(knowledge_of(made.wait(30).close(CLIENT), payloads=Registry()))]
     assert [(each.rule, each.severity) for each in told] == [(RULE, "note"), ("clear-text", "note")]
 

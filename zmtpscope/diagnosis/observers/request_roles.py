@@ -16,6 +16,7 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.observers.durations import median
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.request_rows import Envelope, MessageRow, by_time, only_frame
+from zmtpscope.payloads.jupyter import DELIMITER
 from zmtpscope.zmtp.socket_types import ROUTING
 
 NEVER_ASK = frozenset({("PUB", "SUB"), ("SUB", "PUB"), ("PUSH", "PULL"), ("PULL", "PUSH")})
@@ -24,6 +25,8 @@ NEVER_ASK = frozenset({("PUB", "SUB"), ("SUB", "PUB"), ("PUSH", "PULL"), ("PULL"
 READY_WORDS = frozenset({b"READY", b"\x01"})
 """First messages of workers of load balancing brokers (Guide, chapter 3)."""
 
+UNSIGNED = (DELIMITER,)
+"""Of a Jupyter message without a signature: no address, but the frame before the signature."""
 MIN_TURNS = 8
 """Alternating messages that show REQ and REP, if the empty frame is their whole envelope."""
 THINKS_LONGER = 2
@@ -153,7 +156,7 @@ class ByEnvelopes(Roles):
         """Return the side whose envelope the other side repeats, or None."""
         for message in events:
             asker = self.first_of.setdefault(message.key, message.side)
-            if asker != message.side:
+            if asker != message.side and message.key != UNSIGNED:
                 return asker
         return None
 
