@@ -143,9 +143,9 @@ class Conversation:
         self.add(1, FIN | ACK)
         self.add(0, ACK)
 
-    def reset(self, side: int) -> None:
-        """Send RST from `side`."""
-        self.add(side, RST)
+    def reset(self, side: int, *, knows: bool = True) -> None:
+        """Send RST from `side`, as a program that is killed does, or as a system that does not know the connection."""
+        self.add(side, RST | ACK if knows else RST)
 
 
 def column(values: Iterable[int]) -> NDArray[np.int64]:

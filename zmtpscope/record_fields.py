@@ -104,6 +104,11 @@ CONNECTION = (
         "rst_ttl", "int", "TTL of that RST; differs from syn_ttl if a middlebox sent the RST in the name of the side"
     ),
     Field(
+        "rst_ack",
+        "bool",
+        "Whether that RST has the ACK flag; false: it answers a segment of a connection that the system does not know",
+    ),
+    Field(
         "idle_ns", "int", "Time from the last packet to the end of the capture; null: the connection ended before", "ns"
     ),
     Field("only_side", "int", "Side of all captured packets; null: packets of both sides were captured"),

@@ -87,9 +87,9 @@ class Talk:
         self.conversation.packets = [replace(first, time=first.time + number * SECOND) for number in range(syns)]
         return self
 
-    def reset(self, side: int) -> Talk:
+    def reset(self, side: int, *, knows: bool = True) -> Talk:
         """A side resets it."""
-        self.conversation.reset(side)
+        self.conversation.reset(side, knows=knows)
         return self
 
 

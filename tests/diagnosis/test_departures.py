@@ -233,3 +233,12 @@ def test_a_server_that_restarts_at_intervals_ends_the_connections_of_all_clients
     diagnosis = told_of(*talks)["periodic-disconnect"]
     assert "each connection of DEALER 10.0.0.2 and 1 other client together" in diagnosis.text
     assert "restarts" in diagnosis.hint
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_host_that_no_longer_knows_a_connection_ended_no_program(knows: bool) -> None:
+    """A RST without ACK answers a segment: the host was restarted, or another one has its address."""
+    first = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(5).message(CLIENT, b"question").reset(SERVER, knows=knows)
+    diagnosis = told_of(first, Talk(1, at=6).handshake("DEALER", "ROUTER").wait(9).close())["peer-departed"]
+    assert ("no longer knows its connection with DEALER 10.0.0.2, and resets it" in diagnosis.text) is not knows
+    assert ("was killed" in diagnosis.hint) is knows

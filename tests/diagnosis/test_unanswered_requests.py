@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from tests.diagnosis.requesting_traffic import MS, START, Asker, diagnosed
+from tests.diagnosis.talking import CLIENT, SERVER, Talk
+from tests.diagnosis.telling import told_of
 from tests.diagnosis.test_requests import asked_anew_with_numbers, by_turns, gives_work, waits_for_work
 from tests.scripted import message
 from zmtpscope.capture.segments import ACK, FIN
@@ -565,3 +567,10 @@ def test_a_rep_whose_few_replies_all_take_long_does_not_hang() -> None:
     first.pause(2500)
     first.ask(b"other")
     assert [each.rule for each in told(first, second)] == []
+
+
+def test_a_server_whose_host_no_longer_knows_the_connection_did_not_leave() -> None:
+    """Its address moved to another host, or its host was restarted: a RST without ACK answers the request."""
+    talk = Talk(0, at=0).handshake("REQ", "REP").multipart(CLIENT, b"", b"one").multipart(SERVER, b"", b"1").wait(4)
+    lost = told_of(talk.multipart(CLIENT, b"", b"two").reset(SERVER, knows=False))["request-lost"]
+    assert lost.text.startswith("REP 10.0.0.1:5555 no longer knew its connection when REQ 10.0.0.2 had asked it in ")

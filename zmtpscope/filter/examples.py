@@ -56,6 +56,7 @@ EXAMPLES = {
     "rst_ns_1": 'rst_ns_1 > "2026-11-22 16:00"',
     "syn_ttl": "syn_ttl < 64",
     "rst_ttl": "rst_ttl == 64",
+    "rst_ack": "rst_ack == false",
     "stalls_1": "stalls_1 > 10",
     "stalled_ns_0": "stalled_ns_0 > 1s",
     "stalled_ns_1": "stalled_ns_1 > 1min",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.heartbeats import is_past_ttl, waits_in_vain
@@ -25,6 +26,8 @@ class Ending(NamedTuple):
     moment: Moment
     cause: Cause
     is_reset: bool
+    is_unknown: bool = False
+    """Whether the RST only answers a segment: the system knows no such connection, and had not closed it."""
     finding: ObservedFinding | None = None
     """The finding that gives the reason, if there is one."""
 
@@ -54,13 +57,20 @@ def ending_of(connection: ObservedConnection) -> Ending | None:
         cause = "heartbeat"
     elif is_reset and _is_unacknowledged(connection.sides[side]):
         cause = "unacknowledged"
-    return Ending(side, moment, cause, is_reset, violation if cause == "violation" else None)
+    is_unknown = is_reset and connection.is_whole and _knows_nothing(values, side)
+    return Ending(side, moment, cause, is_reset, is_unknown, violation if cause == "violation" else None)
 
 
 def end_of(connection: ObservedConnection, otherwise: int) -> int:
     """Return when the connection ended (ns); `otherwise` if it is open or its end was not captured."""
     ending = ending_of(connection)
     return otherwise if ending is None else ending.moment.ns
+
+
+def _knows_nothing(values: Mapping[str, Any] | None, side: int) -> bool:
+    """Whether a RST has no ACK flag, as one that answers a segment (RFC 9293, 3.10.7.1). A program that is killed, or
+    aborts its connection, sends it with ACK."""
+    return values is not None and values["rst_ack"] is False and values[f"fin_ns_{side}"] is None
 
 
 def is_of_another(connection: ObservedConnection) -> bool:

@@ -51,6 +51,14 @@ STEADIER = 4
 """Silences have a timer if they spread this many times less than the lifetimes."""
 
 
+UNKNOWN_HINT = (
+    "its host was restarted, the address moved to another host (failover), or a firewall or load balancer forgot the "
+    "connection: what was sent to it last did not arrive"
+)
+LOG_HINT = (
+    "check its log around that time: FIN or RST without notice means that the program closed its socket, exited, or "
+    "was killed"
+)
 IDLE_HINT = "a firewall, NAT or load balancer drops idle connections: send heartbeats more often (ZMQ_HEARTBEAT_IVL)"
 LIFE_HINT = (
     "check for a time limit of this length, on lifetime or on idle time, on that host and on the path: load "
@@ -271,8 +279,9 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
     times = [each.ending.moment.ns for each in departures]
     moments = _moments(times, SECOND)
     what = "its connection" if len(moments) == len(departures) else f"{len(departures)} connections"
-    text = f"{name_of(connection, ending.side)} {how_they_end(departures)} {what} with {others}"
-    text += repeated(moments)
+    is_unknown = all(each.ending.is_unknown for each in departures)
+    ends, resets = ("no longer knows", ", and resets it") if is_unknown else (how_they_end(departures), "")
+    text = f"{name_of(connection, ending.side)} {ends} {what} with {others}{resets}{repeated(moments)}"
     cut_off = [each for each in departures if each.cut_off() is not None]
     text += ", in the middle of a message" if cut_off else ""
     stayed_away = [each for each in departures if each.back_ns is None and not each.is_missed]
@@ -285,8 +294,7 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
         "warn" if after.is_outage or is_own_fault else "note",
         f"{name_of(connection, ending.side)} at {address(connection.endpoint)}",
         text + after.text,
-        "check its log around that time: FIN or RST without notice means that the program closed its socket, "
-        "exited, or was killed",
+        UNKNOWN_HINT if is_unknown else LOG_HINT,
         evidence=ends_of(departures),
         about=departures,
         explains=CUT_OFF,

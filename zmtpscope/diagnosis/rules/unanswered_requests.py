@@ -343,10 +343,13 @@ def _lost_for_a_while(same: Sequence[tuple[Hanging, Asked]], behind: Mapping[str
 def _left(waiting: Hanging, clients: Sequence[Hanging]) -> str:
     """Describe requests whose server left. `clients` wait for the same reply at a broker."""
     for_whom = f" (for {clients[0].asker}, which asked {clients[0].asked})" if clients else ""
-    return (
-        f"{waiting.asked} left {duration(waiting.waited)} after {waiting.asker} had asked it in packet "
-        f"{waiting.oldest.request.moment.packet}{for_whom}"
-    )
+    asked = f"{waiting.asker} had asked it in packet {waiting.oldest.request.moment.packet}{for_whom}"
+    if waiting.ending is not None and waiting.ending.is_unknown:
+        return (
+            f"{waiting.asked} no longer knew its connection when {asked}: its host was restarted, or another host or a "
+            "firewall answers"
+        )
+    return f"{waiting.asked} left {duration(waiting.waited)} after {asked}"
 
 
 TABLE = (

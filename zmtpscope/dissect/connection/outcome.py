@@ -177,6 +177,7 @@ def values(outcome: Outcome, connection: Connection) -> dict[str, Any]:
         "reset_by": connection.reset_by,
         "syn_ttl": connection.hops[0] if connection.reset is not None else None,
         "rst_ttl": connection.hops[1] if connection.reset is not None else None,
+        "rst_ack": connection.resets_with_ack if connection.reset is not None else None,
         "idle_ns": connection.idle,
         "only_side": connection.only_side,
         "messages_0": one.messages,

@@ -177,6 +177,8 @@ class Connection:
     """The first RST, if it ended the connection."""
     reset_by: int | None = None
     """The side that sent the RST."""
+    resets_with_ack: bool | None = None
+    """Whether the RST has the ACK flag."""
     hops: tuple[int | None, int | None] = (None, None)
     """Remaining TTL (or hop limit) of the SYN of `reset_by`, and of the RST."""
     idle: int | None = None

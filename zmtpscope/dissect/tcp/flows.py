@@ -251,6 +251,7 @@ class Flows:
                 if finish > side.delivered:
                     self.reassembler.wait_for_end(side, at)
         if flags & RST:
+            connection.resets_with_ack = bool(flags & ACK)
             connection.hops = self._hops_of_syn(key, index), self.reassembler.hops.get(index)
             self._close(connection, index, "rst", side)
             return
