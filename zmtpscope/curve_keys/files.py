@@ -184,7 +184,7 @@ class HandedLines(KeyFile):
             self._has_news |= self.contents.add(build_key_line(line))
 
     def refresh(self) -> bool:
-        """Take over added lines; return whether there were new keys."""
+        """Return whether keys were added since the previous call."""
         news, self._has_news = self._has_news, False
         return news
 

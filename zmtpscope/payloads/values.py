@@ -35,7 +35,7 @@ def as_summary(text: str) -> str:
 
 
 def plain(value: Json) -> Json:
-    """Return a scalar as every output can hold it, and a container as it is. Raises `TypeError` for other types."""
+    """Return a scalar in a form for all outputs, or a container unchanged. Raises `TypeError` for other types."""
     kind = type(value)
     if kind is str:
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()

@@ -40,10 +40,10 @@ NAMES = {
 """Octets that are often added by mistake at an end of a name."""
 
 NO_WORDS = bytes(octet for octet in range(0x80) if not chr(octet).isalnum())
-"""Octets that may be superfluous after a name."""
+"""Octets that may have been added by mistake after a name."""
 
 IN_FRONT = re.compile(rb"(?:b(?=[\"'])|\xef\xbb\xbf|\xc2\xa0|[%s])*" % re.escape(NO_WORDS))
-"""Octets that may be superfluous before a name; the b is from `str(b"name")` in Python."""
+"""Octets that may have been added by mistake before a name; the b is from `str(b"name")` in Python."""
 
 SINGLE = re.compile(rb"\xef\xbb\xbf|\xc2\xa0|.", re.DOTALL)
 
@@ -51,7 +51,7 @@ SEPARATORS = b".:/-_|\\"
 """Separators between parts of a name, which end a subscription on purpose."""
 
 MAX_IN_FRONT = 8
-"""Superfluous octets to find before a name."""
+"""Largest number of superfluous octets that are looked for before a name."""
 
 MAX_NAMED = 2
 """Octets to name one by one."""

@@ -149,7 +149,7 @@ def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) ->
             f"{socket_type} of {host}, at one port after another",
             f"{socket_type} of {host} listened at one port after another, and left {listed(ports, MAX_NAMED)}{tries}",
             "no action for short-lived programs; otherwise bind to a fixed port, or let clients call zmq_disconnect "
-            "for unused ports, because libzmq retries them until then",
+            "for unused ports, because libzmq retries them otherwise",
             evidence=(Evidence(left[0].ending.moment, f"FIN or RST of {names}", left[0].connection.ref),),
             about=left,
             explains=CUT_OFF,

@@ -160,7 +160,7 @@ def _late_hint(delivery: Delivery) -> str:
     if _is_delayed(delivery):
         return (
             "libzmq sends subscriptions when the program calls the socket: subscribe before connecting, and use the "
-            "socket regularly until then"
+            "socket regularly until they are sent"
         )
     if delivery.left_ns is not None:
         return (

@@ -39,7 +39,7 @@ SEQUENCE = OfFindings(
     "sequence-gap",
     "warn",
     ("SEQUENCE-01",),
-    "Messages between {server} and {client} are missing by their own numbers: {detail}",
+    "The sequence numbers of messages between {server} and {client} have gaps: {detail}",
     "a PUB drops messages beyond ZMQ_SNDHWM and before a subscription: request missing messages again if the "
     "application can (a snapshot, a replay), or raise the limits",
     is_final=True,

@@ -145,7 +145,7 @@ def _stalled(
             f"fewer than {sibling} since it closed first"
         )
     if skipped:
-        fewer += f"; messages to it were dropped: their own numbers have {counted(skipped, 'gap')} since"
+        fewer += f"; messages to it were dropped: their sequence numbers have {counted(skipped, 'gap')} since"
     is_blocked = connection.sides[sender].socket_type == "PUSH" and severity == "warn"
     return Diagnosis.of(
         PUSH_BLOCKED if is_blocked else SLOW_RECEIVER,

@@ -44,8 +44,8 @@ about a REP: the rest of the wait was not captured."""
 MAX_NAMED = 3
 
 STUCK = (
-    "its REQ can neither send nor receive until then: poll with a timeout and open a new socket (lazy pirate), or "
-    "set ZMQ_REQ_RELAXED and ZMQ_REQ_CORRELATE"
+    "its REQ can neither send nor receive without the reply: poll with a timeout and open a new socket (lazy pirate), "
+    "or set ZMQ_REQ_RELAXED and ZMQ_REQ_CORRELATE"
 )
 NO_REPLY = "check why the server did not reply: it hangs, failed, or has no code path that replies; for the client, "
 GIVEN_UP_HINT = (

@@ -67,7 +67,7 @@ class Rates:
     the numbers of an interval before the next one."""
 
     def __init__(self, interval_ns: int | None, most_rows: int = MAX_ROWS) -> None:
-        """`interval_ns` None: one interval from the first message to the last."""
+        """Without `interval_ns`, one interval lasts from the first message to the last."""
         self.interval_ns = interval_ns
         self.topics = Counters[Topic](most_rows)
         self.connections = Counters[ConnectionEnds](most_rows)
