@@ -521,6 +521,19 @@ def test_a_server_that_soon_stops_is_a_warning_if_it_answered_all_messages_of_a_
     ]
 
 
+@pytest.mark.parametrize(("waits", "severities"), [(6000, ["note"]), (3000, [])])
+def test_a_last_message_of_a_kind_that_was_always_answered_is_a_note(waits: int, severities: list[str]) -> None:
+    """However many messages the server sends for each."""
+    device = Device()
+    for _ in range(12):
+        device.get(1, every=1)
+        device.send(1, message(b"more"))
+        device.pause(300)
+    device.get(1, answered=False).pause(waits)
+    device.add(1, ACK)
+    assert [severity for severity, _ in told(device)] == severities
+
+
 @pytest.mark.parametrize(("answers", "asks", "severities"), [(5, 12, ["note"]), (5, 6, []), (4, 12, [])])
 def test_a_server_that_answered_the_first_messages_and_then_none_of_many_is_a_note(
     answers: int, asks: int, severities: list[str]

@@ -240,28 +240,34 @@ def _since(own: ObservedRhythm, other: ObservedRhythm) -> tuple[int, int]:
 
 
 def _last_unanswered(connection: ObservedConnection, side: int, until: int) -> Silence | None:
-    """Find a listening ROUTER or DEALER that answered each message at once, but not the last ones.
+    """Find a listening ROUTER or DEALER that answered each message, or each one of a kind, but not the last ones.
 
     A note only: a worker that has returned its result waits for a broker in the same way.
     """
     own, other = connection.sides[side].rhythm, connection.sides[1 - side].rhythm
-    if own is None or other is None or side != connection.listener or not own.longest_ns:
+    if own is None or other is None or side != connection.listener or own.opens(other):
         return None
     if not all(each.socket_type in ROUTING for each in connection.sides) or connection.requests is not None:
         return None
-    missed = other.count - own.count
-    asked = other.recent[: len(other.recent) - missed]
-    if not 1 <= missed < len(other.recent) - 1 or own.count < MIN_ANSWERS or other.first_ns > own.first_ns:
-        return None
-    times = [time for turn in zip(asked, own.recent[-len(asked) :], strict=True) for time in turn]
-    steps = [later - sooner for sooner, later in pairwise(times)]
-    if min(steps) < 0 or median(steps[1::2]) < THINKS_LONGER * median(steps[::2]):
+    missed, expected = other.since(own.last.ns), _expected(connection.sides[1 - side])
+    if not missed or other.first_ns > own.first_ns or expected.is_none:
         return None
     waited = until - other.recent[-missed]
-    if waited < max(LONG_WAIT, MANY_PAUSES * own.longest_ns) or _expected(connection.sides[1 - side]).is_none:
+    if waited < max(LONG_WAIT, MANY_PAUSES * own.longest_ns) or not (expected.sure or _answered_at_once(own, other)):
         return None
     several = counted(missed, "message")
     return Silence(connection, side, until, "note", f"though {name_of(connection, 1 - side)} sent {several} since")
+
+
+def _answered_at_once(own: ObservedRhythm, other: ObservedRhythm) -> bool:
+    """Whether a side answered the messages of another one in turn, and faster than these came, except the last ones."""
+    missed = other.count - own.count
+    asked = other.recent[: len(other.recent) - missed]
+    if not 1 <= missed < len(other.recent) - 1 or own.count < MIN_ANSWERS:
+        return False
+    times = [time for turn in zip(asked, own.recent[-len(asked) :], strict=True) for time in turn]
+    steps = [later - sooner for sooner, later in pairwise(times)]
+    return min(steps) >= 0 and median(steps[1::2]) >= THINKS_LONGER * median(steps[::2])
 
 
 def _beside_others(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Silence | None:
