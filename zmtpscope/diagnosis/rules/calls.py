@@ -32,6 +32,8 @@ HINT = (
     "timeout for each call"
 )
 
+COMPUTING_HINT = "check whether its code still runs: interrupt it, or restart the program if that is stopped"
+
 Called = tuple[Endpoint, str]
 
 
@@ -145,15 +147,16 @@ def _diagnosis(same: list[Waiting], callers: list[Waiting], silent: list[str]) -
     before = f"; the {calls.answered} before had one" if are_last else f"; {calls.answered} others had one"
     if not calls.answered:
         before = "; no call had one"
+    is_computing = COMPUTING.issuperset(names)
     more = same_on(len(same) - 1)
     if callers:
         more += f"; so {counted(len(callers), 'caller')} of {caller} {'waits' if len(callers) == 1 else 'wait'} too"
     return Diagnosis.of(
         UNANSWERED,
-        "note" if COMPUTING.issuperset(names) else "warn",
+        "note" if is_computing else "warn",
         called,
         f"{called} does not reply to {caller}: {which} {many}({shown}) {has} no reply for {since}{before}{more}",
-        HINT,
+        COMPUTING_HINT if is_computing else HINT,
         evidence=(Evidence(call.moment, f"a call of {caller}") for call in first.open[:MAX_EVIDENCE]),
         about=(*same, *callers),
         beside=silent,
