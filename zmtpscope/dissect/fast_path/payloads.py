@@ -52,7 +52,7 @@ class Claims:
         self.runs = runs
         self.messages, self.rows, self.shapes, self.of_rows = messages, rows, shapes, of_rows
         self.edges: list[int] = rows.searchsorted(messages.edges).tolist()
-        """Turn k has the messages `edges[k]` up to `edges[k + 1]`."""
+        """Run k has the messages `edges[k]` up to `edges[k + 1]`."""
         self.data, self.starts, self.sizes = table.data, table.bodies[frames], table.sizes[frames]
 
     def take(self, run: int, payloads: PayloadRows) -> None:

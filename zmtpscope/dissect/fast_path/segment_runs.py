@@ -24,7 +24,7 @@ from zmtpscope.zmtp.framing import MORE
 class SegmentRuns:
     """Reads the frames of sides.
 
-    Turn k is the data of the side in slot `slots[k]`, direction `directions[k]` of the block. `data[k]` are its octets,
+    Run k is the data of the side in slot `slots[k]`, direction `directions[k]` of the block. `data[k]` are its octets,
     kept and new, up to stream offset `ends[k]`; `positions[k]` is the stream offset of its first unread header. Its
     `frames` (rows: offset, body, size, flags) are `edges[k]` up to `edges[k + 1]`, first those of the incomplete
     message. `others` are the runs that contain anything but plain frames; their frames are left out.
@@ -92,7 +92,7 @@ class RunCounts(NamedTuple):
 class Messages:
     """Complete messages of runs. Message i consists of the frames `first[i]..last[i]`, which are in columns.
 
-    Turn k has the messages `edges[k]` up to `edges[k + 1]`, and the frames `frame_edges[k]` up to `frame_edges[k + 1]`.
+    Run k has the messages `edges[k]` up to `edges[k + 1]`, and the frames `frame_edges[k]` up to `frame_edges[k + 1]`.
     Its incomplete message has `open[k]` frames; `open_first` and `open_last` are the first and the last of them
     (columns: offset, body, size, flags).
     """

@@ -178,8 +178,7 @@ class Sessions:
         return SideFacts(identity, [], connection.tcp.tcp[number].begun)
 
     def has_seen_all(self, slot: int) -> bool:
-        """Whether the dissectors of a side have had all earlier messages. They get none of a connection that left the
-        fast_path."""
+        """Whether the dissectors of a side have received all its messages so far."""
         if isinstance(self.connections.get(slot & ~1), ZmtpConnection):
             return self.payloads_of(slot).has_seen_all(self.facts_of(slot))
         payloads = self.payloads.get(slot)
@@ -196,7 +195,8 @@ class Sessions:
     # -- leaving ------------------------------------------------------------------------------------------------------
 
     def release_unsuitable(self, slot: int) -> None:
-        """Release a connection with unsuitable data. If it was here only briefly, it is not adopted again soon."""
+        """Release a connection with unsuitable data. After only a few blocks on the fast path, it is not adopted again
+        soon."""
         slot &= ~1
         here = self.connections.get(slot)
         if here is None:
@@ -283,9 +283,9 @@ class Sessions:
             self.released.append(connection)
 
     def end_of_capture(self) -> dict[Connection, tuple[KnownConnection, tuple[Counts, Counts]]]:
-        """Remove the connections that were here from their SYN on and are between messages, and release all others.
+        """Remove the connections that entered at their SYN and are between messages, and release all others.
 
-        Returns the removed ones with the counts of their messages, for the caller to finish after it has closed them.
+        Return the removed connections with the counts of their messages; the caller closes and finishes them.
         """
         found, states = {}, self.side_states
         for slot, known in [*self.connections.items()]:

@@ -38,7 +38,7 @@ LARGEST_PLACE = 1 << 48
 class PlainSide(NamedTuple):
     """The constant state of a side that sends plain messages.
 
-    Values that all its rows need are copied here, because their owners are five objects away.
+    Values that all its rows need are copied from the connection: a lookup there passes five objects.
     """
 
     reading: Reading | None
@@ -85,7 +85,7 @@ MATCHED = frozenset({"REQ", "REP", "DISH"}) | DISTRIBUTING
 
 
 @functools.cache
-def is_nothing_to_say(socket_type: str | None, peer_socket_type: str | None) -> bool:
+def needs_no_rules(socket_type: str | None, peer_socket_type: str | None) -> bool:
     """Whether no rule applies to messages from the first socket type to the second."""
     types = {socket_type, peer_socket_type}
     rules = ROW_RULES.get(socket_type or "", ())
@@ -162,7 +162,7 @@ def _is_silent(connection: ZmtpConnection, number: int) -> bool:
 def _is_judged(connection: ZmtpConnection, number: int) -> bool:
     """Whether rules apply to messages of a side."""
     types = [stream.socket_type for stream in connection.streams]
-    return any(connection.rows.zre_sides) or not is_nothing_to_say(types[number], types[1 - number])
+    return any(connection.rows.zre_sides) or not needs_no_rules(types[number], types[1 - number])
 
 
 def _reading(connection: ZmtpConnection, number: int, is_judged: bool) -> Reading | None:
