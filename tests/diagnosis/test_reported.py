@@ -33,6 +33,18 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "circusctl-at-pubsub": (
         "error DEALER of 127.0.0.1 connects to PUB at 127.0.0.1:5556, and these are incompatible, 4 times in 7.01 s",
     ),
+    "address-moves": (
+        "note ROUTER 10.9.0.9:5558 no longer knows its connection with DEALER 10.9.0.1, and resets it; they "
+        "reconnected 184 ms later",
+    ),
+    "curve-server-connects": (
+        "error 10.9.0.1 refuses 10.9.0.2:5557: 400, the key or the address of the client was refused, 5 times in "
+        "2.36 s",
+    ),
+    "websocket-refused": (
+        "note No handshake of 10.9.0.1 with 10.9.0.2:8080 succeeds: 10.9.0.2:8080 refuses to open a WebSocket for "
+        "ZeroMQ",
+    ),
     "clock-back": ("note The clock of the capture went back: packet 111 is stamped 3600.0 s before an earlier one",),
     "clock-one-inversion": (
         "note The clock of the capture went back: packet 24 is stamped 1 us before an earlier one, and 1 more by at "

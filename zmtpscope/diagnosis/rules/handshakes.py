@@ -160,8 +160,8 @@ GIVES_UP = 3 * SECOND
 MIN_OUTAGE = 3 * SECOND
 """A listener that is silent for less time and then serves new connections may have been restarted."""
 FULL_HINT = (
-    "the program does not hang, but accepts no more connections: check the limit of open files (ulimit -n) and "
-    "ZMQ_MAX_SOCKETS, and which unused connections stay open"
+    "the program does not hang, but accepts no more connections: check the limit of open files (ulimit -n), "
+    "ZMQ_MAX_SOCKETS, or the limit of a proxy (maxconn), and which unused connections stay open"
 )
 
 

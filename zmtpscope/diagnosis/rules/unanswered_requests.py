@@ -47,7 +47,10 @@ STUCK = (
     "its REQ can neither send nor receive without the reply: poll with a timeout and open a new socket (lazy pirate), "
     "or set ZMQ_REQ_RELAXED and ZMQ_REQ_CORRELATE"
 )
-NO_REPLY = "check why the server did not reply: it hangs, failed, or has no code path that replies; for the client, "
+NO_REPLY = (
+    "check why the server did not reply: it hangs, failed, or has no code path that replies (or its reply was dropped "
+    "before this capture point: capture at the server, too); for the client, "
+)
 GIVEN_UP_HINT = (
     "the server takes longer than the client waits, or hangs: measure how long it works on such a request, and raise "
     "the client's timeout above it; requests on a new connection wait behind all earlier ones"
