@@ -171,7 +171,7 @@ _IN_ONE = (*_WITH_OCTETS, VALUE, SIMPLE)
 
 
 def _level(kind: int, argument: Json) -> tuple[int, int]:
-    """Return how many values a container has, and its kind."""
+    """Return the number of values in a container, and its kind."""
     if kind == TAG:
         return 1, kind
     if kind == PIECES:

@@ -66,7 +66,7 @@ class Splitter:
         self._fragments = FragmentPartitions(partitions)
 
     def add(self, block: SegmentBlock, packets: PacketBlock, taken: Column) -> Iterator[Chunk]:
-        """Add packets, which count as taken at `taken`. Yields full chunks."""
+        """Add packets with the times `taken`, which never decrease. Yields full chunks."""
         rows = self._wanted.select(block).rows()
         if len(rows.flows):
             places = packets.references.searchsorted(rows.packets)

@@ -38,7 +38,7 @@ class Came(NamedTuple):
 class OrderObserver(Observer):
     types = frozenset({"gap"})
     is_over = False
-    """Ids show the requests, the listener sent more messages than the client, octets are missing, or too many wait."""
+    """Order pairs nothing: ids do, the listener sent more than the client, octets are missing, or too many wait."""
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)

@@ -55,9 +55,9 @@ class PublishedTopic:
     longer: int = 0
     """Single-frame messages in which the topic is only the beginning of a longer name."""
     longer_name: bytes = b""
-    """The longer name in the first of these messages."""
+    """The longer name in the first message of `longer`."""
     longer_first: Moment | None = None
-    """The first of these messages."""
+    """The first message of `longer`."""
     is_text: bool = True
     """In each single-frame message, a name or a separator follows the topic."""
 

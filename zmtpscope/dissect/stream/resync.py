@@ -54,7 +54,7 @@ FOR_SEGMENT_END = 4
 FOR_KNOWN_SIZE = 2
 
 LONGEST_REPETITION = 8
-"""Octets of a frame that may be one repeated octet; longer headers have different octets."""
+"""Size in octets up to which a frame may repeat one octet; the octets of longer headers differ."""
 
 
 class Boundary(NamedTuple):

@@ -111,7 +111,7 @@ class TcpSide:
         self.outages: Stretches[Outage] | None = None
         """Outages, from the first one on."""
         self.losses: Outage | None = None
-        """All times in which data was sent again and soon acknowledged, as one."""
+        """Sum of the short outages: data was sent again and soon acknowledged."""
         self.fin: Arrival | None = None
         """First segment with a FIN."""
         self.finish: int | None = None
