@@ -44,42 +44,43 @@ def summary_lines(
     """
     first, last = statistics.first_time, statistics.last_time
     when = "" if first is None or last is None else f", {span(first, last)}"
-    yield _line("packets", f"{statistics.packets} ({counted(statistics.octets, 'octet')}{when})")
+    yield labelled("packets", f"{statistics.packets} ({counted(statistics.octets, 'octet')}{when})")
     others = [f"{summary.other_tcp} other TCP"] if summary.other_tcp else []
     others += [f"{count} {outcome}" for outcome, count in summary.attempts.items()]
     kinds = {"ZRE beacon": summary.datagram_kinds["beacon"], "RADIO message": summary.datagram_kinds["radio"]}
     known = ", ".join(counted(count, what) for what, count in kinds.items() if count)
     datagrams = counted(summary.datagrams, "UDP datagram")
     others += [datagrams + f" ({known})" * bool(known)] if summary.datagrams else []
-    yield _line("connections", f"{summary.connections} ZMTP" + "".join(f", {other}" for other in others))
+    yield labelled("connections", f"{summary.connections} ZMTP" + "".join(f", {other}" for other in others))
     for outcome, sentence in summary.tried:
-        yield _line(outcome, safe_text(sentence))
+        yield labelled(outcome, safe_text(sentence))
     if summary.connections:
-        yield _line("versions", _counted(summary.versions))
-        yield _line("mechanisms", _counted(summary.mechanisms))
-        yield _line("socket types", _counted(summary.socket_types))
+        yield labelled("versions", _counted(summary.versions))
+        yield labelled("mechanisms", _counted(summary.mechanisms))
+        yield labelled("socket types", _counted(summary.socket_types))
         unfinished = summary.handshakes["incomplete"] or summary.handshakes["failed"]
         where = " (leave out -q to see where)" if unfinished else ""
-        yield _line("handshakes", _counted(summary.handshakes) + where)
-        yield _line("ended by", _counted({ENDS.get(how, how): count for how, count in summary.closes.items()}))
-        yield _line("commands", _counted(summary.commands))
+        yield labelled("handshakes", _counted(summary.handshakes) + where)
+        yield labelled("ended by", _counted({ENDS.get(how, how): count for how, count in summary.closes.items()}))
+        yield labelled("commands", _counted(summary.commands))
         sealed = f", {summary.sealed} of them sealed frames" if summary.sealed else ""
         size = f"{counted(summary.frames, 'frame')}, {counted(summary.body_octets, 'octet')}"
-        yield _line("messages", f"{summary.messages} ({size}{sealed})")
+        yield labelled("messages", f"{summary.messages} ({size}{sealed})")
     if summary.curve_connections:
         what = f"{counted(summary.curve_connections, 'connection')} with CURVE that reached messages"
-        yield _line("decrypted", f"{summary.opened_connections} of {what}: {counted(summary.opened_boxes, 'MESSAGE')}")
+        boxes = counted(summary.opened_boxes, "MESSAGE")
+        yield labelled("decrypted", f"{summary.opened_connections} of {what}: {boxes}")
     if summary.stalls:
         how_often = counted(summary.stalls, "stretch", "stretches")
-        yield _line(
+        yield labelled(
             "stalls", f"{how_often} in which a receive window was closed, {summary.stalled / SECOND:.1f} s in all"
         )
     if summary.outages:
         how_often = counted(summary.outages, "stretch", "stretches")
         how_long = f"{summary.unacknowledged / SECOND:.1f} s in all"
-        yield _line("retransmitted", f"{how_often} in which nothing was acknowledged, {how_long}")
+        yield labelled("retransmitted", f"{how_often} in which nothing was acknowledged, {how_long}")
     damage = damage_of(summary, statistics, problems)
-    yield _line("damage", "; ".join(damage) or "none")
+    yield labelled("damage", "; ".join(damage) or "none")
     yield from _finding_lines(summary, paint, files, chat)
 
 
@@ -118,7 +119,7 @@ def _finding_lines(summary: Summary, paint: Paint, files: Sequence[str | None], 
             lines.append(f"{count:>8} x {paint(severity, f'{severity:<5} {id_}')} {FINDINGS[id_].text}{hint}")
             if (severity, id_) in summary.finding_endpoints:
                 lines += _endpoint_lines(summary.finding_endpoints[severity, id_], files, with_hints=differ)
-    yield _line("findings", (", ".join(counts) or "none") + ("" if news else " (--verbose lists all)"))
+    yield labelled("findings", (", ".join(counts) or "none") + ("" if news else " (--verbose lists all)"))
     yield from lines
 
 
@@ -151,9 +152,9 @@ def statistics_lines(summary: Summary, statistics: CaptureStatistics) -> Iterato
     """Yield the two sums that account for every packet and octet of connections with records: proof that nothing was
     lost."""
     other = {"TCP": statistics.tcp_segments, "UDP": statistics.udp_datagrams, **dict(sorted(statistics.other.items()))}
-    yield _line("packets", f"{statistics.packets} = {_sum(other)}")
+    yield labelled("packets", f"{statistics.packets} = {_sum(other)}")
     if statistics.fragments_given_up:
-        yield _line("fragments", f"{statistics.fragments_given_up} datagrams were incomplete")
+        yield labelled("fragments", f"{statistics.fragments_given_up} datagrams were incomplete")
     sums = summary.sums
     streams = {
         "in units": sums.units,
@@ -161,7 +162,7 @@ def statistics_lines(summary: Summary, statistics: CaptureStatistics) -> Iterato
         "in unfinished units": sums.unfinished,
         "not understood": sums.undissected,
     }
-    yield _line("stream octets", f"{sums.stream} = {_sum(streams)}")
+    yield labelled("stream octets", f"{sums.stream} = {_sum(streams)}")
     captured = {
         "in units": sums.units,
         "in unfinished units": sums.unfinished,
@@ -170,12 +171,12 @@ def statistics_lines(summary: Summary, statistics: CaptureStatistics) -> Iterato
         "conflicting": sums.conflicting,
         "late": sums.late,
     }
-    yield _line("captured octets", f"{sums.captured} = {_sum(captured)}")
+    yield labelled("captured octets", f"{sums.captured} = {_sum(captured)}")
     if not sums.hold():
-        yield _line("", "the sums do not match; this is a bug of zmtpscope, please report it")
+        yield labelled("", "the sums do not match; this is a bug of zmtpscope, please report it")
 
 
-def _line(label: str, text: str) -> str:
+def labelled(label: str, text: str) -> str:
     return f"{label:<{LABEL}} {text}"
 
 

@@ -12,7 +12,7 @@ from zmtpscope.dissect import Summary
 from zmtpscope.export.clock import span
 from zmtpscope.export.statistics.rows import Row, rows_of
 from zmtpscope.export.statistics.statistics import KINDS, Statistics
-from zmtpscope.export.summary import LABEL, damage_of
+from zmtpscope.export.summary import LABEL, damage_of, labelled
 from zmtpscope.export.top.counters import CONNECTIONS, FRAMES
 from zmtpscope.export.top.table import scaled
 from zmtpscope.records import SECOND
@@ -80,10 +80,10 @@ def overview(
     first, last = capture.first_time, capture.last_time
     if first is None or last is None:
         return
-    yield _line("captured", f"{counted(capture.packets, 'packet')}, {span(first, last)}")
+    yield labelled("captured", f"{counted(capture.packets, 'packet')}, {span(first, last)}")
     rows = rows_of(statistics, "all", last)
     messages = rows[0].counts[CONNECTIONS] if rows else 0
-    yield _line("connections", f"{summary.connections} ZMTP, {messages} of them with messages")
+    yield labelled("connections", f"{summary.connections} ZMTP, {messages} of them with messages")
     for row in rows:
         yield from _all(row, statistics, (last - first) / SECOND, _damage(statistics, capture, summary, problems), look)
     for kind in KINDS[1:]:
@@ -107,18 +107,18 @@ def _damage(
 def _all(row: Row, statistics: Statistics, seconds: float, damage: str, look: Look) -> Iterator[str]:
     rate = f", {scaled(row.messages / seconds)} a second" if seconds else ""
     busiest = f", at most {scaled(row.busiest)} in {_duration(statistics.scale.interval_ns)}"
-    yield _line("messages", f"{row.messages} ({counted(row.counts[FRAMES], 'frame')}){rate}{busiest}")
+    yield labelled("messages", f"{row.messages} ({counted(row.counts[FRAMES], 'frame')}){rate}{busiest}")
     rate = f", {scaled(row.octets / seconds)} a second" if seconds else ""
-    yield _line("octets", f"{row.octets}{rate}")
+    yield labelled("octets", f"{row.octets}{rate}")
     sizes, about = row.sizes, "" if row.sizes_exact else "about "
     if sizes["min"] is not None:
         parts = ", ".join(f"{name} {about}{sizes[name]}" for name in ("p50", "p90", "p99"))
-        yield _line("sizes", f"{sizes['min']} to {sizes['max']} octets ({parts})")
-    yield _line("damage", damage)
+        yield labelled("sizes", f"{sizes['min']} to {sizes['max']} octets ({parts})")
+    yield labelled("damage", damage)
     room = WIDEST_BARS if look.width is None else max(MIN_BARS, look.width - LABEL - 1)
     step = -(-len(row.bars) // room)
-    yield _line("over time", sparkline(row.bars, room, look))
-    yield _line("", f"{_duration(statistics.scale.width_ns * step)} each")
+    yield labelled("over time", sparkline(row.bars, room, look))
+    yield labelled("", f"{_duration(statistics.scale.width_ns * step)} each")
 
 
 def _duration(nanoseconds: int) -> str:
@@ -178,7 +178,3 @@ def _numbers(row: Row, seconds: float, interval: float) -> dict[str, str]:
 def _cut(text: str, width: int) -> str:
     """Truncate or pad to `width` columns."""
     return set_cell_size(text, width) if cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"
-
-
-def _line(label: str, text: str) -> str:
-    return f"{label:<{LABEL}} {text}"
