@@ -135,6 +135,10 @@ def test_reading_a_capture_loads_no_other_command_nor_what_only_they_need(argume
     loaded_by(f"{reading(arguments)}\nloaded = {others | needless} & set(sys.modules)\nassert not loaded, loaded")
 
 
+def test_counting_a_capture_loads_no_writer_of_lines() -> None:
+    loaded_by(f"{reading(['-q'])}\nassert 'zmtpscope.export.text' not in sys.modules")
+
+
 def test_checking_a_capture_loads_no_module_that_only_reports_need() -> None:
     needless = {"difflib", "ipaddress", "pathlib", "random", "statistics", "xml", *NEEDLESS}
     loaded_by(f"{reading([], 'check')}\nloaded = {needless} & set(sys.modules)\nassert not loaded, loaded")

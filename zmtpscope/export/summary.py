@@ -13,9 +13,9 @@ from zmtpscope.dissect.records.finding_endpoints import AtEndpoint, FindingEndpo
 from zmtpscope.export.clock import span
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.styles import Paint, plain
-from zmtpscope.export.text import is_habitual
 from zmtpscope.export.words import packet_name
 from zmtpscope.findings import FINDINGS, SEVERITIES
+from zmtpscope.findings.kinds import is_habitual
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted, host_port
 

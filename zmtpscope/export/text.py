@@ -31,6 +31,7 @@ from zmtpscope.export.time_order import RECORDS, Item, TimeOrder
 from zmtpscope.export.values import of_fields, record_values
 from zmtpscope.export.words import packet_name
 from zmtpscope.findings import FINDINGS
+from zmtpscope.findings.kinds import is_habitual
 from zmtpscope.record_fields import COMMON, STREAM
 from zmtpscope.records import DERIVED
 
@@ -79,14 +80,6 @@ HOW_TO_UNFOLD = "--all prints one line for each"
 
 LOSS = "ZMTP-CONN-05"
 """Finding that accompanies every gap."""
-
-HABITS = frozenset({"CURVE-10", "CURVE-11", "ZMTP31-PING-05"})
-"""Findings about habits of libzmq."""
-
-
-def is_habitual(severity: str, id_: str) -> bool:
-    """Whether a finding is a normal event or a habit of libzmq, shown only on request."""
-    return severity == "chat" or id_ in HABITS
 
 
 class Look(NamedTuple):

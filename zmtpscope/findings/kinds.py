@@ -18,3 +18,12 @@ class FindingKind(NamedTuple):
     section: str
     text: str
     hint: str | None = None
+
+
+HABITS = frozenset({"CURVE-10", "CURVE-11", "ZMTP31-PING-05"})
+"""Findings about habits of libzmq."""
+
+
+def is_habitual(severity: str, id_: str) -> bool:
+    """Whether a finding is a normal event or a habit of libzmq, shown only on request."""
+    return severity == "chat" or id_ in HABITS

@@ -20,8 +20,9 @@ from zmtpscope.export.describe import DESCRIBE
 from zmtpscope.export.rows import RowWords
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.side_names import name_of_side
-from zmtpscope.export.text import LOSS, is_habitual
+from zmtpscope.export.text import LOSS
 from zmtpscope.export.words import packet_name
+from zmtpscope.findings.kinds import is_habitual
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted, cut, duration
 
