@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
@@ -22,6 +22,8 @@ Draw = Callable[[st.SearchStrategy[Drawn]], Drawn]
 
 
 SECOND = 1_000_000_000
+
+Steps = Sequence[tuple[int, bytes] | float]
 
 COMMANDS: dict[str, dict[str, Any]] = {
     "CURVE HELLO": {"client_key": bytes(range(32)), "nonce": 1, "box": bytes(80)},
@@ -54,6 +56,19 @@ def connected(client: str, server: str, *, version: str = "3.1", **given: Any) -
     conversation.send(0, hello(client, version))
     conversation.send(1, hello(server, version))
     return conversation
+
+
+def played(client: str, server: str, steps: Steps, *, closed: bool = True) -> Conversation:
+    """A conversation of two sockets: the handshake, and steps, which are octets of a side, or seconds of silence."""
+    talk = connected(client, server)
+    for step in steps:
+        if isinstance(step, tuple):
+            talk.send(*step)
+        else:
+            talk.wait(int(step * SECOND))
+    if closed:
+        talk.close()
+    return talk
 
 
 def message(*bodies: bytes) -> bytes:

@@ -10,29 +10,19 @@ from random import Random
 import pytest
 
 from tests.curve import CLIENT, SERVER, CurvePeers, conversation, keys
-from tests.dissect.talks import SECOND, connected, message
+from tests.dissect.talks import SECOND, Steps, message, played
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.findings import requests
 from zmtpscope.dissect.findings.envelopes import LARGEST_ENVELOPE
 
 ASK, REPLY, PROBE = message(b"", b"request"), message(b"", b"reply"), message(b"")
-Steps = Sequence[tuple[int, bytes] | float]
 """Octets of a side, and seconds between them."""
 
 
 def talk_of(types: tuple[str, str], steps: Steps, *, closed: bool = True) -> Conversation:
     """Return a conversation of two peers of these types: the handshake and the steps."""
-    talk = connected(types[0], types[1])
-    for step in steps:
-        if isinstance(step, tuple):
-            talk.send(*step)
-        else:
-            talk.wait(int(step * SECOND))
-    talk.wait(2 * SECOND)
-    if closed:
-        talk.close()
-    return talk
+    return played(*types, [*steps, 2.0], closed=closed)
 
 
 def told(packets: Sequence[Packet], options: Options | None = None) -> list[tuple[str, str, int, int]]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from tests.curve import keys
-from tests.dissect.talks import SECOND, connected, message
+from tests.dissect.talks import SECOND, Steps, connected, message, played
 from tests.dissect.test_findings import command
 from tests.dissect.test_topics import STEPS, WAYS, Change, Way
 from tests.suites import examples
@@ -22,7 +22,6 @@ from zmtpscope.dissect.findings.unsubscribed import HEAD, MAX_CANCELLED, MAX_WAI
 from zmtpscope.dissect.records import topics
 
 IDS = ("ZMTP-SUB-05", "ZMTP31-GROUP-06")
-Steps = Sequence[tuple[int, bytes] | float]
 """Octets of a side, and seconds between them."""
 
 
@@ -48,15 +47,7 @@ def leave(group: str) -> tuple[int, bytes]:
 
 def talk_of(steps: Steps, types: tuple[str, str] = ("SUB", "PUB"), *, closed: bool = True) -> Conversation:
     """Return a conversation of two peers of these types: the handshake and the steps."""
-    talk = connected(types[0], types[1])
-    for step in steps:
-        if isinstance(step, tuple):
-            talk.send(*step)
-        else:
-            talk.wait(int(step * SECOND))
-    if closed:
-        talk.close()
-    return talk
+    return played(*types, steps, closed=closed)
 
 
 def told(packets: Sequence[Packet], options: Options | None = None, size: int | None = None) -> list[int]:
