@@ -63,12 +63,12 @@ def take(picture: Picture, size: tuple[int, int]) -> str:
 
     worker = start(lambda end: run(end, opened))
     from zmtpscope.tui.app import Inspector
-    from zmtpscope.tui.screen import first_word
 
     async def look() -> str:
         app = Inspector(worker.socket, pathlib.Path(path).name)
         async with app.run_test(size=size) as pilot:
-            await pilot.pause(SETTLED)
+            while app.records.rows.current_row() is None:
+                await pilot.pause(SETTLED)
             for key in picture.keys:
                 await pilot.press(key)
                 await pilot.pause(SETTLED / 2)  # a digit is no count of the next key then
@@ -76,7 +76,6 @@ def take(picture: Picture, size: tuple[int, int]) -> str:
             return app.export_screenshot(title=f"zmtpscope tui {pathlib.Path(path).name}")
 
     try:
-        first_word(worker.socket)
         return ELSEWHERE.sub("", asyncio.run(look()))
     finally:
         worker.end()

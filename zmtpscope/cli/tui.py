@@ -143,7 +143,7 @@ def tui(**given: Any) -> int:
 def _title(given: dict[str, Any]) -> str:
     """Return a title that names the captures shown."""
     if given["interfaces"]:
-        return f"capture on {', '.join(given['interfaces'])}"
+        return ", ".join(given["interfaces"])
     paths = named_captures(given)
     name = "standard input" if paths[0] == "-" else os.path.basename(paths[0].rstrip("/")) or paths[0]
     return safe_text(name if len(paths) == 1 else f"{name} and {counted(len(paths) - 1, 'other')}")

@@ -40,10 +40,11 @@ class FilterInput(Input):
     """The input itself. Keys for the hints below it are passed to the bar."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "bar('take')", "Take the completion", show=False),
-        Binding("down", "bar('down')", "Next completion, or later filter", show=False),
-        Binding("up", "bar('up')", "Completion before, or earlier filter", show=False),
-        Binding("escape", "bar('leave')", "Back to the list", show=False),
+        Binding("enter", "submit", "Apply"),
+        Binding("tab", "bar('take')", "Complete"),
+        Binding("down", "bar('down')", "Next"),
+        Binding("up", "bar('up')", "Previous"),
+        Binding("escape", "bar('leave')", "Leave"),
     ]
 
     class Asked(Message):

@@ -70,6 +70,13 @@ class Counting(Generic[C]):
     def _has_work(self) -> bool:
         return self.counter.has_work(is_last=not self._has_records and self._is_complete())
 
+    def catch_up(self) -> None:
+        """Take the last records if they are few: a live capture always has some."""
+        while self._has_records and not self.counter.is_busy:
+            if len(self._store) - self.looked_at > self.counter.step_rows:
+                break
+            self.step()
+
     def step(self) -> None:
         """Do one step of work."""
         self.steps += 1
@@ -162,6 +169,7 @@ class CountedViews:
     def table(self, request: TableOf) -> Table:
         """Return the table of a view, which becomes the shown view."""
         view = self._shown(request)
+        view.counting.catch_up()
         made = view.table(request)
         return replace(made, looked_at=view.counting.looked_at, total=len(self._store))
 
