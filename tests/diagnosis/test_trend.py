@@ -6,6 +6,7 @@ from itertools import pairwise
 from math import log2
 from statistics import fmean
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -79,3 +80,16 @@ def test_replies_that_take_longer_and_longer_are_reported() -> None:
 )
 def test_other_latencies_are_not(client: str, milliseconds: list[float]) -> None:
     assert RULE not in told_of(_asked(client, milliseconds))
+
+
+@given(st.lists(st.integers(0, 10**12), max_size=600), st.lists(st.integers(0, 600), max_size=6))
+def test_p1_a_trend_does_not_depend_on_how_columns_are_divided(durations: list[int], cuts: list[int]) -> None:
+    whole, parts = Trend(), Trend()
+    whole.add_column(np.array(durations, np.int64))
+    edges = [0, *sorted(cuts), len(durations)]
+    for begin, end in pairwise(edges):
+        parts.add_column(np.array(durations[begin:end], np.int64))
+    assert parts == whole
+    one_by_one = Trend()
+    one_by_one.add(durations)
+    assert whole.typical() == pytest.approx(one_by_one.typical(), rel=1e-4, abs=1)

@@ -6,6 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import log2
 
+import numpy as np
+
+from zmtpscope.dissect.records.columns import Int64
+
 
 def median(values: Iterable[float]) -> float:
     """Return the median, as `statistics.median`, whose module takes longer to import than a tiny capture."""
@@ -71,6 +75,9 @@ class Distribution:
         self.most = most if self.most is None else max(self.most, most)
 
 
+EXACT = 1 << 20
+"""Logarithms in a column are multiples of 1 / EXACT, so that their sums are exact."""
+
 MAX_GROUPS = 32
 """Groups of equal size in a trend. If there are more, they are merged in pairs."""
 
@@ -98,12 +105,27 @@ class Trend:
             rest += log2(duration) if duration > 1 else 0.0
             count += 1
             if count == self.size:
-                self.groups.append(rest)
+                self._end_group(rest)
                 rest, count = 0.0, 0
-                if len(self.groups) == MAX_GROUPS:
-                    self.groups = [one + other for one, other in zip(self.groups[::2], self.groups[1::2], strict=True)]
-                    self.size *= 2
         self.rest, self.rest_count = rest, count
+
+    def add_column(self, durations: Int64) -> None:
+        """Add many durations. The result does not depend on how they are divided into columns."""
+        logarithms = np.rint(np.log2(np.maximum(durations, 1)) * EXACT) / EXACT
+        begin = 0
+        while begin < len(logarithms):
+            part = logarithms[begin : begin + self.size - self.rest_count]
+            begin += len(part)
+            self.rest, self.rest_count = self.rest + float(part.sum()), self.rest_count + len(part)
+            if self.rest_count == self.size:
+                self._end_group(self.rest)
+                self.rest, self.rest_count = 0.0, 0
+
+    def _end_group(self, total: float) -> None:
+        self.groups.append(total)
+        if len(self.groups) == MAX_GROUPS:
+            self.groups = [one + other for one, other in zip(self.groups[::2], self.groups[1::2], strict=True)]
+            self.size *= 2
 
     def typical(self) -> list[int]:
         """Return the geometric mean of each complete group (ns)."""

@@ -23,6 +23,8 @@ from zmtpscope.zmtp.socket_types import ROUTING
 
 OCTETS = 120
 """Approximate memory of a waiting message."""
+MAX_DELAYS = 64
+"""Last replies whose distance from the client's last message is kept."""
 MAX_WAITING = 8192
 """Waiting messages above which a connection is not followed any more."""
 
@@ -67,15 +69,16 @@ class OrderObserver(Observer):
         if (len(self.waiting) + before < np.arange(1, len(before) + 1)).any():
             self._give_up()
             return
-        latest = np.concatenate(([self.latest], asked.ends))[before]
-        self.waiting.extend(zip(asked.ends.tolist(), asked.packets.tolist(), strict=True))
+        old = [self.waiting.popleft()[0] for _ in range(min(len(before), len(self.waiting)))]
+        new = len(before) - len(old)
         if len(before):
-            ends = replied.ends.tolist()
-            took = [end - self.waiting.popleft()[0] for end in ends]
-            found.latency.add(took)
-            found.trend.add(took)
-            found.since_last.add((replied.ends - latest).tolist())
-            found.last_reply_ns = ends[-1]
+            took = replied.ends - np.concatenate((np.array(old, np.int64), asked.ends[:new]))
+            found.least_ns = min(found.least_ns, int(took.min()))
+            found.trend.add_column(took)
+            latest = np.concatenate(([self.latest], asked.ends))[before]
+            found.since_last = (*found.since_last, *(replied.ends - latest)[-MAX_DELAYS:].tolist())[-MAX_DELAYS:]
+            found.last_reply_ns = int(replied.ends[-1])
+        self.waiting.extend(zip(asked.ends[new:].tolist(), asked.packets[new:].tolist(), strict=True))
         if len(asked.ends):
             self.latest = int(asked.ends[-1])
         self._note_waiting(found, rows.files)

@@ -209,16 +209,20 @@ class ObservedCalls:
         return called.name
 
 
+FOR_EVER = 1 << 62
+
+
 @dataclass(slots=True, eq=False)
 class ObservedOrder:
     """Messages of `asker` and of the other side, as if the n-th one were the reply to the n-th."""
 
     asker: int
-    latency: Distribution = field(default_factory=Distribution)
+    least_ns: int = FOR_EVER
+    """Latency of the quickest reply."""
     trend: Trend = field(default_factory=Trend)
     """Latencies of the replies."""
-    since_last: Distribution = field(default_factory=Distribution)
-    """Time of each reply since the last message of the asker."""
+    since_last: tuple[int, ...] = ()
+    """Times of the last replies since the last message of the asker (ns)."""
     last_reply_ns: int = 0
     waiting_count: int = 0
     oldest: Moment | None = None

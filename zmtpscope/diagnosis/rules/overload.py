@@ -179,7 +179,7 @@ def _replies_in_turn(queues: Sequence[Queue], connections: Sequence[ObservedConn
     Its quickest reply then takes as long as the time between replies, to all clients. Replies follow the messages of a
     client at no fixed distance; acknowledgments of every second message do.
     """
-    quickest = min(each.in_order.latency.least or 0 for each in queues if each.in_order is not None)
+    quickest = min(each.in_order.least_ns for each in queues if each.in_order is not None)
     recent = [each.server.rhythm.recent for each in connections if each.server.rhythm is not None]
     since = max(times[0] for times in recent)
     times = sorted(time for each in recent for time in each if time >= since)
@@ -191,9 +191,9 @@ def _is_spread(queue: Queue) -> bool:
     rhythm, in_order = queue.connection.sides[queue.asker].rhythm, queue.in_order
     if rhythm is None or in_order is None:
         return False
-    soon, late = in_order.since_last.quantile(0.1), in_order.since_last.quantile(0.9)
+    times, tenth = sorted(in_order.since_last), len(in_order.since_last) // 10
     between = rhythm.lasted_ns / max(1, rhythm.count - 1)
-    return soon is not None and late is not None and late - soon >= between / SPREAD
+    return bool(times) and times[-1 - tenth] - times[tenth] >= between / SPREAD
 
 
 def _growing_at(server: str, same: Sequence[Queue], *, is_known: bool) -> Diagnosis:
