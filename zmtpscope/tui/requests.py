@@ -273,21 +273,31 @@ class Views(Request[tuple[ViewTitle, ...]], frozen=True):
     reply: ClassVar[object] = tuple[ViewTitle, ...]
 
 
-class TableOf(Request[Table], frozen=True):
-    """Request a view (`worker/views/`) of the records that match `filter`.
+class Wanted(Struct, frozen=True, array_like=True):
+    """The rows of a table: at most `most`, sorted or in the order of the view, and how they are shown."""
 
-    At most `most` rows are returned: those that contain a text, with the rows above and below them. `opened` are the
-    keys of rows with shown children. `time` is one of `choices.TIMES`.
-    """
+    sort: Sort | None = None
+    opened: frozenset[str] = frozenset()
+    """Keys of rows with shown children."""
+    most: int = 1000
+    containing: str = ""
+    """Show only rows with this text in a name or description, in any case, and the rows above and below them."""
+    time: str = "r"
+    """Format of times: one of `choices.TIMES`."""
+    is_raw: bool = False
+    """Numbers are not scaled, and have no units: times and durations are nanoseconds."""
+
+
+AS_IT_IS = Wanted()
+
+
+class TableOf(Request[Table], frozen=True):
+    """Request a view (`worker/views/`) of the records that match `filter`."""
 
     reply: ClassVar[object] = Table
     view: str
     filter: str = ""
-    sort: Sort | None = None
-    opened: tuple[str, ...] = ()
-    most: int = 1000
-    containing: str = ""
-    time: str = "r"
+    wanted: Wanted = AS_IT_IS
 
 
 # -- filters -----------------------------------------------------------------------------------------------------------

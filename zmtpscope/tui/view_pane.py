@@ -132,7 +132,10 @@ class ViewPane(Pane):
 
     def _change(self, **changes: Any) -> None:
         """Show the table differently."""
-        self._request = replace(self._request, **changes)
+        self._ask(replace(self._request, wanted=replace(self._request.wanted, **changes)))
+
+    def _ask(self, request: TableOf) -> None:
+        self._request = request
         self._look()
 
     def _show(self, table: Table) -> None:
@@ -140,8 +143,8 @@ class ViewPane(Pane):
         if self._pinned is not None:
             pinned = f"only {self._pinned.cells[0]}; p shows everything again"
             table = replace(table, text=(pinned, *table.text))
-        self._table.set_empty_text("no row contains the text: esc shows all" if self._request.containing else "")
-        self._table.show(table, self._request.sort)
+        self._table.set_empty_text("no row contains the text: esc shows all" if self._request.wanted.containing else "")
+        self._table.show(table, self._request.wanted.sort)
         self._bar.show_state(f"{len(table.rows):,}")
         self._cut.show(self._table.cut_cells())
 
@@ -156,7 +159,7 @@ class ViewPane(Pane):
         self._change(sort=event.sort)
 
     def on_table_view_opened_changed(self, event: TableView.OpenedChanged) -> None:
-        self._change(opened=event.opened)
+        self._change(opened=frozenset(event.opened))
 
     def on_table_view_pinned(self, event: TableView.Pinned) -> None:
         """Show only the records of a row, or all again."""
@@ -169,7 +172,7 @@ class ViewPane(Pane):
 
     def _pin(self, row: TableRow | None) -> None:
         self._pinned = row
-        self._change(filter="" if row is None else row.scope)
+        self._ask(replace(self._request, filter="" if row is None else row.scope))
 
     def on_table_view_chosen(self, event: TableView.Chosen) -> None:
         """Go to the records of a row; without records, open or close it."""
@@ -196,7 +199,7 @@ class ViewPane(Pane):
         self._contain(event.text)
 
     def on_filter_bar_left(self) -> None:
-        self._contain(self._request.containing)
+        self._contain(self._request.wanted.containing)
 
     def _contain(self, text: str) -> None:
         self._bar.set_text(text)
@@ -206,7 +209,7 @@ class ViewPane(Pane):
 
     async def do_clear(self, argument: str) -> None:
         """Show all rows, then the rows of all records."""
-        if self._request.containing:
+        if self._request.wanted.containing:
             self._contain("")
         elif self._pinned is not None:
             self._pin(None)
@@ -234,7 +237,7 @@ class ViewPane(Pane):
 
     async def do_time(self, argument: str) -> None:
         """Set the format of times, or switch to the next one."""
-        self._change(time=time_format(argument) or next_time(self._request.time, has_neighbours=False))
+        self._change(time=time_format(argument) or next_time(self._request.wanted.time, has_neighbours=False))
 
     async def do_follow(self, argument: str) -> None:
         """Follow the records of the row."""

@@ -17,7 +17,7 @@ from zmtpscope.dissect import Batch, Options
 from zmtpscope.dissect.analyser import Ongoing
 from zmtpscope.filter import Filter
 from zmtpscope.store import Store
-from zmtpscope.tui.requests import Table, TableOf
+from zmtpscope.tui.requests import Table, TableOf, Wanted
 from zmtpscope.tui.worker.counted import CountedViews
 from zmtpscope.tui.worker.views.view import Step
 
@@ -74,7 +74,7 @@ def test_a_table_of_the_same_records_is_made_once() -> None:
     views = CountedViews(store_of(LOST), lambda: True)
     first = counted(views, "problems")
     assert views.table(TableOf("problems")).rows is first.rows
-    assert views.table(TableOf("problems", opened=(first.rows[0].key,))).rows != first.rows
+    assert views.table(TableOf("problems", wanted=Wanted(opened=frozenset({first.rows[0].key})))).rows != first.rows
 
 
 def test_causes_are_looked_for_a_rule_at_a_time_and_nothing_is_derived_meanwhile(fed: list[int]) -> None:

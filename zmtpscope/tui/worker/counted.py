@@ -13,9 +13,9 @@ from zmtpscope.dissect.analyser import ENDED, Ongoing
 from zmtpscope.filter import Filter
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.store import Store
-from zmtpscope.tui.requests import Table, TableOf, TableRow, ViewTitle
+from zmtpscope.tui.requests import Table, TableOf, TableRow, ViewTitle, Wanted
 from zmtpscope.tui.worker.views.catalogue import VIEWS
-from zmtpscope.tui.worker.views.view import Counter, Step, View, Wanted
+from zmtpscope.tui.worker.views.view import Counter, Step, View
 
 if TYPE_CHECKING:
     from zmtpscope.diagnosis.diagnosis import Explained
@@ -117,17 +117,12 @@ class CountedView:
         """Return the table, cached for a repeated request."""
         made, steps = self._made, self.counting.steps
         if made is None or (made.request, made.steps) != (request, steps):
-            made = self._made = Made(request, steps, self.view.table(_wanted(request)))
+            made = self._made = Made(request, steps, self.view.table(request.wanted))
         return made.table
 
     def raw_table(self, request: TableOf) -> Table:
         """Return all rows, with unscaled numbers."""
-        return self.view.table(_wanted(request)._replace(most=MAX_SAVED, is_raw=True))
-
-
-def _wanted(request: TableOf) -> Wanted:
-    opened = frozenset(request.opened)
-    return Wanted(request.sort, opened, request.most, request.containing, request.time)
+        return self.view.table(replace(request.wanted, most=MAX_SAVED, is_raw=True))
 
 
 class CountedViews:

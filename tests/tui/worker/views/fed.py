@@ -11,10 +11,10 @@ from zmtpscope.dissect.analyser import ENDED
 from zmtpscope.filter import Filter
 from zmtpscope.store import Store
 from zmtpscope.store.packed import Int64
-from zmtpscope.tui.requests import Sort, Table, TableRow
+from zmtpscope.tui.requests import Sort, Table, TableRow, Wanted
 from zmtpscope.tui.worker.views.catalogue import VIEWS
 from zmtpscope.tui.worker.views.derived import Derived, DerivedView
-from zmtpscope.tui.worker.views.view import CountingView, Step, View, Wanted
+from zmtpscope.tui.worker.views.view import CountingView, Step, View
 
 
 @cache
@@ -60,7 +60,7 @@ def opened_whole(view: View, sort: Sort | None = None) -> Table:
     """The table with everything open that can be."""
     keys: set[str] = set()
     while True:
-        table = view.table(Wanted(sort, keys, most=10_000))
+        table = view.table(Wanted(sort, frozenset(keys), most=10_000))
         more = {row.key for row in table.rows if row.has_more}
         if not more:
             return table

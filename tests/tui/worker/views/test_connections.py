@@ -9,8 +9,7 @@ import pytest
 from tests.store.stores import FILES
 from tests.tui.worker.views.fed import cell, cells, opened_whole, store_of, view_of, view_of_capture
 from zmtpscope.export.top.table import scaled
-from zmtpscope.tui.requests import Sort
-from zmtpscope.tui.worker.views.view import Wanted
+from zmtpscope.tui.requests import Sort, Wanted
 
 
 def test_each_line_is_a_connection_with_who_opened_it_and_to_whom() -> None:

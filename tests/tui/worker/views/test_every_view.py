@@ -18,11 +18,10 @@ from zmtpscope.dissect import Analyser, DecodeAs, Options
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.filter import Filter
 from zmtpscope.store import Store
-from zmtpscope.tui.requests import Sort, Table, TableRow
+from zmtpscope.tui.requests import Sort, Table, TableRow, Wanted
 from zmtpscope.tui.worker.views import tables
 from zmtpscope.tui.worker.views.catalogue import VIEWS
 from zmtpscope.tui.worker.views.tables import Column, ShownLine
-from zmtpscope.tui.worker.views.view import Wanted
 
 MESSAGES = " and record == message"
 COUNTED = {
@@ -118,8 +117,8 @@ def test_at_most_so_many_rows_are_shown_and_that_there_are_more_is_said() -> Non
     store = store_of(next(path for path in FILES if path.stem == "port-scan" or path.stem == "holes"))
     for name in VIEWS:
         view = view_of(name, store)
-        table = view.table(Wanted(opened=[row.key for row in view.table().rows]))
+        table = view.table(Wanted(opened=frozenset(row.key for row in view.table().rows)))
         if len(table.rows) > 1:
-            shorter = view.table(Wanted(opened=[row.key for row in table.rows], most=1))
+            shorter = view.table(Wanted(opened=frozenset(row.key for row in table.rows), most=1))
             assert shorter.rows == table.rows[:1]
             assert shorter.text[-1].startswith("the first 1 row")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from tests.readings import CAPTURES
 from tests.tui.worker.views.fed import cells, opened_whole, store_of, view_of, view_of_capture
 from zmtpscope.filter import Filter
-from zmtpscope.tui.worker.views.view import Wanted
+from zmtpscope.tui.requests import Wanted
 
 
 def test_the_worst_come_first_with_how_often_and_what_to_do() -> None:
-    table = view_of_capture("problems", "damage/holes.pcap").table(Wanted(opened=("findings",)))
+    table = view_of_capture("problems", "damage/holes.pcap").table(Wanted(opened=frozenset({"findings"})))
     assert cells(table, "severity", "rule", "times", depth=1) == [
         ("warn", "ZMTP-CONN-05", "13"),
         ("note", "ZMTP-CONN-14", "6"),
@@ -29,7 +29,7 @@ def test_below_causes_the_findings_are_one_line_until_they_are_opened_or_searche
 
 def test_a_kind_leads_to_its_findings() -> None:
     store = store_of(CAPTURES / "damage/holes.pcap")
-    table = view_of("problems", store).table(Wanted(opened=("findings",)))
+    table = view_of("problems", store).table(Wanted(opened=frozenset({"findings"})))
     found = [len(store.select(Filter(row.filter))) for row in table.rows if row.depth]
     assert found == [11, 1, 2, 1]
 

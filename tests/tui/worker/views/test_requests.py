@@ -20,8 +20,8 @@ from tests.tui.worker.views.fed import (
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.store import Store
+from zmtpscope.tui.requests import Wanted
 from zmtpscope.tui.worker.views.derived import DerivedView
-from zmtpscope.tui.worker.views.view import Wanted
 
 UNANSWERED = "problems/request-unanswered.pcap"
 

@@ -9,9 +9,8 @@ import pytest
 from tests.readings import CAPTURES
 from tests.tui.worker.views.fed import cell, cells, opened_whole, store_of, view_of, view_of_capture
 from zmtpscope.filter import Filter
-from zmtpscope.tui.requests import Sort, Table, TableRow
+from zmtpscope.tui.requests import Sort, Table, TableRow, Wanted
 from zmtpscope.tui.worker.views import subscriptions
-from zmtpscope.tui.worker.views.view import Wanted
 
 LOST = "problems/subscription-lost-on-reconnect.pcap"
 GROUPS = "problems/groups-joined-in-time.pcap"

@@ -10,12 +10,11 @@ import pytest
 
 from tests.readings import CAPTURES
 from tests.tui.worker.views.fed import cells, opened_whole, store_of, view_of_capture
-from zmtpscope.tui.requests import Sort
+from zmtpscope.tui.requests import Sort, Wanted
 from zmtpscope.tui.worker.views import topics
 from zmtpscope.tui.worker.views.last_values import members_changed
 from zmtpscope.tui.worker.views.topic_counts import TopicCounts
 from zmtpscope.tui.worker.views.topic_tree import Node, nodes_of, separator_of
-from zmtpscope.tui.worker.views.view import Wanted
 
 
 def test_messages_of_each_topic_are_those_that_subscribers_received() -> None:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.words import scaled
-from zmtpscope.tui.requests import Sort, Table, TableColumn, TableRow
-from zmtpscope.tui.worker.views.view import Wanted
+from zmtpscope.tui.requests import Sort, Table, TableColumn, TableRow, Wanted
 from zmtpscope.words import counted
 
 Value = Any
@@ -70,7 +71,7 @@ def table_of(
     the shown lines before formatting.
     """
     shown: list[ShownLine] = []
-    for each in _shown(columns, lines, wanted._replace(containing=wanted.containing.casefold()), 0):
+    for each in _shown(columns, lines, replace(wanted, containing=wanted.containing.casefold()), 0):
         if len(shown) == wanted.most:
             text = [*text, f"the first {counted(wanted.most, 'row')} of more: a filter leaves fewer"]
             break
@@ -98,8 +99,8 @@ def _shown(columns: Sequence[Column], lines: Iterable[Line], wanted: Wanted, dep
         is_open = line.children is not None and (line.is_open or line.key in wanted.opened)
         below: Iterable[ShownLine] = ()
         if line.children is not None and (is_open or (line.is_sorted and not is_wanted)):
-            of_children = wanted if line.is_sorted else wanted._replace(sort=None)
-            of_children = of_children._replace(containing="" if is_wanted else wanted.containing)
+            of_children = wanted if line.is_sorted else replace(wanted, sort=None)
+            of_children = replace(of_children, containing="" if is_wanted else wanted.containing)
             below = _shown(columns, line.children(), of_children, depth + 1)
         if not is_wanted:
             below = list(below)

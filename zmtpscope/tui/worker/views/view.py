@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import cached_property
-from typing import NamedTuple
 
 from zmtpscope.dissect import Batch, Record
 from zmtpscope.store import Store
 from zmtpscope.store.counting import CountedMessages
 from zmtpscope.store.packed import Int64
-from zmtpscope.tui.requests import Sort, Table
+from zmtpscope.tui.requests import AS_IT_IS, Table, Wanted
 
 
 class Step:
@@ -35,23 +34,6 @@ class Step:
     def records(self, *types: str) -> Iterator[tuple[int, Record]]:
         """Yield the records of some other types, with their numbers."""
         return self.store.others(self.rows, types)
-
-
-class Wanted(NamedTuple):
-    """What a table shows: at most `most` rows, by `sort` or the view's order, with the children of `opened` rows."""
-
-    sort: Sort | None = None
-    opened: Collection[str] = ()
-    most: int = 1000
-    containing: str = ""
-    """Show only rows with this text in a name or description, in any case, and the rows above and below them."""
-    time: str = "r"
-    """Format of times, as in `ListSpec`."""
-    is_raw: bool = False
-    """Numbers are not scaled, and have no units: times and durations are nanoseconds."""
-
-
-AS_IT_IS = Wanted()
 
 
 class View(ABC):
