@@ -303,6 +303,13 @@ def test_objects_of_an_own_protocol_need_no_reply_otherwise(
     assert not found(objects(*calls, types=types).wait(9).close(CLIENT))
 
 
+def test_messages_that_need_no_reply_do_not_displace_calls() -> None:
+    logs = [({"id": number, "cmd": "log"}, None) for number in range(80)]
+    made = objects((get("a"), result("a")), *logs, (get("b"), None), types=("DEALER", "ROUTER"))
+    (diagnosis,) = found(made.wait(5).close(CLIENT))
+    assert "the last call (get) has no reply for 5.1 s; the 1 before had one" in diagnosis.statement
+
+
 @pytest.mark.parametrize(
     ("error", "shown"),
     [

@@ -6,7 +6,7 @@ from operator import itemgetter
 
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.call_messages import MARK, Call, calls_of
-from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSide
 from zmtpscope.diagnosis.observers.observed_facts import MAX_CALLS, ObservedCalls, OpenCall
 from zmtpscope.diagnosis.observers.observer import Observer, Rows
 from zmtpscope.diagnosis.observers.room import Room
@@ -49,6 +49,8 @@ class CallObserver(Observer):
                     caller.replied(name, call.error, moment)
             elif call.id is not None and not call.replies:
                 caller.calls = caller.calls or ObservedCalls()
+                if len(caller.calls.open) == MAX_CALLS and call.id not in caller.calls.open:
+                    self._forget(caller)
                 self._call(caller.calls, call.id, OpenCall(moment, call.name, call.needs_reply))
 
     def _role(self, number: int, call: Call) -> Call:
@@ -61,6 +63,14 @@ class CallObserver(Observer):
         if other.socket_type == "REQ":
             return call._replace(id=IN_TURN, replies=True)
         return call._replace(replies=other.calls is not None and call.id in other.calls.open)
+
+    def _forget(self, caller: ObservedSide) -> None:
+        """Forget the oldest call that needs no reply."""
+        calls, pending = caller.calls, caller.pending_calls
+        oldest = None if calls is None else next((id_ for id_ in calls.open if id_ not in pending), None)
+        if calls is not None and oldest is not None:
+            del calls.open[oldest]
+            self.room.give_back(self.observed, OCTETS)
 
     def _call(self, calls: ObservedCalls, id_: str, call: OpenCall) -> None:
         """Remember a call if there is room and it has a name. Another call with its id shows that it had its reply."""
