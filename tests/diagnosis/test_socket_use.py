@@ -58,3 +58,12 @@ def test_a_subscriber_that_connects_twice_at_once_gets_everything_twice() -> Non
 @pytest.mark.parametrize("other", [viewer(2), viewer(1, topic="price"), viewer(1, host=3)])
 def test_other_subscribers_are_not_one_socket(other: Subscriber) -> None:
     assert diagnosed(viewer(0), other, rule=TWICE) == []
+
+
+@pytest.mark.parametrize(("apart", "count"), [(500, 0), (1, 1)], ids=["two programs", "one program"])
+def test_two_programs_that_reconnect_at_once_are_not_one_socket(apart: int, count: int) -> None:
+    before = viewer(0), viewer(apart)
+    for each in before:
+        each.at(2000)
+        each.close()
+    assert len(diagnosed(*before, viewer(4000), viewer(4001), rule=TWICE)) == count

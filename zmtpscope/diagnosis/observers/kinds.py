@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedKinds
-from zmtpscope.diagnosis.observers.observer import Observer, Rows
+from zmtpscope.diagnosis.observers.observer import Observer, Rows, first_order
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
 from zmtpscope.dissect.records.tables import MessageTable
@@ -50,8 +50,8 @@ class KindObserver(Observer):
             return
         for side, runs, others in zip(self.observed.sides, rows.sides, reversed(rows.sides), strict=True):
             before = () if side.kinds is None or others else side.kinds.since
-            if runs:
-                side.kinds = side.kinds or ObservedKinds()
+            if runs and side.kinds is None:
+                side.kinds = ObservedKinds(first=_kind(min(runs, key=first_order), 0))
             if side.kinds is not None:
                 answered = max((int(run.orders[-1]) for run in others), default=-1)
                 side.kinds.since = (*before, *(_kind(run, row) for run, row in _last(runs, answered)))[-MAX_RECENT:]

@@ -338,6 +338,8 @@ class ObservedKinds:
 
     counts: dict[bytes, list[int]] = field(default_factory=dict)
     are_many: bool = False
+    first: bytes = b""
+    """Of the first message."""
     since: tuple[bytes, ...] = ()
     """Kinds of the last messages since the other side sent one."""
 

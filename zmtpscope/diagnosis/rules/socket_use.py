@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from zmtpscope.diagnosis.across.endings import Ending, ending_of, is_agreed, lifetime
 from zmtpscope.diagnosis.across.knowledge import Knowledge
-from zmtpscope.diagnosis.across.publishers import Subscriber, publishers
+from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
 from zmtpscope.diagnosis.across.words import address, client_name, duration, name_of, server_name, shown, steady
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
@@ -131,6 +131,8 @@ def _connected_twice(knowledge: Knowledge) -> Iterator[Diagnosis]:
             if _are_one_socket(one, other):
                 found.setdefault((one.ip, one.identity), (one, other))
         for one, other in found.values():
+            if _were_apart(one, publisher):
+                continue
             who, whom = name_of(one.connection, one.side), name_of(one.connection, 1 - one.side)
             after = other.connection.start.ns - one.connection.start.ns
             yield Diagnosis.of(
@@ -145,6 +147,16 @@ def _connected_twice(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 count=2,
                 proven=False,
             )
+
+
+def _were_apart(one: Subscriber, publisher: Publisher) -> bool:
+    """Whether earlier connections of the client began at different times: now two sockets reconnected at once."""
+    began = [
+        each.connection.start.ns
+        for each in publisher.subscribers
+        if each.client == one.client and each.connection.start.ns < one.connection.start.ns
+    ]
+    return bool(began) and all(later - sooner > AT_ONCE for sooner, later in pairwise(began))
 
 
 def _are_one_socket(one: Subscriber, other: Subscriber) -> bool:
@@ -229,10 +241,10 @@ TABLE = (
         TWICE,
         "note",
         "A subscriber is connected twice to one publisher",
-        "Two connections of one address, with the same identity or none, began within 5 ms, have the same "
+        "Two connections of one address, with the same identity or none, began within 1 ms, have the same "
         "subscriptions, and both receive messages. A capture does not show whether they belong to one socket: a "
         "program with two sockets looks the same.",
-        "The connections began at different times, or their subscriptions differ.",
+        "The connections began at different times, or those before a reconnection did; or their subscriptions differ.",
         _connected_twice,
     ),
     Rule(

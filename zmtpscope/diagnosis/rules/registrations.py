@@ -1,0 +1,104 @@
+"""Clients that do not register again at a ROUTER that was restarted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
+from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.words import client_name, duration, same_on, server_name, shown
+from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.grouping import grouped
+from zmtpscope.records import SECOND, to_text
+
+NOT_REGISTERED = "not-registered-again"
+
+RECONNECT = 60 * SECOND
+"""A client that connects again later may be another program."""
+MIN_SENT, MIN_GOT = 3, 8
+"""Messages of a client after it returned, and messages that it got before."""
+MIN_WAIT, MANY_PAUSES = 5 * SECOND, 5
+"""Silence of the ROUTER: time (ns), and multiple of its longest pause before."""
+
+
+class Returned(NamedTuple):
+    """The connection of a client to a ROUTER that closed it, and the next one, on which the ROUTER is silent until
+    `until` (ns)."""
+
+    before: ObservedConnection
+    after: ObservedConnection
+    until: int
+
+    @property
+    def first(self) -> bytes:
+        """Return the kind of the client's first message on the old connection."""
+        kinds = self.before.client.kinds
+        return b"" if kinds is None else kinds.first
+
+
+def _not_registered(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Make one diagnosis for each endpoint."""
+    found = (
+        returned
+        for same in knowledge.by_client.values()
+        for before, after in pairwise(same)
+        if _is_unregistered(returned := Returned(before, after, end_of(after, knowledge.last_ns)))
+    )
+    for same in grouped((each.before.endpoint, each) for each in found).values():
+        first = same[0]
+        router, client = server_name(first.after), client_name(first.after)
+        yield Diagnosis.of(
+            NOT_REGISTERED,
+            "note",
+            client,
+            f'{client} connected again after {router} had closed its connection, and did not send "'
+            f'{shown(to_text(first.first))}" as its first message again: {router} sent nothing to it for '
+            f"{duration(first.until - first.after.start.ns)}{same_on(len(same) - 1)}",
+            "ZeroMQ reconnects without notice to the program: let the program register again when it gets no message "
+            "for a while, or when a socket monitor reports the new connection",
+            evidence=(Evidence(each.after.start, "the new connection begins", each.after.ref) for each in same)
+            if len(same) <= MAX_EVIDENCE
+            else (Evidence(first.after.start, "the new connection begins", first.after.ref),),
+            about=(connection for each in same for connection in (each.before, each.after)),
+            last_ns=max(each.until for each in same),
+            proven=False,
+        )
+
+
+def _is_unregistered(returned: Returned) -> bool:
+    """Whether a client lacks the first message of its old connection, which it sent only once."""
+    before, after, until = returned
+    if not all(each.server.socket_type == "ROUTER" and each.is_whole and is_agreed(each) for each in (before, after)):
+        return False
+    ending, got, sent = ending_of(before), before.server.rhythm, after.client.rhythm
+    if ending is None or ending.side != before.listener or got is None or sent is None:
+        return False
+    is_next = 0 <= after.start.ns - ending.moment.ns <= RECONNECT
+    is_silent = after.server.rhythm is None and after.client.last_outage is None
+    is_long = until - sent.first_ns >= max(MIN_WAIT, MANY_PAUSES * got.longest_ns)
+    is_many = got.count >= MIN_GOT and sent.count >= MIN_SENT
+    kinds, own = before.client.kinds, after.client.kinds
+    if kinds is None or own is None or kinds.are_many or not (is_next and is_silent and is_long and is_many):
+        return False
+    times, _ = kinds.counts.get(kinds.first, (0, 0))
+    return bool(kinds.first) and times == 1 and own.first != kinds.first
+
+
+TABLE = (
+    Rule(
+        NOT_REGISTERED,
+        "note",
+        "A client does not register again at a ROUTER that was restarted",
+        "A ROUTER sent at least eight messages to a client and closed the connection. The client reconnected within a "
+        "minute and sent at least three messages, but not the one with which it began before, and which it sent only "
+        "once: the command at the start of a message is its kind. The ROUTER sent nothing to it for 5 s and for five "
+        "times its longest pause before. Likely only: it may have nothing to send.",
+        "The ROUTER sends anything on the new connection, the client began with the same command, it repeated that "
+        "command on the old connection, or it closed the old connection itself.",
+        _not_registered,
+        ("fell-silent", "client-unanswered"),
+    ),
+)
