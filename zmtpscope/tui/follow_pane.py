@@ -21,7 +21,7 @@ OCTETS = {"left": "left_hex", "right": "right_hex"}
 
 
 class Followed(NamedTuple):
-    """What is followed, and what is shown of it."""
+    """A followed conversation: its heading, its filter, and the state of its list."""
 
     title: str
     scope: str

@@ -8,7 +8,7 @@ MAX_PLACES = 200
 
 
 class Place(NamedTuple):
-    """A visited place: a pane by name, and what it showed."""
+    """A visited place: the name of a pane, and the state that the pane showed."""
 
     pane: str
     snapshot: Any

@@ -65,11 +65,11 @@ class Pane(Vertical):
 
     @property
     def snapshot(self) -> Any:
-        """What `restore` needs to show the same again."""
+        """The state that `restore` needs to show the pane like this again."""
         return None
 
     async def restore(self, snapshot: Any) -> None:
-        """Show what was shown at this snapshot."""
+        """Show the state of a snapshot."""
 
     def take_focus(self) -> None:
         """Focus the main list."""

@@ -101,8 +101,8 @@ class TitleBar(Horizontal):
             words.append(f"writing {self._saving.path}{part}")
         if self._is_paused:
             words.append("paused: space goes on")
-        said = GAP.join(words)
-        room = max(MIN_NAME, self._line.content_size.width - cell_len(said) - len(GAP))
+        text = GAP.join(words)
+        room = max(MIN_NAME, self._line.content_size.width - cell_len(text) - len(GAP))
         name = Text(self.what, no_wrap=True)
         name.truncate(room, overflow="ellipsis")
         # without a layout of the whole screen: progress comes all the time

@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from zmtpscope.tui.requests import ViewTitle
 
-MESSAGES = ViewTitle("messages", "1", "Messages", "what was said, record by record", ("message",))
+MESSAGES = ViewTitle("messages", "1", "Messages", "messages and other records, in order", ("message",))
 """The list of records. The worker provides the other views."""
 
 

@@ -131,7 +131,7 @@ class ViewPane(Pane):
         self._wait(FIRST_LOOK_SECONDS if table.looked_at < table.total else LOOK_SECONDS)
 
     def _change(self, **changes: Any) -> None:
-        """Show the table differently."""
+        """Request the table with other settings."""
         self._ask(replace(self._request, wanted=replace(self._request.wanted, **changes)))
 
     def _ask(self, request: TableOf) -> None:
@@ -294,5 +294,5 @@ def without_hasty_words(table: Table) -> Table:
     """Replace the texts of an unfinished table by its progress: "none" may not be true yet."""
     if table.looked_at >= table.total:
         return table
-    said = f"counting, {100 * table.looked_at // table.total} %"
-    return replace(table, text=(said, *(table.text if table.rows else ())))
+    progress = f"counting, {100 * table.looked_at // table.total} %"
+    return replace(table, text=(progress, *(table.text if table.rows else ())))

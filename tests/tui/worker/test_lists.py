@@ -108,14 +108,14 @@ def test_rows_are_in_time_order_while_the_capture_is_read(block_size: int) -> No
     shown = RecordList("all", 1, ListSpec(tuple(RECORDS)), store, Sides())
     before: list[int] = []
     for batch in Analyser(options).run(open_captures([str(path)], block_size=block_size)):
-        shown.said = shown.state
+        shown.notified = shown.state
         store.append(batch)
         while shown.is_behind:
             shown.step()
         numbers, state = shown.all_numbers().tolist(), shown.state
         times = [ordering_time(store.row(number)) for number in numbers]
         assert times == sorted(times)
-        kept = state.kept if state.order > shown.said.order else len(before)
+        kept = state.kept if state.order > shown.notified.order else len(before)
         assert numbers[:kept] == before[:kept]
         before = numbers
     assert sorted(before) == list(range(len(store)))

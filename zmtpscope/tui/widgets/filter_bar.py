@@ -48,7 +48,7 @@ class FilterInput(Input):
     ]
 
     class Asked(Message):
-        """A key for the bar."""
+        """Posted for a key that the bar handles."""
 
         def __init__(self, what: str) -> None:
             super().__init__()

@@ -121,9 +121,9 @@ def _who(line: Line, shown: Shown, *, receiver: bool) -> str:
     end, kind = ("dst", "peer_socket_type") if receiver else ("src", "socket_type")
     if side is None or values.get("src_ip") is None:
         return _address(line, shown, end=end)
-    said = values.get(kind) if values["record"] in ("message", "frame") else None
+    socket_type = values.get(kind) if values["record"] in ("message", "frame") else None
     who = 1 - side if receiver else side
-    return shown.sides.name(values["conn"], who, said, values[f"{end}_ip"], values[f"{end}_port"])
+    return shown.sides.name(values["conn"], who, socket_type, values[f"{end}_ip"], values[f"{end}_port"])
 
 
 def _address(line: Line, shown: Shown, *, end: str) -> str:

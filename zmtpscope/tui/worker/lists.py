@@ -106,7 +106,7 @@ class RecordList:
         """Rows that kept their place in all orders since the state sent last."""
         self._total = 0
         """Number of records at the last step."""
-        self.said: ListState | None = None
+        self.notified: ListState | None = None
         """The state sent last."""
 
     @property
@@ -156,7 +156,7 @@ class RecordList:
             self._reordered(kept)
 
     def _reordered(self, kept: int) -> None:
-        is_first = self.said is None or self.said.order == self._order
+        is_first = self.notified is None or self.notified.order == self._order
         self._kept = kept if is_first else min(kept, self._kept)
         self._order += 1
 

@@ -96,7 +96,7 @@ class Loading:
 
     @property
     def has_room(self) -> bool:
-        """Whether there is more to read, and the caller has taken most of what arrived."""
+        """Whether there is more to read, and the caller has taken most of the stored batches."""
         most = MAX_ARRIVED if self.opened.followed is None else MAX_ARRIVED_LIVE
         return not self.is_done and len(self.arrived) <= most
 

@@ -93,7 +93,7 @@ class Worker:
         self._search: tuple[int, Search] | None = None
         """Request number and search."""
         self._noticed = 0.0
-        self._said: Progress | None = None
+        self._notified: Progress | None = None
         self._answers: dict[type[Request[Any]], Callable[[Any], object]] = {
             OpenList: self._open_list,
             CloseList: self._close_list,
@@ -189,11 +189,11 @@ class Worker:
             return
         self._noticed = now
         for each in self._lists.values():
-            if each.state != each.said:
-                each.said = each.state
+            if each.state != each.notified:
+                each.notified = each.state
                 self._channel.notify(ListChanged(each.state))
-        if self._saving is not None and self._saving.state != self._saving.said:
-            self._saving.said = self._saving.state
+        if self._saving is not None and self._saving.state != self._saving.notified:
+            self._saving.notified = self._saving.state
             self._channel.notify(self._saving.state)
         progress = msgspec.structs.replace(
             self._loading.progress,
@@ -203,8 +203,8 @@ class Worker:
             searched=None if self._search is None else self._search[1].percent,
             causes=self._views.causes,
         )
-        if progress != self._said:
-            self._said = progress
+        if progress != self._notified:
+            self._notified = progress
             self._channel.notify(progress)
 
     def _new_views(self) -> CountedViews:
@@ -219,7 +219,7 @@ class Worker:
         made = RecordList(request.name, self._generation, request.spec, loading.store, loading.sides)
         self._lists[request.name] = made
         made.step()
-        made.said = made.state
+        made.notified = made.state
         return made.state
 
     def _save_capture(self, request: SaveCapture) -> bool:
@@ -247,7 +247,7 @@ class Worker:
         for name, before in list(self._lists.items()):
             marked = None if before.spec.only is None else ()
             self._open_list(OpenList(name, msgspec.structs.replace(before.spec, only=marked, reference=None)))
-            self._lists[name].said = None
+            self._lists[name].notified = None
         return self._epoch
 
     def _close_list(self, request: CloseList) -> None:

@@ -48,7 +48,7 @@ def followed(values: Values, sides: Sides) -> Iterator[Followed]:
     if topic is not None and (filter := comparison("topic", topic)) is not None:
         yield Followed("topic", f"topic {quoted(to_text(topic) if isinstance(topic, bytes) else topic)}", filter)
     for side in (values.get("side"), None if values.get("side") is None else 1 - values["side"]):
-        identity = None if side is None else sides.said(conn, side)[1]
+        identity = None if side is None else sides.announced(conn, side)[1]
         if identity:
             conns = ", ".join(map(str, sides.connections_of(identity)))
             yield Followed("peer", f"peer {quoted(identity)}", f"conn in {{{conns}}}")

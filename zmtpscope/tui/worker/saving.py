@@ -28,7 +28,7 @@ class Saving:
     def __init__(self, path: Path, total: int, steps: Steps) -> None:
         self._steps = steps
         self.state = SavingState(safe_text(str(path)), 0, total)
-        self.said: SavingState | None = None
+        self.notified: SavingState | None = None
         """The state sent last."""
 
     def step(self) -> None:

@@ -59,12 +59,13 @@ def sending_of(store: Store, sides: Sides, number: int) -> Sending:
         return _of_message(batch.messages[0], values, sides)
     if batch.records and values.get("name") in SUBSCRIPTIONS:
         field, usual = SUBSCRIPTIONS[values["name"]]
-        said = _said(values, sides)[0]
+        announced = _announced(values, sides)[0]
+        sender = announced if announced is not None and announced in PEERS else usual
         unit = batch.records[0].unit
         regime = None if unit is None else unit.regime
         mechanism = None if regime is None else regime.mechanism
         topics = (from_text(values[field] or ""),)
-        return _placed(values, said if said is not None and said in PEERS else usual, mechanism, b"", (), topics)
+        return _placed(values, sender, mechanism, b"", (), topics)
     raise CannotAnswer("only messages and subscriptions can be sent")
 
 
@@ -74,8 +75,8 @@ def _of_message(run: MessageTable, values: dict[str, Any], sides: Sides) -> Send
     if values["kind"] == "encrypted":
         raise CannotAnswer("it is encrypted: give the keys (--keys)")
     sender, receiver = values["socket_type"], values["peer_socket_type"]
-    said, identity = _said(values, sides)
-    sender = said if said in PEERS else sender
+    announced, identity = _announced(values, sides)
+    sender = announced if announced in PEERS else sender
     if values["kind"] != "data":
         if values["kind"] == "cancel":
             raise CannotAnswer("nothing was subscribed to that could be cancelled")
@@ -97,9 +98,9 @@ def _of_message(run: MessageTable, values: dict[str, Any], sides: Sides) -> Send
     return _placed(values, stand_in, run.regime.mechanism, name, parts)
 
 
-def _said(values: dict[str, Any], sides: Sides) -> tuple[str | None, str | None]:
+def _announced(values: dict[str, Any], sides: Sides) -> tuple[str | None, str | None]:
     """Return socket type and identity that the sender announced."""
-    return sides.said(values["conn"], values["side"])
+    return sides.announced(values["conn"], values["side"])
 
 
 def _placed(

@@ -18,7 +18,7 @@ class Sides:
     """Stores the last announcement of each side of each connection."""
 
     def __init__(self) -> None:
-        self._said: list[tuple[str | None, str | None]] = [(None, None)]
+        self._announced: list[tuple[str | None, str | None]] = [(None, None)]
         """Distinct pairs (socket type, identity)."""
         self._numbers: dict[tuple[str | None, str | None], int] = {(None, None): 0}
         self._of_sides = array("I", bytes(8))
@@ -37,23 +37,23 @@ class Sides:
             return
         if place >= len(self._of_sides):
             self._of_sides.frombytes(bytes(4 * (place + 2 - len(self._of_sides) + place // 2)))
-        before = self._said[self._of_sides[place]]
-        said = socket_type or before[0], identity or before[1]
-        number = self._numbers.setdefault(said, len(self._said))
-        if number == len(self._said):
-            self._said.append(said)
+        before = self._announced[self._of_sides[place]]
+        announced = socket_type or before[0], identity or before[1]
+        number = self._numbers.setdefault(announced, len(self._announced))
+        if number == len(self._announced):
+            self._announced.append(announced)
         self._of_sides[place] = number
 
-    def said(self, conn: int | None, side: int) -> tuple[str | None, str | None]:
+    def announced(self, conn: int | None, side: int) -> tuple[str | None, str | None]:
         """Return socket type and identity of a side, each None if unknown."""
         if conn is None:
             return None, None
         place = 2 * conn + side
-        return self._said[self._of_sides[place]] if place < len(self._of_sides) else (None, None)
+        return self._announced[self._of_sides[place]] if place < len(self._of_sides) else (None, None)
 
     def connections_of(self, identity: str) -> list[int]:
         """Return the connections on which a side has this identity."""
-        wanted = [number for number, said in enumerate(self._said) if said[1] == identity]
+        wanted = [number for number, announced in enumerate(self._announced) if announced[1] == identity]
         places = np.flatnonzero(np.isin(np.frombuffer(self._of_sides, np.uint32), wanted))
         found: list[int] = np.unique(places // 2)[:MAX_CONNECTIONS].tolist()
         return found
@@ -63,8 +63,8 @@ class Sides:
 
         `socket_type` is used if the side announced none.
         """
-        said, identity = self.said(conn, side)
-        words = name_and_type(said or socket_type, identity)
+        announced, identity = self.announced(conn, side)
+        words = name_and_type(announced or socket_type, identity)
         if not words:
             return host_port(address, port)
         return " ".join(words if side == OPENER else [*words, f":{port}"])

@@ -50,7 +50,7 @@ VIEWS: dict[str, ViewKind] = {
     for kind in (
         ViewKind("2", "Connections", "who talks to whom, how much, and how it ended", EVERYTHING),
         ViewKind("3", "Map", "who is bound, who connected there, and what flows"),
-        ViewKind("4", "Topics", "what is published, how often, and what was said last"),
+        ViewKind("4", "Topics", "published topics, their rates and last messages"),
         ViewKind(
             "5", "Subscriptions", "who subscribed to what, and what came of it", ("message", "command"), **DERIVED
         ),

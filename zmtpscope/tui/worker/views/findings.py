@@ -95,8 +95,8 @@ class CountedFindings:
 
     def _line_of(self, number: int, record: Record) -> Line:
         values = record.values
-        said = values["text"].removeprefix(f"{FINDINGS[values['id']].text}: ")
-        cells = {"cause": said, "times": values["count"] or 1, "first": values["ts_ns"], "hint": values["hint"]}
+        detail = values["text"].removeprefix(f"{FINDINGS[values['id']].text}: ")
+        cells = {"cause": detail, "times": values["count"] or 1, "first": values["ts_ns"], "hint": values["hint"]}
         return Line(f"record {number}", cells, record=partial(self._evidence, number, values["refs"] or ()))
 
     def _evidence(self, number: int, references: tuple[str, ...]) -> int:

@@ -90,10 +90,10 @@ class RequestsView(DerivedView):
 
     def _line(self, asking: Asking) -> Line:
         connection, asker, counts = asking.connection, asking.asker, asking.counts
-        said = ", ".join(f"{counts[name]} {name}" for name in OUTCOMES[1:] if counts[name])
+        outcomes = ", ".join(f"{counts[name]} {name}" for name in OUTCOMES[1:] if counts[name])
         values = {
             "request": f"{name_of(connection, asker)} > {name_of(connection, 1 - asker)}",
-            "outcome": said or "all answered",
+            "outcome": outcomes or "all answered",
             "requests": asking.requests,
             "unanswered": asking.without_reply or None,
             "p50": asking.latency.quantile(0.5),
@@ -146,9 +146,9 @@ class RequestsView(DerivedView):
             return Line(ref, values, style=style, record=number)
         reply = f"{conn_id}/{1 - side}/{kept['reply_source']}/{kept['reply_offset']}/message"
         answer, replied = self.derived.find(reply, near), int(kept["reply_time"])
-        told = {"answered": replied, "reply": answer}
-        beneath = Line(f"{ref} {reply}", {"request": "the reply", **told}, record=answer)
-        return Line(ref, values | told, style=style, record=number, children=lambda: [beneath])
+        answered = {"answered": replied, "reply": answer}
+        beneath = Line(f"{ref} {reply}", {"request": "the reply", **answered}, record=answer)
+        return Line(ref, values | answered, style=style, record=number, children=lambda: [beneath])
 
     def _read(self, lines: Sequence[Line]) -> None:
         """Read the contents of the shown messages."""
