@@ -122,7 +122,7 @@ def test_many_lost_packets_have_one_record_at_the_end(size: int) -> None:
 
 
 def test_few_lost_packets_and_packets_captured_twice_have_none() -> None:
-    assert told(lossy(7).packets) == []
+    assert told(lossy(3).packets) == []
     assert told(lossy(12, copies=2).packets) == []
 
 
