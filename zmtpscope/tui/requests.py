@@ -33,10 +33,7 @@ class Sort(Struct, frozen=True, array_like=True):
 
 
 class ListSpec(Struct, frozen=True, array_like=True):
-    """The records of a list, and their appearance.
-
-    `columns` are `choices.COLUMN_TITLES` or fields, `filter` is one of `-Y` or "", `time` one of `choices.TIMES`.
-    """
+    """The records of a list, and their appearance. `columns` are `choices.COLUMN_TITLES` or fields."""
 
     records: tuple[str, ...] = MESSAGES
     filter: str = ""
@@ -52,10 +49,9 @@ class ListSpec(Struct, frozen=True, array_like=True):
 
 
 class Row(Struct, frozen=True, array_like=True):
-    """One row of a list. `style` is a record type, the severity of a finding, or set by a colour rule."""
+    """The row of record `number`. `style` is a record type, the severity of a finding, or set by a colour rule."""
 
     number: int
-    """Number of the record in the store."""
     style: str
     cells: tuple[str, ...]
 
@@ -89,11 +85,11 @@ class TableColumn(Struct, frozen=True, array_like=True):
 
 
 class ListState(Struct, frozen=True, array_like=True):
-    """Progress of a list: `found` rows among the first `looked_at` of `total` records."""
+    """Progress of a list: `found` rows among the first `looked_at` of `total` records. Every `OpenList` of the name
+    increments `generation`."""
 
     name: str
     generation: int
-    """Incremented by every `OpenList` of the name."""
     found: int
     looked_at: int
     total: int
@@ -176,7 +172,7 @@ class Source(Struct, frozen=True, array_like=True):
     first: int
     """Offset in the stream of the first of `octets`."""
     octets: bytes
-    """The octets. Secret ones are 0, and listed in `stars`."""
+    """Secret ones are 0, and listed in `stars`."""
     stars: tuple[tuple[int, int], ...] = ()
     """Disjoint ranges (start, stop) of starred octets, as offsets in the stream."""
     parts: tuple[tuple[int, int, int, int], ...] = ()
@@ -184,7 +180,7 @@ class Source(Struct, frozen=True, array_like=True):
 
 
 class Node(Struct, frozen=True, array_like=True):
-    """One field, in the order of a tree read from top to bottom."""
+    """One field, in the order of a tree read from top to bottom. `link` is the number of a record."""
 
     depth: int
     name: str
@@ -195,7 +191,6 @@ class Node(Struct, frozen=True, array_like=True):
     stop: int = 0
     """End of the octets, excluded. `start` and `stop` are offsets in the source."""
     link: int | None = None
-    """Number of the record that the field links to."""
     style: str = ""
     """"member" for members of a payload."""
     filter: str = ""
@@ -274,21 +269,17 @@ class Views(Request[tuple[ViewTitle, ...]], frozen=True):
 
 
 class Wanted(Struct, frozen=True, array_like=True):
-    """The rows of a table: at most `most`, sorted or in the order of the view, and how they are shown."""
+    """At most `most` rows of a table, sorted or in the order of the view. `opened` are the keys of rows with shown
+    children, and `time` is one of `choices.TIMES`. Only rows are shown that have the text `containing` in a name or
+    description, in any case, and the rows above and below them."""
 
     sort: Sort | None = None
     opened: frozenset[str] = frozenset()
-    """Keys of rows with shown children."""
     most: int = 1000
     containing: str = ""
-    """Show only rows with this text in a name or description, in any case, and the rows above and below them."""
     time: str = "r"
-    """Format of times: one of `choices.TIMES`."""
     is_raw: bool = False
     """Numbers are not scaled, and have no units: times and durations are nanoseconds."""
-
-
-AS_IT_IS = Wanted()
 
 
 class TableOf(Request[Table], frozen=True):
@@ -297,7 +288,7 @@ class TableOf(Request[Table], frozen=True):
     reply: ClassVar[object] = Table
     view: str
     filter: str = ""
-    wanted: Wanted = AS_IT_IS
+    wanted: Wanted = Wanted()
 
 
 # -- filters -----------------------------------------------------------------------------------------------------------

@@ -17,11 +17,11 @@ from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.findings.capturing import ATTEMPTS
 from zmtpscope.store import Store
 from zmtpscope.store.counting import CountedMessages
-from zmtpscope.tui.requests import AS_IT_IS, Table, Wanted
+from zmtpscope.tui.requests import Table, Wanted
 from zmtpscope.tui.worker.views.known_connections import MAX_CONNECTIONS, KnownConnection, KnownConnections
 from zmtpscope.tui.worker.views.sums import sums_of
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
-from zmtpscope.tui.worker.views.view import CountingView, Step
+from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step
 from zmtpscope.words import counted, host_port
 
 MAX_FACTS = 12

@@ -15,12 +15,12 @@ from zmtpscope.export.words import size
 from zmtpscope.filter.writing import one_of
 from zmtpscope.records import SECOND, to_text
 from zmtpscope.store import Store
-from zmtpscope.tui.requests import AS_IT_IS, Table, Wanted
+from zmtpscope.tui.requests import Table, Wanted
 from zmtpscope.tui.worker.views.known_connections import KnownConnection, KnownConnections
 from zmtpscope.tui.worker.views.subscription_changes import changes_of
 from zmtpscope.tui.worker.views.sums import Sum, sums_of
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
-from zmtpscope.tui.worker.views.view import CountingView, Step
+from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step
 from zmtpscope.words import counted
 
 MAX_TOPICS = 4

@@ -9,10 +9,11 @@ from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, MissedMessages
 from zmtpscope.export.top.table import scaled
 from zmtpscope.filter.writing import comparison, every, one_of
 from zmtpscope.findings import SEVERITIES
-from zmtpscope.tui.requests import AS_IT_IS, Table, Wanted
+from zmtpscope.tui.requests import Table, Wanted
 from zmtpscope.tui.worker.views.derived import DerivedView
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
 from zmtpscope.tui.worker.views.times import shown_times
+from zmtpscope.tui.worker.views.view import AS_IT_IS
 
 MAX_CONNECTIONS = 100
 """Maximum connections whose records a diagnosis leads to."""

@@ -16,11 +16,12 @@ from zmtpscope.diagnosis.observers.observed_facts import ObservedRequest, OpenCa
 from zmtpscope.diagnosis.observers.request_table import ANSWERED, OPEN, OUTCOMES, UNANSWERED, UNASKED
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.top.table import scaled
-from zmtpscope.tui.requests import AS_IT_IS, Table, Wanted
+from zmtpscope.tui.requests import Table, Wanted
 from zmtpscope.tui.worker.views.derived import Derived, DerivedView
 from zmtpscope.tui.worker.views.last_values import LastValues
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
 from zmtpscope.tui.worker.views.times import shown_times
+from zmtpscope.tui.worker.views.view import AS_IT_IS
 from zmtpscope.words import counted
 
 WORDS = ("answered", "too late", "open", "no reply", "a reply to nobody", "not captured")

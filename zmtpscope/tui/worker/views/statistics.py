@@ -22,10 +22,10 @@ from zmtpscope.filter.writing import equals, every
 from zmtpscope.records import RECORDS, SECOND
 from zmtpscope.store import Store
 from zmtpscope.store.counting import CountedMessages
-from zmtpscope.tui.requests import AS_IT_IS, Table, Wanted
+from zmtpscope.tui.requests import Table, Wanted
 from zmtpscope.tui.worker.views.known_connections import KnownConnections
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
-from zmtpscope.tui.worker.views.view import CountingView, Step
+from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step
 from zmtpscope.words import counted
 from zmtpscope.zmtp.events import ENCRYPTED, MARKED
 

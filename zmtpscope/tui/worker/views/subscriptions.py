@@ -13,7 +13,7 @@ from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.export.preview import quoted
 from zmtpscope.filter.writing import begins_with, equals, every, one_of
 from zmtpscope.records import to_text
-from zmtpscope.tui.requests import AS_IT_IS, Table, Wanted
+from zmtpscope.tui.requests import Table, Wanted
 from zmtpscope.tui.worker.views.derived import DerivedView
 from zmtpscope.tui.worker.views.subscribers import (
     LATE_NS,
@@ -27,6 +27,7 @@ from zmtpscope.tui.worker.views.subscribers import (
 )
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
 from zmtpscope.tui.worker.views.times import shown_times
+from zmtpscope.tui.worker.views.view import AS_IT_IS
 from zmtpscope.words import counted
 
 MAX_SUBSCRIBERS = 32

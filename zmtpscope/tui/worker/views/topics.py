@@ -18,14 +18,14 @@ from zmtpscope.export.top.table import scaled
 from zmtpscope.filter.writing import begins_with, equals, every
 from zmtpscope.records import SECOND, to_text
 from zmtpscope.store import Store
-from zmtpscope.tui.requests import AS_IT_IS, Table, Wanted
+from zmtpscope.tui.requests import Table, Wanted
 from zmtpscope.tui.worker.views.known_connections import KnownConnections
 from zmtpscope.tui.worker.views.last_values import LastValues
 from zmtpscope.tui.worker.views.subscription_changes import changes_of
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
 from zmtpscope.tui.worker.views.topic_counts import TopicCounts
 from zmtpscope.tui.worker.views.topic_tree import Node, nodes_of, separator_of
-from zmtpscope.tui.worker.views.view import CountingView, Step
+from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step
 from zmtpscope.words import counted
 
 LONGEST_NAME = 80

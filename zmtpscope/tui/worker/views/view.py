@@ -10,7 +10,7 @@ from zmtpscope.dissect import Batch, Record
 from zmtpscope.store import Store
 from zmtpscope.store.counting import CountedMessages
 from zmtpscope.store.packed import Int64
-from zmtpscope.tui.requests import AS_IT_IS, Table, Wanted
+from zmtpscope.tui.requests import Table, Wanted
 
 
 class Step:
@@ -34,6 +34,9 @@ class Step:
     def records(self, *types: str) -> Iterator[tuple[int, Record]]:
         """Yield the records of some other types, with their numbers."""
         return self.store.others(self.rows, types)
+
+
+AS_IT_IS = Wanted()
 
 
 class View(ABC):

@@ -14,10 +14,10 @@ from zmtpscope.export.top.table import scaled
 from zmtpscope.filter.writing import quoted_text
 from zmtpscope.records import to_text
 from zmtpscope.store import Store
-from zmtpscope.tui.requests import AS_IT_IS, Table, Wanted
+from zmtpscope.tui.requests import Table, Wanted
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
 from zmtpscope.tui.worker.views.times import shown_times
-from zmtpscope.tui.worker.views.view import CountingView, Step
+from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step
 from zmtpscope.words import counted
 
 MESSAGES, BEACONS = "zre", "zre-beacon"
