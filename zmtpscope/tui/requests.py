@@ -165,10 +165,9 @@ class PlaceAt(Request[PlaceFound | None], frozen=True):
 
 
 class Source(Struct, frozen=True, array_like=True):
-    """The octets that field offsets refer to: a tab of the bytes pane."""
+    """The octets that field offsets refer to: a tab of the bytes pane, such as "packet 12", "stream", "unpacked"."""
 
     title: str
-    """packet 12, stream, opened, unpacked ..."""
     first: int
     """Offset in the stream of the first of `octets`."""
     octets: bytes
