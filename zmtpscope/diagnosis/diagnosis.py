@@ -128,7 +128,7 @@ class Diagnosis:
 
     @property
     def statement(self) -> str:
-        """`text`, followed by a mark if the diagnosis is not proven."""
+        """`text`, with `likely:` before it unless the diagnosis is proven."""
         return f"likely: {self.text}" if self.certainty == LIKELY else self.text
 
 

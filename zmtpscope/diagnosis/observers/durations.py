@@ -111,12 +111,14 @@ class Trend:
 
     def add_column(self, durations: Int64) -> None:
         """Add many durations. The result does not depend on how they are divided into columns."""
-        logarithms = np.rint(np.log2(np.maximum(durations, 1)) * EXACT) / EXACT
-        begin = 0
-        while begin < len(logarithms):
-            part = logarithms[begin : begin + self.size - self.rest_count]
-            begin += len(part)
-            self.rest, self.rest_count = self.rest + float(part.sum()), self.rest_count + len(part)
+        logarithms = np.rint(np.log2(np.maximum(durations, 1)) * EXACT).astype(np.int64)
+        sums = [0, *np.cumsum(logarithms).tolist()]
+        begin, stop = 0, len(logarithms)
+        while begin < stop:
+            end = min(begin + self.size - self.rest_count, stop)
+            self.rest += (sums[end] - sums[begin]) / EXACT
+            self.rest_count += end - begin
+            begin = end
             if self.rest_count == self.size:
                 self._end_group(self.rest)
                 self.rest, self.rest_count = 0.0, 0

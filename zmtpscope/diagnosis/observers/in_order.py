@@ -64,8 +64,8 @@ class OrderObserver(Observer):
             self.observed.in_order = ObservedOrder(1 - self.observed.listener)
         found = self.observed.in_order
         asked, replied = _came(rows.sides[found.asker]), _came(rows.sides[1 - found.asker])
+        # how many messages of the client in this batch come before each of the listener
         before = np.searchsorted(asked.orders, replied.orders)
-        """Messages of the client in this batch before each of the listener."""
         if (len(self.waiting) + before < np.arange(1, len(before) + 1)).any():
             self._give_up()
             return

@@ -97,10 +97,9 @@ def _last(runs: list[MessageTable], order: int) -> Iterator[tuple[MessageTable, 
 def _kind(run: MessageTable, row: int) -> bytes:
     """Return the command that a message begins with, after its envelope; empty if it begins with none."""
     first, last = int(run.first[row]), int(run.last[row])
-    for frame in range(first, min(first + MAX_ENVELOPE, last)):
-        if not run.sizes[frame]:
-            first = frame + 1
-            break
+    if first < last:
+        sizes = run.sizes[first : min(first + MAX_ENVELOPE, last)].tolist()
+        first += sizes.index(0) + 1 if 0 in sizes else 0
     head = run.head(first, HEAD) or b""
     if len(head) == 1:
         return head

@@ -59,9 +59,9 @@ def _not_registered(knowledge: Knowledge) -> Iterator[Diagnosis]:
             f"{duration(first.until - first.after.start.ns)}{same_on(len(same) - 1)}",
             "ZeroMQ reconnects without notice to the program: let the program register again when it gets no message "
             "for a while, or when a socket monitor reports the new connection",
-            evidence=(Evidence(each.after.start, "the new connection begins", each.after.ref) for each in same)
-            if len(same) <= MAX_EVIDENCE
-            else (Evidence(first.after.start, "the new connection begins", first.after.ref),),
+            evidence=(
+                Evidence(each.after.start, "the new connection begins", each.after.ref) for each in same[:MAX_EVIDENCE]
+            ),
             about=(connection for each in same for connection in (each.before, each.after)),
             last_ns=max(each.until for each in same),
             proven=False,
