@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from tests.diagnosis.reading import diagnoses
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.diagnosis.telling import told_of
-from zmtpscope.diagnosis.diagnosis import Diagnosis
+from zmtpscope.diagnosis.diagnosis import FAILING, Diagnosis
 
 RULE = "client-returns"
+PROBLEMS = Path(__file__).parents[2] / "captures/problems"
 
 
 def visits(lives: Sequence[float], away: float, *, silence: float = 0.1, by: int = CLIENT) -> list[Talk]:
@@ -56,3 +59,13 @@ def test_a_time_limit_of_the_client_for_silence() -> None:
 )
 def test_clients_that_connect_and_leave(talks: list[Talk]) -> None:
     assert told(*talks) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [("reported/closes-on-ping.pcapng", "closes-on-ping"), ("blamed/hb-ttl-overflow.pcap", "heartbeat-ttl")],
+)
+def test_a_client_that_closes_for_a_known_cause_is_a_consequence(name: str, cause: str) -> None:
+    (explained,) = [each for each in diagnoses(PROBLEMS / name) if each.diagnosis.severity in FAILING]
+    assert explained.diagnosis.rule == cause
+    assert RULE in {each.rule for each in explained.consequences}

@@ -275,6 +275,6 @@ TABLE = (
         "messages is incomplete, or the call was not acknowledged. A broker waits for its worker. An object of an own "
         "protocol whose method was never answered needs no reply.",
         _unanswered,
-        ("fell-silent", "peer-departed", "periodic-disconnect"),
+        ("fell-silent", "peer-departed", "periodic-disconnect", "client-returns"),
     ),
 )

@@ -281,7 +281,7 @@ TABLE = (
         _too_large,
         (
             *("request-lost", "request-unanswered", "late-reply"),
-            *("peer-departed", "periodic-disconnect", "reconnect-storm", "fails-on-message"),
+            *("peer-departed", "periodic-disconnect", "client-returns", "reconnect-storm", "fails-on-message"),
         ),
     ),
     Rule(
@@ -294,6 +294,13 @@ TABLE = (
         "replies are reported by request-lost.",
         "One of the connections ends at another moment, or the program sends something after the message.",
         _fails,
-        ("periodic-disconnect", "peer-departed", "reconnect-storm", "connection-refused", "fell-silent"),
+        (
+            "periodic-disconnect",
+            "client-returns",
+            "peer-departed",
+            "reconnect-storm",
+            "connection-refused",
+            "fell-silent",
+        ),
     ),
 )

@@ -115,6 +115,14 @@ TABLE = (
         "them. Encrypted messages need keys.",
         "A ROUTER and a DEALER talk to each other, or the frames are encrypted and their keys unknown.",
         _missing,
-        ("request-unanswered", "request-lost", "late-reply", "peer-departed", "periodic-disconnect", "reconnect-storm"),
+        (
+            "request-unanswered",
+            "request-lost",
+            "late-reply",
+            "peer-departed",
+            "periodic-disconnect",
+            "client-returns",
+            "reconnect-storm",
+        ),
     ),
 )

@@ -338,7 +338,7 @@ TABLE = (
         "DISH of libzmq up to 4.3.5 does this, and may not reconnect.",
         "On a connection of the two, a second PING is sent, or the side receives anything else after the PING.",
         _rejections,
-        ("reconnect-storm", "peer-departed", "periodic-disconnect"),
+        ("reconnect-storm", "peer-departed", "periodic-disconnect", "client-returns"),
     ),
     Rule(
         "closes-on-ready",
@@ -348,6 +348,6 @@ TABLE = (
         "socket types match and it sent READY itself. libzmq does this if READY is larger than ZMQ_MAXMSGSIZE.",
         "A connection of the two lasts, or the side that closes sends a message.",
         lambda knowledge: iter(()),
-        ("reconnect-storm", "peer-departed", "periodic-disconnect"),
+        ("reconnect-storm", "peer-departed", "periodic-disconnect", "client-returns"),
     ),
 )

@@ -165,7 +165,14 @@ TABLE = (
         "The next PING arrives before the TTL expires, or the other side did not close then.",
         _ttl,
         (
-            *("heartbeat-timeout", "peer-departed", "periodic-disconnect", "reconnect-storm", "request-lost"),
+            *(
+                "heartbeat-timeout",
+                "peer-departed",
+                "periodic-disconnect",
+                "client-returns",
+                "reconnect-storm",
+                "request-lost",
+            ),
             *("request-unanswered", "late-reply", "late-subscriber", "subscription-lost-on-reconnect"),
         ),
     ),

@@ -384,7 +384,7 @@ TABLE = (
         "Octets of the silent side arrive after the PING, or the capture of the connection is incomplete.",
         _time_outs,
         consequences=(
-            *("handshake-timeout", "connection-unanswered", "peer-departed", "periodic-disconnect"),
+            *("handshake-timeout", "connection-unanswered", "peer-departed", "periodic-disconnect", "client-returns"),
             *("request-lost", "request-unanswered", "fell-silent"),
         ),
     ),

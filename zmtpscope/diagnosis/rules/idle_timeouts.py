@@ -99,7 +99,14 @@ TABLE = (
         "The silences differ, or no idle connection ended after the same silence at another time.",
         _idle_time_outs,
         (
-            *("request-lost", "request-unanswered", "late-reply", "periodic-disconnect", "peer-departed"),
+            *(
+                "request-lost",
+                "request-unanswered",
+                "late-reply",
+                "periodic-disconnect",
+                "client-returns",
+                "peer-departed",
+            ),
             "reconnect-storm",
         ),
     ),

@@ -229,7 +229,7 @@ TABLE = (
         "One of its requests has a reply or a status, a kernel of that host is busy, the published statuses are not "
         "captured, or heartbeats have no reply.",
         _unanswered,
-        ("peer-departed", "fell-silent", "periodic-disconnect"),
+        ("peer-departed", "fell-silent", "periodic-disconnect", "client-returns"),
     ),
     Rule(
         BUSY,

@@ -79,6 +79,13 @@ TABLE = (
         "answer the SYN.",
         "The RST has the TTL of the SYN, or the SYN was not captured.",
         _reset_on_the_way,
-        ("request-lost", "request-unanswered", "peer-departed", "periodic-disconnect", "reconnect-storm"),
+        (
+            "request-lost",
+            "request-unanswered",
+            "peer-departed",
+            "periodic-disconnect",
+            "client-returns",
+            "reconnect-storm",
+        ),
     ),
 )

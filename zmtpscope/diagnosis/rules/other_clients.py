@@ -224,6 +224,6 @@ TABLE = (
         "client does not know it. The reason is inferred, so it is likely.",
         "The endpoint sends a greeting of ZMTP on any connection, or the client closes.",
         _without_tls,
-        ("reconnect-storm", "handshake-failing", "peer-departed", "periodic-disconnect"),
+        ("reconnect-storm", "handshake-failing", "peer-departed", "periodic-disconnect", "client-returns"),
     ),
 )

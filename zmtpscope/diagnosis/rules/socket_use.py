@@ -224,7 +224,7 @@ TABLE = (
         "not stop that timer for ZMTP 2.0.",
         "The lifetimes or the version differ, or the older side closes.",
         _handshake_timer,
-        ("peer-departed", "periodic-disconnect"),
+        ("peer-departed", "periodic-disconnect", "client-returns"),
     ),
     Rule(
         "connection-per-request",
