@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from tests.dissect.talks import SECOND, connected, disturbed, hello, message, said
 from tests.dissect.test_heartbeats import ping, pong
+from tests.dissect.test_outages import again
 from tests.payloads.zre import hello as zre_hello
 from tests.suites import examples
 from tests.traffic import Capture, Conversation, Packet, record_of, records
@@ -30,6 +31,7 @@ from zmtpscope.dissect.fast_path.sides import MAX_HELD, MAX_OPEN, ROLES
 from zmtpscope.dissect.options import MIN_KEPT
 from zmtpscope.dissect.records.batch import Segments
 from zmtpscope.dissect.stream.assembly import FRAME_WEIGHT
+from zmtpscope.dissect.tcp.stalls import MAX_APART
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.side import SidePayloads
 from zmtpscope.zmtp.framing import build_frame
@@ -520,6 +522,53 @@ def test_what_is_not_in_order_releases_a_connection(loses: bool) -> None:
         conversation.close()
     messages, counted = in_lane(conversation, size=1)
     assert (messages, counted) == ((5, -1) if loses else (6, -1))
+
+
+def interrupted(times: int) -> Conversation:
+    """Return a session that a closed window and an outage interrupt this many times, with messages before and after."""
+    conversation = session()
+    for _ in range(times):
+        for _ in range(4):
+            conversation.send(0, message(b"plain"))
+            conversation.acknowledge(1)
+        conversation.close_window(1)
+        conversation.wait(2 * SECOND)
+        conversation.open_window(1)
+        conversation.send(0, message(b"late"))
+        for _ in range(4):
+            conversation.wait(SECOND // 2)
+            again(conversation, message(b"late"))
+        conversation.acknowledge(1)
+    for _ in range(2 * STAYS_OUT):
+        conversation.send(0, message(b"plain"))
+        conversation.acknowledge(1)
+    return conversation
+
+
+def test_a_connection_returns_when_its_stall_or_outage_is_over() -> None:
+    messages, counted = in_lane(interrupted(1))
+    assert messages == 4 + 1 + 2 * STAYS_OUT
+    assert counted > 0
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("size", [1, 3, 7, 20, 1000])
+@pytest.mark.parametrize("ends", [True, False])
+def test_p19_stalls_and_outages_are_reported_by_connections_that_return(
+    size: int, options: Options, *, ends: bool
+) -> None:
+    conversation = interrupted(MAX_APART + 2)
+    if ends:
+        conversation.close()
+    packets = conversation.packets
+    expected = without_fast_path(packets, size, options)
+    found = read(packets, size, options, keep)
+    assert found == expected
+    if options.records:
+        stalls, outages = (
+            [each for each in found[0] if each["record"] == type_] for type_ in ("stall", "retransmission")
+        )
+        assert len(stalls) == len(outages) == MAX_APART + 1, "the last two are joined"
 
 
 def test_what_the_snap_length_has_cut_off_is_missed() -> None:

@@ -100,9 +100,7 @@ def plain_sides(connection: ZmtpConnection) -> dict[int, PlainSide]:
     """Return the sides of a quiet connection that the fast path can read, by side number. Empty if it cannot read the
     connection."""
     tcp = connection.tcp
-    if tcp.is_to_itself or any(
-        side.plain < 0 or side.stalls is not None or side.outages is not None or side.pieces for side in tcp.tcp
-    ):
+    if tcp.is_to_itself or any(side.plain < 0 or side.pieces for side in tcp.tcp):
         return {}
     roles, subscribed = _roles(connection), [_subscribed(connection, number) for number in (0, 1)]
     is_in_order = roles != NO_ROLES or any(subscribed)
