@@ -398,7 +398,7 @@ def test_p19_a_session_can_be_handed_over_at_every_ordinal(
         assert read(packets, 1, options, partial(hand_over, place)) == expected
 
 
-def in_lane(conversation: Conversation, options: Options = OPTIONS[0], size: int = 3) -> tuple[int, int]:
+def messages_read(conversation: Conversation, options: Options = OPTIONS[0], size: int = 3) -> tuple[int, int]:
     """Count the messages of a run, and how many of them the fast path had counted before the end; -1 if the
     connection was gone."""
     capture, analyser = Capture(conversation.packets, size), Analyser(options)
@@ -424,7 +424,7 @@ def test_sessions_under_way_are_read_on_the_fast_path(pair: tuple[str, str]) -> 
         conversation.send(0, message(b"", b"asked"))
         if pair[0] != "PUSH":
             conversation.send(1, message(b"", b"answered"))
-    messages, counted = in_lane(conversation)
+    messages, counted = messages_read(conversation)
     assert messages == (9 if pair[0] == "PUSH" else 18)
     assert counted == messages
 
@@ -479,7 +479,7 @@ def test_a_publisher_is_read_on_the_fast_path(subscription: bytes, left_out: int
     conversation.send(1, subscription)
     for _ in range(40):
         conversation.send(0, message(b"a", b"b"))
-    published, counted = in_lane(conversation)
+    published, counted = messages_read(conversation)
     assert counted == published - left_out
 
 
@@ -506,9 +506,9 @@ def test_what_is_not_plain_releases_a_connection(octets: bytes, comes_back: bool
     conversation = session()
     for _ in range(6):
         conversation.send(0, message(b"plain"))
-    assert in_lane(conversation) == (6, 6)
+    assert messages_read(conversation) == (6, 6)
     conversation.send(0, octets)
-    assert in_lane(conversation) == (6 if octets in (PING, b"\x08") else 7, 0 if comes_back else -1)
+    assert messages_read(conversation) == (6 if octets in (PING, b"\x08") else 7, 0 if comes_back else -1)
 
 
 @pytest.mark.parametrize("loses", [True, False], ids=["a hole", "the end"])
@@ -520,7 +520,7 @@ def test_what_is_not_in_order_releases_a_connection(loses: bool) -> None:
         del conversation.packets[-2]
     else:
         conversation.close()
-    messages, counted = in_lane(conversation, size=1)
+    messages, counted = messages_read(conversation, size=1)
     assert (messages, counted) == ((5, -1) if loses else (6, -1))
 
 
@@ -546,7 +546,7 @@ def interrupted(times: int) -> Conversation:
 
 
 def test_a_connection_returns_when_its_stall_or_outage_is_over() -> None:
-    messages, counted = in_lane(interrupted(1))
+    messages, counted = messages_read(interrupted(1))
     assert messages == 4 + 1 + 2 * STAYS_OUT
     assert counted > 0
 
@@ -593,7 +593,7 @@ def test_messages_that_a_dissector_knows_are_read_on_the_fast_path(beside: bytes
     conversation.send(0, beside + message(b"\x80\x04K*.") + beside)
     for options in (Options(records=False, payloads=Registry()), Options(payloads=Registry())):
         count = 10 if beside else 8
-        assert in_lane(conversation, options) == (count, count)
+        assert messages_read(conversation, options) == (count, count)
         found = read(conversation.packets, 3, options, keep)
         assert found == without_fast_path(conversation.packets, 3, options)
         assert found[1].findings["note", "PICKLE-01"] == 1
@@ -632,7 +632,7 @@ def test_a_dissector_asked_on_the_fast_path_learns_of_a_loss_before_it() -> None
     for body in [b'{"a": 1}'] * 8 + [b"x" * (MIN_KEPT + 1)] + [b'{"a": 1}'] * 8:
         conversation.send(0, message(body))
     options = Options(records=False, payloads=Registry(), body_limit=MIN_KEPT)
-    assert in_lane(conversation, options) == (17, 17)
+    assert messages_read(conversation, options) == (17, 17)
     found = read(conversation.packets, 3, options, keep)
     assert found == without_fast_path(conversation.packets, 3, options)
     assert (0, 0, "json", True) in found[2]
@@ -642,9 +642,9 @@ def test_a_message_of_which_both_sides_have_to_be_known_releases_a_connection() 
     conversation = session("DEALER", "ROUTER")
     for _ in range(6):
         conversation.send(0, message(b'{"a": 1}'))
-    assert in_lane(conversation, Options(records=False, payloads=Registry())) == (6, 6)
+    assert messages_read(conversation, Options(records=False, payloads=Registry())) == (6, 6)
     conversation.send(0, message(zre_hello()))
-    assert in_lane(conversation, Options(records=False, payloads=Registry())) == (7, 0)
+    assert messages_read(conversation, Options(records=False, payloads=Registry())) == (7, 0)
 
 
 def test_what_the_fast_path_holds_counts_with_what_all_connections_hold() -> None:
@@ -673,7 +673,7 @@ def test_messages_are_judged_on_the_fast_path() -> None:
     conversation = session("DEALER", "REP")
     for _ in range(6):
         conversation.send(0, message(b"no empty frame"))
-    assert in_lane(conversation) == (6, 6)
+    assert messages_read(conversation) == (6, 6)
     _, summary, _ = read(conversation.packets, 3, Options(), keep)
     assert summary.findings["warn", "REQREP-05"] == 6
 
@@ -731,5 +731,5 @@ def test_a_connection_adopted_in_vain_stays_out_for_a_while(monkeypatch: pytest.
         adopted.append(bool(fast_path.sessions.connections))
 
     monkeypatch.setattr(FastPath, "adopt", adopting)
-    in_lane(conversation, size=1)
+    messages_read(conversation, size=1)
     assert sum(adopted) <= 1 + 40 / STAYS_OUT
