@@ -133,13 +133,15 @@ def capture(profile: str, path: Path, messages: int, connections: int) -> Truth:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     command = ["tcpdump", "-i", "lo", "-s", "0", "-B", str(BUFFER_KIB), "-Z", "root", "-w", str(path), "tcp"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tcpdump:
-        time.sleep(QUIET)
-        context = zmq.Context()
-        context.set(zmq.MAX_SOCKETS, 2 * connections + 1000)
-        truth = PROFILES[profile][0](context, messages, connections)
-        context.destroy(linger=0)
-        time.sleep(QUIET)
-        tcpdump.send_signal(signal.SIGINT)
+        try:
+            time.sleep(QUIET)
+            context = zmq.Context()
+            context.set(zmq.MAX_SOCKETS, 2 * connections + 1000)
+            truth = PROFILES[profile][0](context, messages, connections)
+            context.destroy(linger=0)
+            time.sleep(QUIET)
+        finally:
+            tcpdump.send_signal(signal.SIGINT)
         said = tcpdump.communicate()[1]
     packets, dropped = re.search(r"(\d+) packets captured", said), re.search(r"(\d+) packets dropped by kernel", said)
     if packets is None or dropped is None or int(dropped[1]):
