@@ -222,6 +222,7 @@ def now_and_then(random: Random, share: float) -> Step:
 
 
 @given(packets=talks(), size=st.integers(1, 12), options=st.sampled_from(OPTIONS), data=st.data())
+@examples(40, least=40)
 def test_p19_output_is_the_same_with_and_without_the_fast_path(
     packets: list[Packet], size: int, options: Options, data: st.DataObject
 ) -> None:
@@ -311,6 +312,7 @@ def publishing(random: Random, number: int) -> list[Packet]:
     options=st.sampled_from(OPTIONS),
     released=st.sampled_from([0, 0.2, 1]),
 )
+@examples(40, least=25)
 def test_p19_topics_are_found_in_whichever_blocks_messages_arrive(
     seed: int, size: int, options: Options, released: float
 ) -> None:

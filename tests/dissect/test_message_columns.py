@@ -65,7 +65,7 @@ def test_columns_of_any_runs_are_the_fields_of_their_rows(batch: Batch, options:
     assert_columns_are_the_fields(batch, options)
 
 
-@examples(300)
+@examples(300, least=150)
 @given(message_runs(), st.integers(0, 40), st.integers(0, 40), st.sampled_from(OPTIONS))
 def test_columns_contain_only_the_octets_that_were_kept(
     run: MessageTable, front: int, back: int, options: Options
@@ -125,6 +125,7 @@ def test_columns_are_freed_when_they_are_unused(batch: Batch, options: Options) 
         gc.enable()
 
 
+@examples(200, least=200)
 @given(message_runs())
 def test_content_begins_at_the_same_frame_however_it_is_looked_for(run: MessageTable) -> None:
     """Of a run, and of all runs together."""
