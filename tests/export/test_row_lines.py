@@ -110,3 +110,12 @@ def test_lines_name_sides_as_they_are_known_there(data: st.DataObject, most: int
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(front, "MAX_CONNECTIONS", most)
         assert [*together.lines(batch), *together.rest()] == [line for _, line in apart.lines_in_order(batch)]
+
+
+def test_the_column_of_packets_grows() -> None:
+    path, *_ = CAPTURE_FILES
+    for batch in batches(path, Options()):
+        for run in batch.messages:
+            run.packets = 30_000 * run.packets
+        if batch.messages:
+            assert_alike(MessageColumns.of(batch), Options())
