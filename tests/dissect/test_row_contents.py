@@ -19,7 +19,7 @@ from zmtpscope.payloads.text import Text
 WANTED = st.builds(Wanted, *[st.booleans()] * 5, limit=st.sampled_from([0, 5, 300, 1 << 20]))
 
 
-@examples(500, least=500)
+@examples(1500, least=1500)
 @given(run=message_runs(), wanted=WANTED)
 def test_dissectors_of_messages_are_the_same_one_by_one_and_as_columns(run: MessageTable, wanted: Wanted) -> None:
     found = [
