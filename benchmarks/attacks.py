@@ -172,7 +172,7 @@ def search_of_one_octet(capture: CaptureWriter, count: int, octets: bytes) -> No
 
 
 def search_of_commands(capture: CaptureWriter, count: int) -> None:
-    """The same, with octets most of which begin a possible command, until its name is complete."""
+    """The same, with octets that may begin a command, until its name is complete."""
     random, talk = Random(1), Connection(capture)
     talk.greet((b"PUSH", b"PULL"))
     for _ in range(count // 2):
@@ -225,7 +225,7 @@ def packed(capture: CaptureWriter, count: int, content: bytes) -> None:
 
 
 def messages_of_a_receiver(capture: CaptureWriter, count: int) -> None:
-    """Send messages from a PULL, each of which is a finding: 730 empty ones in a segment."""
+    """Send empty messages from a PULL, 730 in a segment. Each one causes a finding."""
     talk = Connection(capture)
     talk.greet((b"PULL", b"PUSH"))
     for _ in range(count):

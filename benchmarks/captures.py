@@ -69,5 +69,5 @@ def is_room_for(octets: int) -> bool:
 
 
 def note(text: str) -> None:
-    """Print what is being done to standard error."""
+    """Print the current step to standard error."""
     print(f"  {text}", file=sys.stderr, flush=True)

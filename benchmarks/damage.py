@@ -1,4 +1,4 @@
-"""What is found in captures with lost, repeated or reordered packets, compared with what was sent."""
+"""Compare the frames found in captures with lost, repeated or reordered packets with the frames sent."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def running(command: Sequence[str], **options: object) -> Iterator[subprocess.Po
 
 
 def run(rate: int, seconds: float, engine: str) -> Run:
-    """Capture what is sent at `rate` packets per second."""
+    """Capture packets sent at `rate` per second with both programs."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         session = CaptureSession(CaptureSettings(("vb",), engine=engine, write_to=f"{folder}/f"))

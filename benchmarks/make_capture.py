@@ -64,7 +64,7 @@ PROFILES = {
     "scan": (0, 1_000_000, 8, 1448),  # a SYN to another port each time, refused
 }
 SENT = ("connections", "greetings", "commands", "message_frames", "messages", "message_body_bytes")
-"""Names of the counts of what was sent."""
+"""Names of the counts in the truth file."""
 
 VARIANTS = 64
 """Number of different connections of `short`; the others repeat them on other ports."""

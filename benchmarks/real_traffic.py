@@ -1,8 +1,8 @@
 """Write captures of real libzmq traffic: `python -m benchmarks.real_traffic PROFILE FILE [options]`.
 
-All sockets belong to one process and use loopback, in a network namespace of its own, where tcpdump writes FILE. Beside
-it goes FILE.truth.json, as with `make_capture.py`: what the applications sent. It needs root, or user namespaces, and
-tcpdump.
+One process has all sockets, on loopback in a network namespace of its own, and tcpdump writes FILE there.
+FILE.truth.json contains the counts of messages and frames, as that of `make_capture.py` does. It needs root, or user
+namespaces, and tcpdump.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ AT_ONCE, PAUSE = 20, 0.02
 """Messages published between two pauses, and the pause in seconds."""
 POLL_MS = 100
 Truth = dict[str, int]
-"""Counts of what the applications sent, named as in `make_capture.SENT`."""
+"""Counts of the connections, messages and frames of the applications, named as in `make_capture.SENT`."""
 
 
 def publish(context: zmq.Context[Any], messages: int, connections: int) -> Truth:
@@ -126,7 +126,7 @@ def serving(context: zmq.Context[Any]) -> Iterator[None]:
 
 
 def capture(profile: str, path: Path, messages: int, connections: int) -> Truth:
-    """Run a profile while tcpdump captures it, and return what was sent. Exits if packets were dropped."""
+    """Capture a profile with tcpdump, and return the counts of its messages. Exits if the kernel dropped packets."""
     import zmq
 
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -142,10 +142,11 @@ def capture(profile: str, path: Path, messages: int, connections: int) -> Truth:
             time.sleep(QUIET)
         finally:
             tcpdump.send_signal(signal.SIGINT)
-        said = tcpdump.communicate()[1]
-    packets, dropped = re.search(r"(\d+) packets captured", said), re.search(r"(\d+) packets dropped by kernel", said)
+        report = tcpdump.communicate()[1]
+    packets = re.search(r"(\d+) packets captured", report)
+    dropped = re.search(r"(\d+) packets dropped by kernel", report)
     if packets is None or dropped is None or int(dropped[1]):
-        sys.exit(f"tcpdump did not capture everything: {said.strip()}")
+        sys.exit(f"tcpdump did not capture everything: {report.strip()}")
     return truth | {"connections": connections, "packets": int(packets[1]), "file_bytes": path.stat().st_size}
 
 
