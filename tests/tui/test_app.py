@@ -365,10 +365,20 @@ def test_all_views_are_named_in_80_columns_whichever_is_open() -> None:
     views = (MESSAGES, *view_titles())
     for view in views:
         shown = titles(views, view.name, 78)
-        assert [name for name, _ in shown] == [each.name for each in views]
         assert sum(len(title) for _, title in shown) <= 78
-        assert f" {view.key} {view.title} " in dict(shown).values()
-        assert min(len(title.split()[1]) for _, title in shown) == 3
+        assert [(name, title.strip()) for name, title in shown] == [
+            (each.name, f"{each.key} {each.short}") for each in views
+        ]
+        assert f" {view.key} {view.short} " in dict(shown).values()
+
+
+def test_40_columns_name_the_open_view_and_the_keys_of_all() -> None:
+    views = (MESSAGES, *view_titles())
+    for view in views:
+        shown = titles(views, view.name, 38)
+        assert sum(len(title) for _, title in shown) <= 38
+        assert [title.split()[0] for _, title in shown] == [each.key for each in views]
+        assert dict(shown)[view.name] == f" {view.key} {view.short} "
 
 
 def test_a_request_leads_to_its_record_and_back() -> None:

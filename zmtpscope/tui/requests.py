@@ -250,11 +250,12 @@ class Table(Struct, frozen=True, array_like=True):
 
 
 class ViewTitle(Struct, frozen=True, array_like=True):
-    """A view. `key` opens it, `meaning` describes it."""
+    """A view. `key` opens it, `meaning` describes it, and `short` is its title on a narrow screen."""
 
     name: str
     key: str
     title: str
+    short: str
     meaning: str
     records: tuple[str, ...]
     """Record types that the filters of its rows match."""

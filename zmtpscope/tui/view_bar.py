@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from zmtpscope.tui.requests import ViewTitle
 
-MESSAGES = ViewTitle("messages", "1", "Messages", "messages and other records, in order", ("message",))
+MESSAGES = ViewTitle("messages", "1", "Messages", "Msgs", "messages and other records, in order", ("message",))
 """The list of records. The worker provides the other views."""
 
 
@@ -58,19 +58,9 @@ class ViewBar(Static):
 
 
 def titles(views: Sequence[ViewTitle], open_view: str, width: int) -> list[tuple[str, str]]:
-    """Return names, and keys with titles. All titles but the open one are cut to the same length until they fit."""
-    longest = max(len(view.title) for view in views)
-    shown: list[tuple[str, str]] = []
-    for letters in range(longest, 0, -1):
-        gap = " " if letters == longest else ""
-        shown = [
-            (view.name, f" {view.key} {view.title} " if view.name == open_view else _cut(view, letters) + gap)
-            for view in views
-        ]
-        if sum(len(title) for _, title in shown) <= width:
-            break
-    return shown
-
-
-def _cut(view: ViewTitle, letters: int) -> str:
-    return f" {view.key} {view.title[:letters]}"
+    """Return names, and keys with titles: all in full, all short, or the open view alone, as `width` permits."""
+    full = [f" {view.key} {view.title} " for view in views]
+    short = [f" {view.key} {view.short}" + " " * (view.name == open_view) for view in views]
+    keys = [f" {view.key} {view.short} " if view.name == open_view else f" {view.key}" for view in views]
+    shown = next((each for each in (full, short) if sum(map(len, each)) <= width), keys)
+    return [(view.name, title) for view, title in zip(views, shown, strict=True)]

@@ -34,7 +34,7 @@ ALARMING = SEVERITIES[:2]
 
 def view_titles() -> tuple[ViewTitle, ...]:
     return tuple(
-        ViewTitle(kind.name, kind.key, kind.title, kind.meaning, kind.records, kind.has_times)
+        ViewTitle(kind.name, kind.key, kind.title, kind.short, kind.meaning, kind.records, kind.has_times)
         for kind in VIEWS.values()
     )
 

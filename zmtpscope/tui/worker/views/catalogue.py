@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 
 class ViewKind(NamedTuple):
-    """A view: the class `NameView` in the module of its name. `key` opens it, `meaning` describes it.
+    """A view: the class `NameView` in the module of its name. `key` opens it, `meaning` describes it, and `short` is
+    its title on a narrow screen.
 
     Modules are imported when opened: all of them would take a fifth of the time before rows are shown.
     """
 
     key: str
     title: str
+    short: str
     meaning: str
     records: tuple[str, ...] = MESSAGES
     """Types of records that the filters of its rows match."""
@@ -48,17 +50,26 @@ DERIVED: Any = {"is_derived": True, "has_times": True}
 VIEWS: dict[str, ViewKind] = {
     kind.name: kind
     for kind in (
-        ViewKind("2", "Connections", "who talks to whom, how much, and how it ended", EVERYTHING),
-        ViewKind("3", "Map", "who is bound, who connected there, and what flows"),
-        ViewKind("4", "Topics", "published topics, their rates and last messages"),
+        ViewKind("2", "Connections", "Conns", "who talks to whom, how much, and how it ended", EVERYTHING),
+        ViewKind("3", "Map", "Map", "who is bound, who connected there, and what flows"),
+        ViewKind("4", "Topics", "Topics", "published topics, their rates and last messages"),
         ViewKind(
-            "5", "Subscriptions", "who subscribed to what, and what came of it", ("message", "command"), **DERIVED
+            "5",
+            "Subscriptions",
+            "Subs",
+            "who subscribed to what, and what came of it",
+            ("message", "command"),
+            **DERIVED,
         ),
-        ViewKind("6", "Problems", "what went wrong, why, and what to do about it", EVERYTHING, **DERIVED),
-        ViewKind("7", "ZRE", "nodes, groups, and how they found each other", ("message", "datagram"), has_times=True),
-        ViewKind("8", "Statistics", "how many messages when, how large, and which records", EVERYTHING),
-        ViewKind("9", "Peers", "who was there, over all connections, and why they ended", EVERYTHING, **DERIVED),
-        ViewKind("0", "Requests", "what waits for a reply, and what took long", **DERIVED),
+        ViewKind("6", "Problems", "Problems", "what went wrong, why, and what to do about it", EVERYTHING, **DERIVED),
+        ViewKind(
+            "7", "ZRE", "ZRE", "nodes, groups, and how they found each other", ("message", "datagram"), has_times=True
+        ),
+        ViewKind("8", "Statistics", "Stats", "how many messages when, how large, and which records", EVERYTHING),
+        ViewKind(
+            "9", "Peers", "Peers", "who was there, over all connections, and why they ended", EVERYTHING, **DERIVED
+        ),
+        ViewKind("0", "Requests", "Reqs", "what waits for a reply, and what took long", **DERIVED),
     )
 }
 """Views by name, in the order of their keys. Key 1 shows the messages."""
