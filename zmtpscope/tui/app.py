@@ -66,12 +66,11 @@ PROBLEMS = "problems"
 WORKER_GONE = "zmtpscope: the process that reads the capture has ended, which it never should; please report it"
 
 WIDGETS = (LineView, RowList, FieldTree, HexView, TableView)
-"""Widgets in the help."""
 ALWAYS_QUITS = Binding("ctrl+c", "quit", "Quit", show=False, priority=True)
 
 
 class Inspector(App[None]):
-    """The application. It shows the capture `what` of the worker at the other end of a socket."""
+    """Shows the capture `what`, which a worker process reads. The other end of the socket is the worker's."""
 
     TITLE = "zmtpscope"
     AUTO_FOCUS = "RowList"
@@ -85,7 +84,6 @@ class Inspector(App[None]):
         self.client = Client(end, self._on_notice, self._on_worker_gone)
         self.profile = Profile()
         self._loaded_profile = Profile()
-        """The profile as it was loaded."""
         self._profile_name = profile
         self._history = History()
         self._views: Sequence[ViewTitle] = (MESSAGES,)
@@ -96,16 +94,15 @@ class Inspector(App[None]):
         self._causes_bar = CausesBar(BY_NAME["cause"].keys)
         self._filter = filter
         self._reading = ReadAgain()
-        """Settings added while running."""
+        """Settings that the user added since the start."""
         self._marks_of = -1
-        """Epoch of the shown marks."""
+        """`Progress.epoch` whose marks are shown."""
         self._is_paused = False
         self._harmless = HarmlessLines()
         self._states: dict[str, ListState] = {}
-        """List states by name, received and not yet shown."""
+        """List states received and not yet shown, by name of the list."""
         self.records: RecordsPane
         self._panes: dict[str, Pane] = {}
-        """All panes opened so far, by name."""
 
     def compose(self) -> ComposeResult:
         self.client.start()
@@ -126,7 +123,6 @@ class Inspector(App[None]):
         yield KeyBar(self._rank_of)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Return the filters for every drawn line."""
         return [*super().get_line_filters(), self._harmless]
 
     def _fatal_error(self) -> None:
@@ -194,11 +190,9 @@ class Inspector(App[None]):
             self._show_states()
 
     async def do_stop(self, argument: str) -> None:
-        """Stop capturing and keep the captured packets."""
         await self.client.ask(StopCapture())
 
     async def do_save(self, argument: str) -> None:
-        """Write the captured packets to a file."""
         asked = SaveCapture(argument)
         if not await self.client.ask(asked) and await may_overwrite(self, argument):
             await self.client.ask(replace(asked, force=True))
@@ -215,7 +209,7 @@ class Inspector(App[None]):
         await self._read_again(replace(self._reading, decode_as=rules))
 
     async def do_keys(self, argument: str) -> None:
-        """Read the capture again with one more key file, chosen from a tree of files if none is given."""
+        """Read the capture again with one more key file, chosen from a tree if none is given."""
         argument = argument or await self.push_screen_wait(FileMenu("A file of CURVE keys"))
         if not argument:
             return
@@ -250,7 +244,7 @@ class Inspector(App[None]):
         return not (action == "command" and (isinstance(self.focused, Input) or self.screen.is_modal))
 
     async def action_command(self, name: str) -> None:
-        """Run a command of `commands.py` after its key was pressed."""
+        """Run the command whose key was pressed."""
         command = BY_NAME[name]
         if command.is_instant:
             await self._do(command, "")
@@ -258,7 +252,7 @@ class Inspector(App[None]):
             await self._begin_or_ask(command)
 
     def _rank_of(self, action: str) -> int:
-        """Return the position of a key on the last line; 0 if it has no meaning in the open view."""
+        """Return the position of a key on the last line, 0 if it does nothing in the open view."""
         found = re.fullmatch(r"command\('(\w+)'\)", action)
         if found is None:
             return RANK_OF_WIDGETS
@@ -266,13 +260,12 @@ class Inspector(App[None]):
         return 0 if self._owner_of(command) is None else command.rank
 
     def _owner_of(self, command: Command) -> Pane | Inspector | None:
-        """Return the object whose method runs a command: the open view, or else the application."""
+        """Return the open view if it has the command, otherwise the application if that has it."""
         if self.pane.has_command(command.name):
             return self.pane
         return self if hasattr(self, f"do_{command.name}") else None
 
     async def _begin_or_ask(self, command: Command, argument: str = "") -> None:
-        """Run a command, first asking for a required argument."""
         is_asked = command.argument and not argument and not command.is_optional
         if is_asked and self._owner_of(command) is not None:
             prompt = Prompt(f"{command.title}: {command.argument}")
@@ -293,11 +286,11 @@ class Inspector(App[None]):
 
     @property
     def pane(self) -> Pane:
-        """The open view: commands apply to it."""
+        """The open view."""
         return self._panes[self._open_view]
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Yield the entries of the palette with their keys: views and commands of zmtpscope, and none of Textual's."""
+        """Yield the entries of the palette: views and commands with their keys, and none of Textual's."""
         for view in self._views:
             show = partial(self._begin, BY_NAME["view"], view.name)
             yield SystemCommand(f"{view.title}  {view.key}", f"View: {view.meaning}", show)
@@ -353,7 +346,7 @@ class Inspector(App[None]):
             await self._open(view.name)
 
     async def _open(self, name: str) -> None:
-        """Show another pane, and give it the keys."""
+        """Show another pane and focus it."""
         switcher = self.query_one(ContentSwitcher)
         if name not in self._panes:
             self._panes[name] = self._new_pane(name)
@@ -371,11 +364,9 @@ class Inspector(App[None]):
         return ViewPane(self.client, next(view for view in self._views if view.name == name))
 
     async def do_back(self, argument: str) -> None:
-        """Return to the previous place."""
         await self._return(self._history.back(self._here))
 
     async def do_forward(self, argument: str) -> None:
-        """Return to the place left with `back`."""
         await self._return(self._history.forward(self._here))
 
     async def _return(self, place: Place | None) -> None:
@@ -393,11 +384,10 @@ class Inspector(App[None]):
             self._begin(BY_NAME["view"], str(event.number))
 
     def on_view_pane_chosen(self, event: ViewPane.Chosen) -> None:
-        """Show the counted rows or the record of a row."""
         self._go(self._show_row(event.row, event.view.records))
 
     async def do_cause(self, argument: str) -> None:
-        """Show the records of the worst problem, or of the next one if they are shown."""
+        """Show the records of the worst problem, or of the next one if those are shown."""
         row = self._causes_bar.next_cause()
         if row is None:
             raise CommandError("there are no errors or warnings")
@@ -413,7 +403,6 @@ class Inspector(App[None]):
         self._go(self._follow(event))
 
     def _go(self, task: Coroutine[Any, Any, None]) -> None:
-        """Go to another place, and remember this one."""
         self._history.leave(self._here)
         self.run_worker(reported(self, task))
 
@@ -422,7 +411,6 @@ class Inspector(App[None]):
         await self.records.go_to_record(number)
 
     async def _show_row(self, row: TableRow, records: tuple[str, ...]) -> None:
-        """Show the counted records of a row, at its record or time."""
         if row.filter or row.record is None:
             spec = replace(self.records.spec, records=records, filter=row.filter, only=None)
             await self.records.open(spec if row.time is None else replace(spec, sort=None))
@@ -443,7 +431,6 @@ class Inspector(App[None]):
         self._begin(BY_NAME["back"], "")
 
     def on_records_pane_asked(self, event: RecordsPane.Asked) -> None:
-        """Add a valid filter to the history."""
         self.profile.remember(event.filter)
         for pane in self.query(RecordsPane):
             pane.filter_bar.set_history(self.profile.filters)
@@ -455,7 +442,6 @@ class Inspector(App[None]):
     # -- look ----------------------------------------------------------------------------------------------------------
 
     async def do_theme(self, argument: str) -> None:
-        """Set the theme, chosen from a menu if none is given."""
         names = sorted(self.available_themes)
         argument = argument or await self.push_screen_wait(Menu("Theme", [(name, name) for name in names]))
         if argument and argument not in names:
@@ -464,7 +450,10 @@ class Inspector(App[None]):
         self._show_theme()
 
     def _show_theme(self) -> None:
-        """Show the theme of the profile. With 16 colours its shades would be equal: those of the terminal are used."""
+        """Show the theme of the profile.
+
+        With 16 colours its shades would look equal, so the terminal's colours are used.
+        """
         theme = self.available_themes.get(self.profile.theme)
         if theme is not None:
             own = "ansi-dark" if theme.dark else "ansi-light"
@@ -484,7 +473,6 @@ class Inspector(App[None]):
         self._loaded_profile = replace(self.profile)
 
     async def do_screenshot(self, argument: str) -> None:
-        """Write the screen to an SVG file."""
         path = Path(argument).expanduser()
         try:
             path.write_text(self.export_screenshot(title=self._title_bar.what), encoding="utf-8")
@@ -493,7 +481,6 @@ class Inspector(App[None]):
         self.notify(f"written: {path}", markup=False)
 
     async def do_maximise(self, argument: str) -> None:
-        """Maximise the focused pane, or restore all."""
         if self.screen.maximized is not None:
             self.screen.minimize()
         elif self.focused is not None:

@@ -21,7 +21,6 @@ class Banner(Static):
         self._problems: tuple[str, ...] = ()
 
     def show(self, problems: Sequence[str]) -> None:
-        """Show these sentences."""
         if tuple(problems) == self._problems:
             return
         self._problems = tuple(problems)

@@ -11,11 +11,8 @@ from zmtpscope.tui.requests import TableRow
 
 
 class CausesBar(Static):
-    """Shows one line per cause, or two for a single one, in the colour of the worst one. It is hidden without causes
-    and in other views.
-
-    A click on a line posts `Chosen`.
-    """
+    """One line per cause, or two for a single one, in the colour of the worst one; hidden without causes and in other
+    views."""
 
     DEFAULT_CSS = """
     CausesBar { height: auto; padding: 0 1; color: $text-warning; background: $warning 20%; display: none; }
@@ -27,8 +24,6 @@ class CausesBar(Static):
     """
 
     class Chosen(Message):
-        """Request to go to the records of a cause."""
-
         def __init__(self, row: TableRow) -> None:
             super().__init__()
             self.row = row
@@ -36,11 +31,10 @@ class CausesBar(Static):
     def __init__(self, key: str) -> None:
         super().__init__(markup=False)
         self._key = key
-        """The key that goes to a cause."""
         self._causes: tuple[TableRow, ...] = ()
         self._is_wanted = True
         self._last = ""
-        """Key of the row of the cause that was gone to last."""
+        """Key of the cause whose records were shown last."""
 
     def show(self, causes: tuple[TableRow, ...]) -> None:
         """Show these rows of the view of problems, worst first."""
@@ -54,7 +48,6 @@ class CausesBar(Static):
         self._update_display()
 
     def want(self, is_wanted: bool) -> None:
-        """Show or hide the causes."""
         self._is_wanted = is_wanted
         self._update_display()
 
@@ -62,7 +55,7 @@ class CausesBar(Static):
         self.display = self._is_wanted and bool(self._causes)
 
     def next_cause(self) -> TableRow | None:
-        """Return the cause after the one returned last, or the first; None without causes."""
+        """Return the cause after the last returned one, starting over at the end; None without causes."""
         if not self._causes:
             return None
         keys = [row.key for row in self._causes]

@@ -6,7 +6,7 @@ from zmtpscope.records import RECORDS
 
 MESSAGES = ("message",)
 EVERYTHING = tuple(name for name in RECORDS if name != "frame")
-"""Types of records in a new list, and all types. Frame records exist only if requested."""
+"""All types of records, except frame records, which exist on request only."""
 
 TIMES = {
     "r": "seconds since the first packet",
@@ -17,13 +17,11 @@ TIMES = {
     "u": "time of day, UTC",
     "ud": "date and time of day, UTC",
 }
-"""Formats of times, as of `-t`."""
 CYCLED_TIMES = ("r", "a", "ad", "d")
-"""The formats that a key cycles through."""
 
 
 def next_time(time: str, *, has_neighbours: bool) -> str:
-    """Return the format after `time`; the time since the row above needs a neighbour in time."""
+    """Return the format after `time`. The time since the row above is skipped without `has_neighbours`."""
     cycled = CYCLED_TIMES if has_neighbours else CYCLED_TIMES[:-1]
     return cycled[(cycled.index(time) + 1) % len(cycled)] if time in cycled else cycled[0]
 
@@ -58,4 +56,4 @@ COPY_FORMS = (
     ("cat", "the zmtpscope cat command that sends it"),
     ("pyzmq", "a pyzmq program that sends it"),
 )
-"""Formats in which a record can be copied: names and titles."""
+"""Formats in which a record can be copied: (name, title)."""

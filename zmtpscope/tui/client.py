@@ -24,7 +24,7 @@ _failure = msgspec.msgpack.Decoder(Failure)
 
 
 class RequestFailed(Exception):
-    """The worker cannot answer; the message gives the reason."""
+    """The worker cannot answer; the text is the reason."""
 
 
 class WorkerGone(Exception):
@@ -32,7 +32,7 @@ class WorkerGone(Exception):
 
 
 class Client:
-    """Sends requests to the worker. `on_notice` receives its notices; `on_gone` is called when it ends."""
+    """Sends requests to the worker and calls `on_notice` for its notices, `on_gone` when it ends."""
 
     def __init__(self, end: socket.socket, on_notice: Callable[[Notice], None], on_gone: Callable[[], None]) -> None:
         self._socket = end
@@ -44,7 +44,7 @@ class Client:
         self._waiting: dict[int, tuple[asyncio.Future[Any], Any]] = {}
 
     def start(self) -> None:
-        """Start reading from the socket, in the running event loop."""
+        """Read from the socket, in the running event loop."""
         self._socket.setblocking(False)
         asyncio.get_running_loop().add_reader(self._socket, self._readable)
 

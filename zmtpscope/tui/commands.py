@@ -11,21 +11,20 @@ from zmtpscope.tui.choices import TIMES
 
 
 class Command(NamedTuple):
-    """A command. Each `Pane` in which it has a meaning has a method `do_NAME`, or `Inspector` has one for all."""
+    """A command. Its method `do_NAME` is in the panes that have the command, or in `Inspector`."""
 
     name: str
     keys: str
     """Textual's names of the keys, separated by commas; "" for none."""
     title: str
     argument: str = ""
-    """Argument description for the prompt; "" without argument."""
+    """Name of the argument in the prompt; "" without argument."""
     is_optional: bool = False
-    """Whether the argument may be missing."""
     rank: int = 0
-    """Position among the keys on the last line; 0 for none. Keys of the focused widget have `RANK_OF_WIDGETS`."""
+    """Position among the keys on the last line, 0 for none. Keys of the focused widget have `RANK_OF_WIDGETS`."""
     group: str = "Look around"
     is_instant: bool = False
-    """Whether it precedes queued keys: they belong to the new focus, or the application ends."""
+    """Whether the key takes effect before queued keys, which belong to the new focus."""
 
 
 RANK_OF_WIDGETS = 3
@@ -108,7 +107,8 @@ BY_NAME = {command.name: command for command in COMMANDS}
 def bindings() -> list[BindingType]:
     """Return the key bindings of all commands.
 
-    Instant commands precede the focused widget: keys typed after `/` may be queued already, and belong to the filter.
+    Keys of instant commands precede the focused widget's: keys typed after `/` belong to the filter, even if they are
+    queued already.
     """
     return [
         Binding(
@@ -124,7 +124,7 @@ def bindings() -> list[BindingType]:
 
 
 def keys_text(keys: str) -> str:
-    """Return keys as they are printed, separated by spaces."""
+    """Return keys as printed, separated by spaces."""
     return " ".join(format_key(key) for key in keys.split(",") if key)
 
 
@@ -136,11 +136,11 @@ class Typed(NamedTuple):
 
 
 class CommandError(Exception):
-    """The typed line is not a command; the message lists valid ones."""
+    """The typed line is no command; the text lists the valid ones."""
 
 
 def row_place(argument: str, count: int) -> int:
-    """Parse the number of a row, counted from 1, and return its place. Raises `CommandError`."""
+    """Parse the number of a row, counted from 1, to its place. Raises `CommandError`."""
     digits = argument.replace(",", "")
     if not digits.isdecimal() or not 0 < int(digits) <= count:
         raise CommandError(f"there is no row {argument}: rows are numbered from 1 to {count:,}" if count else "no rows")
@@ -148,7 +148,7 @@ def row_place(argument: str, count: int) -> int:
 
 
 def time_format(argument: str) -> str:
-    """Return a format of times, or "" for none given. Raises `CommandError` if there is no such format."""
+    """Check a time format; "" stays. Raises `CommandError` if there is no such format."""
     if argument and argument not in TIMES:
         formats = ", ".join(f"{name} ({meaning})" for name, meaning in TIMES.items())
         raise CommandError(f"there is no time format {argument}: {formats}")

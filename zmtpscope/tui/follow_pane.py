@@ -17,11 +17,11 @@ from zmtpscope.tui.requests import CloseList, ListSpec
 FOLLOWED = "followed"
 CONVERSATION = ("time", "after", "from", "left", "right")
 OCTETS = {"left": "left_hex", "right": "right_hex"}
-"""Columns of texts, and the same in hex."""
+"""Columns of contents, and the columns of the same contents in hex."""
 
 
 class Followed(NamedTuple):
-    """A followed conversation: its heading, its filter, and the state of its list."""
+    """A followed conversation: heading, filter and list."""
 
     title: str
     scope: str
@@ -30,7 +30,10 @@ class Followed(NamedTuple):
 
 
 class FollowPane(RecordsPane):
-    """The records that match a filter, under a heading, each side in its column. The list is closed while hidden."""
+    """The records that match a filter, under a heading, with a column for each side.
+
+    The worker closes the list while it is hidden.
+    """
 
     DEFAULT_CSS = """
     FollowPane #title { height: 1; background: $panel; padding: 0 1; }
@@ -49,7 +52,7 @@ class FollowPane(RecordsPane):
         yield from super().compose()
 
     def on_mount(self) -> None:
-        """Open nothing: `restore` does."""
+        """Open no list; `restore` does."""
 
     @property
     def snapshot(self) -> Followed:
@@ -64,19 +67,22 @@ class FollowPane(RecordsPane):
             await self.go_to_record(snapshot.selected)
 
     async def open(self, spec: ListSpec) -> None:
-        """Show the list; octets are shown with messages in hex only, so that there is room for members of a payload."""
+        """Show the list.
+
+        The pane of octets is open for messages in hex only, to leave room for members of a payload.
+        """
         self.details.panes.display = not OCTETS.keys() & set(spec.columns)
         await super().open(spec)
 
     async def do_clear(self, argument: str) -> None:
-        """As in every list; without a filter, go back."""
+        """Clear like every list; without a filter, go back."""
         if self.rows.has_focus and not self.spec.filter and self.spec.only is None:
             self.post_message(self.Closed())
         else:
             await super().do_clear(argument)
 
     async def follow(self, title: str, filter: str, spec: ListSpec, number: int | None) -> None:
-        """Show the records that match `filter`, from a record on if one is given."""
+        """Show the records that match `filter`, from record `number` on if given."""
         await self.restore(Followed(title, filter, replace(spec, columns=CONVERSATION, sort=None), None))
         if number is not None:
             await self.select_nearest(number)

@@ -9,13 +9,13 @@ import msgspec
 LENGTH = Struct("<I")
 
 NOTICE = 0
-"""Number of notices, which answer no request. Requests count from 1."""
+"""Number of a notice, which answers no request. Requests count from 1."""
 
 encoder = msgspec.msgpack.Encoder()
 
 
 def framed(number: int, is_failure: bool, value: object) -> bytes:
-    """Encode a request with its number, or its reply with the same number."""
+    """Encode a request with its number, or the reply with the same number."""
     octets = encoder.encode((number, is_failure, value))
     return LENGTH.pack(len(octets)) + octets
 
@@ -27,7 +27,7 @@ class Frames:
         self._octets = bytearray()
 
     def feed(self, octets: bytes) -> list[bytes]:
-        """Return the messages completed by `octets`, without their lengths."""
+        """Return the complete messages, without their lengths."""
         self._octets += octets
         messages = []
         at = 0

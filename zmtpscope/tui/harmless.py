@@ -1,4 +1,4 @@
-"""Filter for pasted text and faults before the terminal; text of the worker is already safe."""
+"""Makes pasted text and error texts harmless for the terminal; texts of the worker already are."""
 
 from __future__ import annotations
 
@@ -25,13 +25,10 @@ def harmless(text: str) -> str:
 
 
 class HarmlessLines(LineFilter):
-    """Makes every drawn line harmless."""
-
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return the segments with harmless text."""
         return [Segment(harmless(text), style, control) for text, style, control in segments]
 
 
 def fault() -> Text:
-    """Format the current exception without values of variables, which contain octets of the capture."""
+    """Format the current exception without values of variables, which may contain octets of the capture."""
     return Text("\n".join((FAULT, *map(harmless, traceback.format_exc().split("\n")))))

@@ -1,4 +1,4 @@
-"""The help: keys of the focused pane, of commands, views and widgets."""
+"""The help: the keys of the focused pane, commands, views and widgets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY_WIDTH = 14
 
 
 class HelpEntry(NamedTuple):
-    """A key. `line` is the command line that it stands for, "" for a key of a widget."""
+    """A key. `line` is its command line, "" for a key of a widget."""
 
     group: str
     keys: str
@@ -31,7 +31,7 @@ class HelpEntry(NamedTuple):
 
 
 class HelpScreen(Modal):
-    """Shows all keys, or those that contain a text. Returns the command line of the chosen one, or ""."""
+    """Shows all keys, or the ones that contain a text. Returns the command line of the chosen one, or ""."""
 
     DEFAULT_CSS = """
     HelpScreen { align: center middle; background: $background 50%; }
@@ -62,7 +62,6 @@ class HelpScreen(Modal):
         self._options.focus()
 
     def _show(self, sought: str) -> None:
-        """Show the entries that contain a text, in any case."""
         found = [each for each in self._entries if sought.casefold() in " ".join(each).casefold()]
         self._options.clear_options()
         group = ""
@@ -100,7 +99,7 @@ def help_entries(
     widgets: Sequence[type[LineView]],
     focused: Widget | None,
 ) -> Iterator[HelpEntry]:
-    """Yield the keys of the focused widget and of commands with a meaning there, of views, and all others."""
+    """Yield the keys of the focused widget, then of its commands, of views, and all others."""
     own = [widget for widget in reversed(widgets) if isinstance(focused, widget)]  # the most specific one first
     yield from _of_widgets(own)
     yield from (_entry(command, command.group) for command, has_meaning in commands if has_meaning)

@@ -8,8 +8,6 @@ MAX_PLACES = 200
 
 
 class Place(NamedTuple):
-    """A visited place: the name of a pane, and the state that the pane showed."""
-
     pane: str
     snapshot: Any
 
@@ -22,18 +20,16 @@ class History:
         self._ahead: list[Place] = []
 
     def leave(self, place: Place) -> None:
-        """Add a place that the user leaves. Places ahead are dropped."""
+        """Add the place that the user leaves, and drop places ahead."""
         if not self._behind or self._behind[-1] != place:
             self._behind.append(place)
             del self._behind[:-MAX_PLACES]
         self._ahead.clear()
 
     def back(self, here: Place) -> Place | None:
-        """Return the previous place, or None."""
         return _step(self._behind, self._ahead, here)
 
     def forward(self, here: Place) -> Place | None:
-        """Return the place left with `back`, or None."""
         return _step(self._ahead, self._behind, here)
 
 

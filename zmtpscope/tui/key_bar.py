@@ -28,9 +28,9 @@ class Entry(NamedTuple):
 
 
 class KeyBar(Static):
-    """Shows the keys with a meaning in the focused view, as far as there is room; a click is a key press.
+    """The keys of the focused view that fit; a click presses the key.
 
-    `rank_of` returns the position of an action, or 0 if it has no meaning now.
+    `rank_of` returns the position of an action, 0 if it does nothing now.
     """
 
     DEFAULT_CSS = """
@@ -46,7 +46,7 @@ class KeyBar(Static):
 
     @property
     def shown(self) -> list[Entry]:
-        """The keys that have room on the line."""
+        """The keys that fit on the line."""
         return [entry for _, entry in self._edges]
 
     def on_mount(self) -> None:

@@ -51,7 +51,6 @@ class _Choice(Modal):
         self.choices.focus()
 
     def action_move(self, step: int) -> None:
-        """Move the cursor, for the keys of vim."""
         if step > 0:
             self.choices.action_cursor_down()
         else:
@@ -73,7 +72,7 @@ class Menu(_Choice):
 
 
 class _Set(SelectionList[str]):
-    """A list in which enter takes the chosen names, which have a tick: colours alone may not be visible."""
+    """A list in which enter accepts the ticked names. Ticks, because colours alone may be invisible."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "screen.take", "Take them", show=False)]
 
@@ -87,7 +86,7 @@ class _Set(SelectionList[str]):
 
 
 class SetMenu(_Choice):
-    """Returns the chosen names, separated by spaces: space toggles one, enter takes them."""
+    """Returns the chosen names, separated by spaces. Space toggles a name, enter accepts."""
 
     def __init__(self, question: str, choices: Mapping[str, str], chosen: Collection[str]) -> None:
         self._set = _Set(*((Text(title), name, name in chosen) for name, title in choices.items()))
@@ -109,6 +108,5 @@ class FileMenu(_Choice):
 
 
 async def may_overwrite(app: App[Any], path: str) -> bool:
-    """Ask whether an existing file may be overwritten."""
     choices = [("no", "No"), ("yes", "Overwrite it")]
     return await app.push_screen_wait(Menu(f"{path} is there already", choices)) == "yes"

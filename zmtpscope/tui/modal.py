@@ -7,8 +7,8 @@ from textual.screen import ModalScreen
 
 
 class Modal(ModalScreen[str]):
-    """Covers the view, and returns a text, "" if cancelled."""
+    """Covers the view and returns a text, "" if cancelled."""
 
     def dismiss(self, result: str | None = None) -> AwaitComplete:
-        """Return the result once: a second Enter may have been pressed before the screen is gone."""
+        """Return the result once, even if Enter was pressed twice."""
         return super().dismiss(result) if self.is_active else AwaitComplete()

@@ -7,9 +7,9 @@ from textual.messages import ExitApp
 
 
 class PageDriver(WebDriver):
-    """Ends with the server, since the page is gone then."""
+    """Ends with the server, whose end closes the page."""
 
     def run_input_thread(self) -> None:
-        """Read input from the server until it ends, then exit."""
+        """Read input until the server ends, then exit."""
         super().run_input_thread()
         self._app.post_message(ExitApp())

@@ -20,7 +20,7 @@ from zmtpscope.tui.requests import FollowsOf
 
 
 async def reported(notifying: App[Any] | Widget, task: Coroutine[Any, Any, None]) -> None:
-    """Await a task, and notify the user why it failed. The application ends by itself without its worker process."""
+    """Await a task and notify the user if it fails. If the worker is gone, the application ends by itself."""
     try:
         with suppress(WorkerGone):
             await task
@@ -31,8 +31,8 @@ async def reported(notifying: App[Any] | Widget, task: Coroutine[Any, Any, None]
 class Pane(Vertical):
     """A view that fills the screen.
 
-    It declares its commands (`commands.py`) as methods `do_NAME`; a command without one has no meaning there. Message
-    handlers never wait for the worker process, since keys would wait, too.
+    Its commands (`commands.py`) are its methods `do_NAME`. Message handlers never await the worker, since keys would
+    wait, too.
     """
 
     title = ""
@@ -42,7 +42,7 @@ class Pane(Vertical):
         self.client = client
 
     class Left(Message):
-        """Posted before the user goes to another place in this pane, with the current one."""
+        """Posted before the user goes to another place in this pane, with the current place."""
 
         def __init__(self, pane: Pane) -> None:
             super().__init__()
@@ -50,7 +50,7 @@ class Pane(Vertical):
             self.snapshot = pane.snapshot
 
     class FollowAsked(Message):
-        """Request to follow the records that match `filter`, under this title, from a record on if one is given."""
+        """Request to follow the records that match `filter`, from record `number` on if given."""
 
         def __init__(self, title: str, filter: str, records: tuple[str, ...], number: int | None = None) -> None:
             super().__init__()
@@ -60,12 +60,11 @@ class Pane(Vertical):
             self.number = number
 
     def has_command(self, name: str) -> bool:
-        """Whether the command has a meaning in this pane."""
         return hasattr(self, f"do_{name}")
 
     @property
     def snapshot(self) -> Any:
-        """The state that `restore` needs to show the pane like this again."""
+        """The state with which `restore` shows the pane like this again."""
         return None
 
     async def restore(self, snapshot: Any) -> None:
@@ -75,18 +74,17 @@ class Pane(Vertical):
         """Focus the main list."""
 
     def left_for_another(self) -> None:
-        """Another pane is shown instead of this one."""
+        """Called when another pane is shown."""
 
     def leave(self) -> None:
-        """Remember the current place before going to another one."""
         self.post_message(self.Left(self))
 
     def perform(self, task: Coroutine[Any, Any, None]) -> None:
-        """Run a task beside the handlers, and show why it failed."""
+        """Run a task beside the handlers, and show an error if it fails."""
         self.run_worker(reported(self, task))
 
     async def follow_record(self, number: int, argument: str) -> None:
-        """Follow the connection, peer or topic of a record, chosen from a menu if `argument` names none."""
+        """Follow the connection, peer or topic of a record, chosen from a menu unless `argument` names one."""
         offered = {each.name: each for each in await self.client.ask(FollowsOf(number))}
         if not offered:
             raise CommandError("this record belongs to no connection")

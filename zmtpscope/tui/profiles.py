@@ -1,4 +1,4 @@
-"""Profiles: appearance and filter history, saved under `$XDG_CONFIG_HOME/zmtpscope`."""
+"""Profiles: appearance and filter history, saved in `$XDG_CONFIG_HOME/zmtpscope`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_FILTERS = 200
 
 
 class ProfileError(Exception):
-    """A profile cannot be read or written; the message names file and reason."""
+    """A profile cannot be read or written; the text names file and reason."""
 
 
 class Profile(Struct):
@@ -30,11 +30,9 @@ class Profile(Struct):
     filters: tuple[str, ...] = ()
 
     def take_look(self, spec: ListSpec) -> None:
-        """Set the appearance of a list."""
         self.columns, self.time, self.rules = spec.columns, spec.time, spec.rules
 
     def remember(self, filter: str) -> None:
-        """Add a filter to the history, as the latest."""
         others = tuple(each for each in self.filters if each != filter)
         self.filters = (*others, filter)[-MAX_FILTERS:]
 
@@ -80,7 +78,7 @@ def save(name: str, profile: Profile) -> None:
 
 
 def save_changes(name: str, before: Profile, now: Profile) -> None:
-    """Save changed settings only: another instance may have saved others. Raises `ProfileError`."""
+    """Save only changed settings, since another instance may have saved others. Raises `ProfileError`."""
     if before != now:
         save(name, merged(load(name), before, now))
 

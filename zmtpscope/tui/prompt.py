@@ -16,8 +16,6 @@ from zmtpscope.tui.modal import Modal
 
 
 class Prompt(Modal):
-    """Returns the typed line, or "" if cancelled."""
-
     AUTO_FOCUS = "Input"
     DEFAULT_CSS = """
     Prompt { align: left bottom; background: $background 0%; }

@@ -44,13 +44,13 @@ from zmtpscope.tui.widgets.row_list import RowList
 from zmtpscope.tui.widgets.styles import is_style
 
 SETTLED = 0.05
-"""Delay in seconds between the last key and the request for details."""
+"""Seconds between the last key and the request for details."""
 SHARE, SHARE_STEP, MIN_SHARE = 60, 10, 10
-"""Height of the list in percent, at first; its change with a key; minimum of list and fields."""
+"""Height of the list in percent; its change by a key; the minimum of list and fields."""
 
 
 class RecordsPane(Pane):
-    """Shows the list `list_name` of the worker, limited to records that match `scope`."""
+    """The list `list_name` of the worker: records that match `scope`."""
 
     DEFAULT_CSS = """
     RecordsPane RowList { height: 60fr; }
@@ -60,7 +60,7 @@ class RecordsPane(Pane):
     title = "Messages"
 
     class RecordAsked(Message):
-        """Request to go to a record that this list does not contain."""
+        """Request to show a record that is not in this list."""
 
         def __init__(self, number: int) -> None:
             super().__init__()
@@ -77,12 +77,12 @@ class RecordsPane(Pane):
         super().__init__(client, name)
         self.list_name = name
         self.scope = ""
-        """Show only records that match this filter, whatever the user filters."""
+        """Filter that always applies, besides the user's."""
         self.spec = spec
-        """The shown list; changed by `open`."""
+        """The shown list; `open` changes it."""
         self.state: ListState | None = None
         self.marks: set[int] = set()
-        """Numbers of the marked records, independent of the filter."""
+        """Numbers of marked records, shown or not."""
         self.shown: int | None = None
         """Number of the record whose details are shown or requested."""
         self._settling: Timer | None = None
@@ -120,9 +120,9 @@ class RecordsPane(Pane):
     # -- the list ------------------------------------------------------------------------------------------------------
 
     async def open(self, spec: ListSpec) -> None:
-        """Show another list, or the same differently, and keep the nearest record selected.
+        """Show another list, or this one with other settings, and keep the nearest record selected.
 
-        Raises `RequestFailed` if the filter is invalid; the list then stays.
+        Raises `RequestFailed` for an invalid filter; the list then stays.
         """
         row = self.rows.current_row()
         state = await self.client.ask(OpenList(self.list_name, self._scoped(spec)))
@@ -138,7 +138,10 @@ class RecordsPane(Pane):
         return replace(spec, filter=f"({self.scope}) && ({spec.filter})" if spec.filter else self.scope)
 
     def show_state(self, state: ListState) -> None:
-        """Show a new state of the list. The answer to `OpenList` may come here after a notice that was sent later."""
+        """Show a new state of the list.
+
+        A notice sent after the reply to `OpenList` may arrive before it; the older state is ignored.
+        """
         if self.state is not None and _age(state) < _age(self.state):
             return
         before, self.state = self.state, state
@@ -162,7 +165,10 @@ class RecordsPane(Pane):
         self.rows.set_empty_text(_why_empty(self.spec, self.state, self._nothing) if self.state else self._nothing)
 
     def _show_other_order(self, kept: int) -> None:
-        """Fetch rows again after the first `kept`. The selected record stays selected, except the first and last."""
+        """Fetch the rows after the first `kept` again.
+
+        The selected record stays selected, except the first and last.
+        """
         row = self.rows.current_row()
         self.rows.ask_again(kept)
         if row is not None and self.rows.cursor >= max(1, kept) and not self.rows.following:
@@ -181,20 +187,19 @@ class RecordsPane(Pane):
             self.rows.go_to(found.place)
 
     async def select_nearest(self, number: int) -> bool:
-        """Select a record or the nearest one. Return whether it was the record itself."""
+        """Select a record, or the nearest if it is missing. Return whether it was found."""
         found = await self.client.ask(PlaceOf(self.list_name, number))
         if found is not None:
             self.rows.go_to(found.place)
         return found is not None and found.is_exact
 
     def forget_numbers(self) -> None:
-        """Forget marks and selection before records get other numbers."""
+        """Forget marks and selection, since records get other numbers."""
         self.set_marks(set())
         self.spec = replace(self.spec, reference=None)
         self.shown = None
 
     async def take_look(self, profile: Profile) -> None:
-        """Apply the columns, time format and colours of a profile."""
         await self.open(replace(self.spec, columns=profile.columns, time=profile.time, rules=profile.rules))
 
     async def _fetch(self, low: int, high: int) -> Page:
@@ -267,7 +272,7 @@ class RecordsPane(Pane):
             self.post_message(self.Asked(filter.strip()))
 
     async def do_clear(self, argument: str) -> None:
-        """Cancel a search; or focus the list; or clear the filter if the list is focused."""
+        """Cancel a search; otherwise focus the list; if it is focused, clear the filter."""
         if self._is_searching:
             await self.client.ask(Cancel())
         elif not self.rows.has_focus:
@@ -285,7 +290,7 @@ class RecordsPane(Pane):
         await self._ask(_joined(self.spec.filter, f"!({await self._filter_here()})"))
 
     async def _filter_here(self) -> str:
-        """Return a filter for the cell or field under the cursor."""
+        """Return a filter for the value under the cursor."""
         if self.details.fields.has_focus:
             node = self.details.selected_node
             if node is None or not node.filter:
@@ -303,7 +308,7 @@ class RecordsPane(Pane):
         await self.open(replace(self.spec, only=tuple(sorted(self.marks)) if self.spec.only is None else None))
 
     async def do_show(self, argument: str) -> None:
-        """Show these record types; without names toggle messages and all records."""
+        """Show these record types; without argument toggle messages and all records."""
         kinds = tuple(argument.replace(",", " ").split())
         await self.open(
             replace(self.spec, records=kinds or (EVERYTHING if self.spec.records == MESSAGES else MESSAGES))
@@ -316,7 +321,7 @@ class RecordsPane(Pane):
         self.rows.go_to(row_place(argument, self.rows.count))
 
     async def do_find(self, argument: str) -> None:
-        """Find a text, a regular expression or octets from the cursor on."""
+        """Find a text, regular expression or octets after the cursor."""
         self._sought = argument
         await self._find(forward=True)
 
@@ -341,7 +346,6 @@ class RecordsPane(Pane):
         self.rows.go_to(place)
 
     async def do_follow(self, argument: str) -> None:
-        """Follow the connection, peer or topic of the record."""
         row = self.rows.current_row()
         if row is None:
             raise CommandError("there is nothing to follow")
@@ -369,7 +373,6 @@ class RecordsPane(Pane):
         self.perform(self._sort(event.sort))
 
     async def _sort(self, sort: Sort) -> None:
-        """Sort, and go to the first row."""
         await self.open(replace(self.spec, sort=sort))
         self.rows.go_to(0)
 
@@ -387,7 +390,7 @@ class RecordsPane(Pane):
         await self.open(replace(self.spec, columns=() if names == ("default",) else names))
 
     async def do_mark(self, argument: str) -> None:
-        """Mark or unmark the current record, and go to the next. Of two marked ones, print how far they are apart."""
+        """Mark or unmark the current record, and go to the next. Of two marked records, print the time between them."""
         row = self.rows.current_row()
         if row is None:
             return
@@ -400,17 +403,16 @@ class RecordsPane(Pane):
         await self.client.ask(Marks(tuple(self.marks)))
 
     async def load_marks(self) -> None:
-        """Mark the records that were marked when the capture was open before."""
+        """Mark the records that were marked when the capture was last open."""
         marked = await self.client.ask(Marks())
         self.set_marks(self.marks.union(marked))
 
     def set_marks(self, marks: set[int]) -> None:
-        """Mark these records, and no others."""
         self.marks = marks
         self.rows.set_marked(frozenset(marks))
 
     async def do_reference(self, argument: str) -> None:
-        """Count times from the current row on; from the first packet again if it is the reference."""
+        """Count times from the current row on, or from the first packet again if the row is the reference."""
         row = self.rows.current_row()
         if row is not None:
             reference = None if row.number == self.spec.reference else row.number
@@ -455,20 +457,18 @@ class RecordsPane(Pane):
         self.notify(f"copied: {choices[form]}", markup=False)
 
     def _value_here(self) -> str:
-        """Return the value of the cell or field under the cursor."""
         if self.details.fields.has_focus and (node := self.details.selected_node) is not None:
             return node.value
         cell = self.rows.current_cell()
         return "" if cell is None else cell.text
 
     async def do_export(self, argument: str) -> None:
-        """Write the rows, or their packets, to a file."""
         asked = SaveRows(argument, self.list_name)
         if not await self.client.ask(asked) and await may_overwrite(self.app, argument):
             await self.client.ask(replace(asked, force=True))
 
     async def do_colour(self, argument: str) -> None:
-        """Add a colour rule (style, then filter). `none` removes all rules."""
+        """Add a colour rule: a style, then a filter. `none` removes all rules."""
         style, _, filter = argument.partition(" ")
         if style != "none" and not is_style(style):
             raise CommandError(f"{style} is no style: name a colour such as red or #a0c0ff, or none")
@@ -477,12 +477,12 @@ class RecordsPane(Pane):
 
 
 def _age(state: ListState) -> tuple[int, int, int, int]:
-    """Return the sort key of a state: none of these numbers decreases unless one before it grows."""
+    """Return a key that grows with each state: older states compare less."""
     return state.generation, state.order, state.looked_at, state.total
 
 
 def _why_empty(spec: ListSpec, state: ListState, nothing: str) -> str:
-    """Return the text of an empty list: why there are no records, or which are hidden, and keys that show them."""
+    """Return the text of an empty list: the reason, and the keys that show more."""
     if not state.total:
         return nothing
     if state.found or state.looked_at < state.total:

@@ -1,7 +1,7 @@
 """Requests of the screen to the worker, and their replies.
 
-The worker process holds the capture; the screen holds only what it shows. Each request names the type of its reply. All
-text is safe to print (`export/safe_text.py`), and secrets are starred.
+The worker holds the capture, the screen only what it shows. Each request names the type of its reply. All text is safe
+to print (`export/safe_text.py`), and secrets are starred.
 """
 
 from __future__ import annotations
@@ -16,24 +16,19 @@ Reply = TypeVar("Reply")
 
 
 class Request(Struct, Generic[Reply], tag=True, frozen=True, array_like=True):
-    """A request to the worker."""
-
     reply: ClassVar[object] = None
-    """Type of the reply."""
 
 
 # -- lists of records --------------------------------------------------------------------------------------------------
 
 
 class Sort(Struct, frozen=True, array_like=True):
-    """The column that rows are sorted by."""
-
     column: str
     descending: bool = False
 
 
 class ListSpec(Struct, frozen=True, array_like=True):
-    """The records of a list, and their appearance. `columns` are `choices.COLUMN_TITLES` or fields."""
+    """The records of a list and their appearance. `columns` are `choices.COLUMN_TITLES` or fields."""
 
     records: tuple[str, ...] = MESSAGES
     filter: str = ""
@@ -41,11 +36,11 @@ class ListSpec(Struct, frozen=True, array_like=True):
     columns: tuple[str, ...] = ()
     time: str = "r"
     only: tuple[int, ...] | None = None
-    """Show only these (marked) records."""
+    """Numbers of the (marked) records to show; None for all."""
     rules: tuple[tuple[str, str], ...] = ()
     """Colour rules (filter, style); the first match wins."""
     reference: int | None = None
-    """Number of the record from which times are counted; None for the first packet."""
+    """Number of the record from which times count; None for the first packet."""
 
 
 class Row(Struct, frozen=True, array_like=True):
@@ -64,8 +59,6 @@ class Page(Struct, frozen=True, array_like=True):
 
 
 class TableColumn(Struct, frozen=True, array_like=True):
-    """A column of a view or of a list."""
-
     name: str
     heading: str
     is_number: bool = False
@@ -73,20 +66,23 @@ class TableColumn(Struct, frozen=True, array_like=True):
     width: int = 0
     """Width in cells; 0 fits the contents. The last column takes the rest."""
     rank: int = 0
-    """Without room, columns with a high rank are left out first; rank 0 never."""
+    """Columns with the highest rank are hidden first if the line is full; rank 0 never."""
     style: str = ""
     """Style of cells (`widgets/styles.py`) if the row has none."""
     widest: int = 60
     """Maximum cells that the column requests."""
     is_name: bool = False
-    """Names keep their width until all other columns have given way."""
+    """Names are narrowed after all other columns."""
     is_plot: bool = False
-    """Plots over time are scaled to their room, instead of cut."""
+    """Plots over time are scaled to the cells, not cut."""
 
 
 class ListState(Struct, frozen=True, array_like=True):
-    """Progress of a list: `found` rows among the first `looked_at` of `total` records. Every `OpenList` of the name
-    increments `generation`."""
+    """Progress of a list.
+
+    There are `found` rows among the first `looked_at` of `total` records. `OpenList` with the same
+    name increments `generation`.
+    """
 
     name: str
     generation: int
@@ -101,7 +97,10 @@ class ListState(Struct, frozen=True, array_like=True):
 
 
 class OpenList(Request[ListState], frozen=True):
-    """Open a list, replacing one of the same name ("messages" is the main list). An invalid filter is a `Failure`."""
+    """Open a list in place of the one of the same name ("messages" is the main list).
+
+    An invalid filter is a `Failure`.
+    """
 
     reply: ClassVar[object] = ListState
     name: str
@@ -109,8 +108,6 @@ class OpenList(Request[ListState], frozen=True):
 
 
 class CloseList(Request[None], frozen=True):
-    """Close a list."""
-
     name: str
 
 
@@ -124,14 +121,14 @@ class Rows(Request[Page], frozen=True):
 
 
 class PlaceFound(Struct, frozen=True, array_like=True):
-    """A row of a list. `is_exact`: it is the requested record, not the nearest one."""
+    """A row of a list. Without `is_exact`, it is the nearest to the requested record."""
 
     place: int
     is_exact: bool
 
 
 class PlaceOf(Request[PlaceFound | None], frozen=True):
-    """Request the place of a record, or of the one nearest in time. None if the list is empty."""
+    """Request the place of a record, or of the nearest in time. None if the list is empty."""
 
     reply: ClassVar[object] = PlaceFound | None
     list: str
@@ -147,7 +144,7 @@ class Apart(Request[str], frozen=True):
 
 
 class Marks(Request[tuple[int, ...]], frozen=True):
-    """Save the marked records of the capture for the next time that it is opened. None requests the saved ones."""
+    """Save the marked records of the capture for the next start. None requests the saved ones."""
 
     reply: ClassVar[object] = tuple[int, ...]
     numbers: tuple[int, ...] | None = None
@@ -165,21 +162,24 @@ class PlaceAt(Request[PlaceFound | None], frozen=True):
 
 
 class Source(Struct, frozen=True, array_like=True):
-    """The octets that field offsets refer to: a tab of the bytes pane, such as "packet 12", "stream", "unpacked"."""
+    """The octets of a tab of the bytes pane, such as "packet 12", "stream", "unpacked".
+
+    Fields refer to them by offset.
+    """
 
     title: str
     first: int
-    """Offset in the stream of the first of `octets`."""
+    """Stream offset of the first octet."""
     octets: bytes
     """Secret ones are 0, and listed in `stars`."""
     stars: tuple[tuple[int, int], ...] = ()
-    """Disjoint ranges (start, stop) of starred octets, as offsets in the stream."""
+    """Disjoint ranges (start, stop) of starred octets, as stream offsets."""
     parts: tuple[tuple[int, int, int, int], ...] = ()
-    """(start, stop, source, place): octets that another source contains from `place` on."""
+    """(start, stop, source, place): octets that are also in another source, from `place` on."""
 
 
 class Node(Struct, frozen=True, array_like=True):
-    """One field, in the order of a tree read from top to bottom. `link` is the number of a record."""
+    """One line of the field tree, in order from top to bottom. `link` is the number of a record."""
 
     depth: int
     name: str
@@ -207,8 +207,6 @@ class Details(Struct, frozen=True, array_like=True):
 
 
 class DetailsOf(Request[Details], frozen=True):
-    """Request the fields and octets of a record."""
-
     reply: ClassVar[object] = Details
     number: int
 
@@ -217,25 +215,24 @@ class DetailsOf(Request[Details], frozen=True):
 
 
 class TableRow(Struct, frozen=True, array_like=True):
-    """A row of a view; deeper rows below belong to it. Their sentences may extend over empty cells."""
+    """A row of a view; deeper rows below belong to it. Long texts extend over empty cells."""
 
     key: str
     """Key of the row, constant while the capture is open."""
     cells: tuple[str, ...]
     filter: str = ""
-    """A filter of `-Y` for the counted records."""
+    """Filter for the counted records."""
     depth: int = 0
     style: str = ""
     has_more: bool = False
-    """Whether it has hidden children."""
     record: int | None = None
-    """Number of the record to go to, if the row shows one."""
+    """Record that the row shows, if any."""
     scope: str = ""
-    """A filter for the records of this row and its children, or ""."""
+    """Filter for the records of this row and its children, or ""."""
     looks: tuple[str, ...] = ()
-    """Styles of cells, "" for the row's; empty if all have it."""
+    """Styles of cells, "" for the row's; empty if all are the row's."""
     time: int | None = None
-    """Time to go to (ns), if no record shows it."""
+    """Time to go to (ns), if the row shows no record."""
 
 
 class Table(Struct, frozen=True, array_like=True):
@@ -269,9 +266,11 @@ class Views(Request[tuple[ViewTitle, ...]], frozen=True):
 
 
 class Wanted(Struct, frozen=True, array_like=True):
-    """At most `most` rows of a table, sorted or in the order of the view. `opened` are the keys of rows with shown
-    children, and `time` is one of `choices.TIMES`. Only rows are shown that have the text `containing` in a name or
-    description, in any case, and the rows above and below them."""
+    """At most `most` rows of a table, in the order of the view or sorted.
+
+    `opened` are the keys of rows with visible children, `time` is one of `choices.TIMES`. `containing` keeps the rows
+    with this text in a name or description, in any case, with their ancestors and children.
+    """
 
     sort: Sort | None = None
     opened: frozenset[str] = frozenset()
@@ -279,7 +278,7 @@ class Wanted(Struct, frozen=True, array_like=True):
     containing: str = ""
     time: str = "r"
     is_raw: bool = False
-    """Numbers are not scaled, and have no units: times and durations are nanoseconds."""
+    """Numbers have no units and are not scaled: times and durations are nanoseconds."""
 
 
 class TableOf(Request[Table], frozen=True):
@@ -295,15 +294,13 @@ class TableOf(Request[Table], frozen=True):
 
 
 class FilterProblem(Struct, frozen=True, array_like=True):
-    """An error in a filter, and its position in characters."""
+    """An error in a filter, at a character position."""
 
     message: str
     place: int
 
 
 class CheckFilter(Request[FilterProblem | None], frozen=True):
-    """Check a filter."""
-
     reply: ClassVar[object] = FilterProblem | None
     filter: str
 
@@ -315,7 +312,7 @@ class Completion(Struct, frozen=True, array_like=True):
     stop: int
     texts: tuple[str, ...]
     notes: tuple[str, ...]
-    """Meaning of each completion, or its frequency."""
+    """Meaning or frequency of each completion."""
 
 
 class CompleteFilter(Request[Completion], frozen=True):
@@ -330,10 +327,10 @@ class CompleteFilter(Request[Completion], frozen=True):
 
 
 class ReadAgain(Request[int], frozen=True):
-    """Read the capture again, with `-d` rules before the ones of the command line, more key files, or frame records.
+    """Read the capture again: with `-d` rules before those of the command line, more key files, or frame records.
 
-    Each request replaces the previous one. The reply is the new `Progress.epoch`: records get new numbers, lists
-    restart with new generations, marked ones empty. An error is a `Failure` and changes nothing.
+    Each request replaces the previous one. The reply is the new `Progress.epoch`. Records get new numbers, lists
+    restart with a new generation, lists of marked records empty. After an error (`Failure`) everything stays.
     """
 
     reply: ClassVar[object] = int
@@ -346,10 +343,9 @@ class ReadAgain(Request[int], frozen=True):
 
 
 class SaveRows(Request[bool], frozen=True):
-    """Write the rows of a list to a file, in order of time, as .jsonl, .csv or .parquet, or their packets as .pcapng.
+    """Write the rows of a list in time order, as .jsonl, .csv or .parquet, or their packets as .pcapng.
 
-    Reply False if the file exists and `force` is not set. `SavingState` reports progress. One file is written at a
-    time.
+    False if the file exists without `force`. `SavingState` reports progress. One file is written at a time.
     """
 
     reply: ClassVar[object] = bool
@@ -359,7 +355,7 @@ class SaveRows(Request[bool], frozen=True):
 
 
 class SaveTable(Request[bool], frozen=True):
-    """Write the rows of a view, like `SaveRows`, as .jsonl or .csv, with unscaled numbers; times are nanoseconds."""
+    """Write the rows of a view as .jsonl or .csv, like `SaveRows`, with raw numbers (`Wanted.is_raw`)."""
 
     reply: ClassVar[object] = bool
     path: str
@@ -368,7 +364,7 @@ class SaveTable(Request[bool], frozen=True):
 
 
 class RowJson(Request[str], frozen=True):
-    """Request a row of a view as JSON, with unscaled numbers; times are nanoseconds."""
+    """Request a row of a view as JSON, with raw numbers (`Wanted.is_raw`)."""
 
     reply: ClassVar[object] = str
     table: TableOf
@@ -376,13 +372,13 @@ class RowJson(Request[str], frozen=True):
 
 
 class StopCapture(Request[None], frozen=True):
-    """Stop capturing and keep the captured packets. Without effect unless the capture grows."""
+    """Stop a live capture and keep its packets."""
 
 
 class SaveCapture(Request[bool], frozen=True):
     """Write all captured packets to a pcapng file, like `SaveRows`.
 
-    The last `SavingState` reports if the start is lost.
+    The last `SavingState` reports a lost start.
     """
 
     reply: ClassVar[object] = bool
@@ -391,11 +387,11 @@ class SaveCapture(Request[bool], frozen=True):
 
 
 class Cancel(Request[None], frozen=True):
-    """Cancel the search, or else the file that is written, which is removed."""
+    """Cancel the search, or else the file being written, which is removed."""
 
 
 class CopyTextOf(Request[str], frozen=True):
-    """Request a record in one of `choices.COPY_FORMS`: lines of ASCII, except for "line"."""
+    """Request a record in one of `choices.COPY_FORMS`, as ASCII except for "line"."""
 
     reply: ClassVar[object] = str
     number: int
@@ -414,7 +410,7 @@ class CellFilter(Request[str], frozen=True):
 
 
 class Followed(Struct, frozen=True, array_like=True):
-    """A conversation to follow: `name` is conn, peer or topic."""
+    """A conversation to follow. `name` is conn, peer or topic."""
 
     name: str
     title: str
@@ -422,14 +418,12 @@ class Followed(Struct, frozen=True, array_like=True):
 
 
 class FollowsOf(Request[tuple[Followed, ...]], frozen=True):
-    """Request the conversations that a record belongs to."""
-
     reply: ClassVar[object] = tuple[Followed, ...]
     record: int
 
 
 class Find(Request[int | None], frozen=True):
-    """Find the next (or previous) row after `place` with a text, /a regular expression/ or 0xOCTETS."""
+    """Find the next (or previous) row after `place` with a text, /regular expression/ or 0xOCTETS."""
 
     reply: ClassVar[object] = int | None
     list: str
@@ -449,7 +443,7 @@ class Started(Struct, frozen=True, array_like=True, tag=True):
 
 
 class Progress(Struct, frozen=True, array_like=True, tag=True):
-    """Reading progress, sent a few times a second while it changes."""
+    """Reading progress, sent a few times a second."""
 
     records: int
     messages: int
@@ -462,20 +456,20 @@ class Progress(Struct, frozen=True, array_like=True, tag=True):
     is_live: bool
     dropped: int = 0
     lag: float = 0.0
-    """Seconds by which the analysis is behind the packets."""
+    """Seconds that the analysis is behind the packets."""
     problems: tuple[str, ...] = ()
-    """Sentences about damage, missing files, lack of space for octets."""
+    """Sentences about damage, missing files, and octets that found no room."""
     nothing: str = ""
-    """Why there is no ZMTP, or not yet; "" if there is."""
+    """The reason why there is no ZMTP (yet), or ""."""
     diagnoses: str | None = None
-    """Number of diagnoses by severity, in words, from the first `diagnosed` records; or None."""
+    """Number of diagnoses by severity as text, from the first `diagnosed` records."""
     diagnosed: int = 0
     searched: int | None = None
-    """Percentage of the rows that a search has looked at; None without a search."""
+    """Percentage of the rows searched; None without a search."""
     causes: tuple[TableRow, ...] = ()
-    """The first rows of the view of problems that are errors or warnings, worst first."""
+    """The first rows of the view of problems, errors and warnings only."""
     epoch: int = 0
-    """Incremented when the capture is read again with new record numbers."""
+    """Incremented when the capture is read again and records get new numbers."""
 
 
 class ListChanged(Struct, frozen=True, array_like=True, tag=True):

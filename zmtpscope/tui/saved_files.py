@@ -1,4 +1,4 @@
-"""The folder of saved settings, and how its files are written."""
+"""The folder of saved settings."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from zmtpscope.tui.worker.process import WorkerProcess
 
 CLEAR_LINE = "\x1b[2K"
 MAX_WAIT = 0.2
-"""Seconds for the worker to report a failure before the terminal is taken."""
+"""Seconds in which the worker can report a failure before the screen takes the terminal."""
 
 
 def show(worker: WorkerProcess, what: str, filter: str, *, is_page: bool = False) -> int:
@@ -34,7 +34,7 @@ def show(worker: WorkerProcess, what: str, filter: str, *, is_page: bool = False
         if is_page:
             app.driver_class = PageDriver
         else:
-            print(CLEAR_LINE, end="", file=sys.stderr, flush=True)  # what was printed while this was imported
+            print(CLEAR_LINE, end="", file=sys.stderr, flush=True)  # output of imports
         app.run()
         return app.return_code or 0
     finally:
@@ -42,7 +42,7 @@ def show(worker: WorkerProcess, what: str, filter: str, *, is_page: bool = False
 
 
 def early_failure(end: socket.socket) -> Started | None:
-    """Return the first notice of the worker, if it soon reports that the capture cannot be opened."""
+    """Return the first notice if the worker reports within `MAX_WAIT` that the capture cannot be opened."""
     if not select.select([end], [], [], MAX_WAIT)[0]:
         return None
     for message in Frames().feed(end.recv(RECEIVED, socket.MSG_PEEK)):

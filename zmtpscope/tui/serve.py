@@ -1,6 +1,6 @@
 """Serve the screen as a browser page on this machine, with a process for each open page.
 
-A page can read the capture and write files as the user. The server listens on the loopback address only, at an
+A page can read the capture and write files as the user. So the server listens on the loopback address only, at an
 unguessable path, and rejects other host names (DNS rebinding).
 """
 
@@ -27,9 +27,8 @@ from textual_serve.server import Server, to_int
 HOST = "127.0.0.1"
 TOKEN_OCTETS = 24
 HEARTBEAT_SECONDS = 15.0
-"""A page is closed when silent for twice as long."""
+"""A page that is silent for twice as long is closed."""
 END_SECONDS = 5.0
-"""Time for a page to end by itself."""
 FONT_SIZE = 16
 MAX_PAGES = 16
 """Maximum open pages, each a process with its own capture."""
@@ -77,12 +76,10 @@ PAGE = """<!DOCTYPE html>
 </body>
 </html>
 """
-"""The page, in place of the one of the library, which loads a font from another host."""
+"""Replaces the page of the library, which loads a font from another host."""
 
 
 class Page(AppService):
-    """The process of one open page."""
-
     async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
         self._process = process = await asyncio.create_subprocess_exec(
             *shlex.split(self.command),
@@ -99,7 +96,7 @@ class Page(AppService):
         await super().set_terminal_size(*_bounded(width, height))
 
     async def stop(self) -> None:
-        """End the process, and kill it after `END_SECONDS`."""
+        """End the process; kill it after `END_SECONDS`."""
         process = self._process
         try:
             async with asyncio.timeout(END_SECONDS):
@@ -108,15 +105,13 @@ class Page(AppService):
             pass
         finally:
             if process is not None and process.returncode is None:
-                # `process.kill` collects a process that has ended, and asyncio prints that it does not know it any more
+                # asyncio would print a warning about the process that `process.kill` has collected
                 with suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGKILL)
                 await process.wait()
 
 
 class PageServer(Server):
-    """Runs `command` for each browser that opens `address`."""
-
     def __init__(self, command: Sequence[str], listening: socket.socket, title: str) -> None:
         port = listening.getsockname()[1]
         super().__init__(shlex.join(command), HOST, port, title)
@@ -129,7 +124,7 @@ class PageServer(Server):
     def run(self) -> None:
         """Serve until ctrl-c or a signal; all pages end too."""
         for name in ("textual-serve", "aiohttp.server"):
-            logging.getLogger(name).disabled = True  # a page that sends invalid data is closed without tracebacks
+            logging.getLogger(name).disabled = True  # a page that sends invalid data is closed without a traceback
         web.run_app(
             self._make_app(),
             sock=self._listening,
@@ -149,14 +144,12 @@ class PageServer(Server):
         """Print nothing: the address is already printed."""
 
     async def on_shutdown(self, app: web.Application) -> None:
-        """End all pages and wait for them."""
         for page in self._pages:
             page.cancel()
         if self._pages:
             await asyncio.wait(self._pages, timeout=2 * END_SECONDS)
 
     async def handle_index(self, request: web.Request) -> web.Response:
-        """Return the page."""
         router, base = request.app.router, self.public_url
         page = PAGE.format(
             title=html.escape(self.title),
@@ -202,7 +195,7 @@ class PageServer(Server):
 
     @web.middleware
     async def _check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Reject other host names, origins of other pages, and wrong paths."""
+        """Reject other host names, other origins, and wrong paths."""
         if request.host != self._host:
             raise web.HTTPMisdirectedRequest(text=f"this is http://{self._host} and nothing else\n")
         if request.headers.get("Origin", self.public_url) != self.public_url:
@@ -223,10 +216,9 @@ def _bounded(width: int, height: int) -> tuple[int, int]:
 
 
 def listen(port: int) -> socket.socket:
-    """Return a socket for pages; port 0 picks a free port. Raises `OSError` if it is taken."""
+    """Listen for pages; port 0 picks a free port. Raises `OSError` if the port is taken."""
     return socket.create_server((HOST, port))
 
 
 def page_command(arguments: Sequence[str]) -> list[str]:
-    """Return the command of a page: `zmtpscope tui` with these arguments."""
     return [sys.executable, "-m", "zmtpscope", "tui", *arguments]

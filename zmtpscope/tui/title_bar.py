@@ -40,9 +40,8 @@ class TitleBar(Horizontal):
         self._seen: tuple[deque[float], deque[float]] = deque(maxlen=MAX_SEEN), deque(maxlen=MAX_SEEN)
         """Packets of each second, and the lag at its end."""
         self._packets = 0
-        """Packets until the last second."""
+        """Packets up to the last second."""
         self.what = what
-        """Name of the capture."""
         self._progress: Progress | None = None
         self._saving: SavingState | None = None
         self._is_paused = False
@@ -57,11 +56,10 @@ class TitleBar(Horizontal):
 
     @property
     def content(self) -> VisualType:
-        """The text of the line."""
         return self._line.content
 
     def _look(self) -> None:
-        """Add the last second to the plots. The one of the lag appears once there is some."""
+        """Add the last second to the plots. The plot of the lag appears with the first lag."""
         progress = self._progress
         is_live = progress is not None and progress.is_live
         if progress is not None and is_live:
@@ -82,12 +80,11 @@ class TitleBar(Horizontal):
         self._draw()
 
     def show_paused(self, is_paused: bool) -> None:
-        """Show whether updates are paused."""
         self._is_paused = is_paused
         self._draw()
 
     def show_key_of_diagnoses(self, key: str) -> None:
-        """Set the key that the count of diagnoses refers to."""
+        """Set the key shown beside the number of diagnoses."""
         self._key = key
         self._draw()
 
@@ -105,7 +102,7 @@ class TitleBar(Horizontal):
         room = max(MIN_NAME, self._line.content_size.width - cell_len(text) - len(GAP))
         name = Text(self.what, no_wrap=True)
         name.truncate(room, overflow="ellipsis")
-        # without a layout of the whole screen: progress comes all the time
+        # no layout of the whole screen, since progress changes often
         line = Text(GAP.join([name.plain, *words]), no_wrap=True, overflow="ellipsis")
         self._line.update(line, layout=False)
 
@@ -128,7 +125,7 @@ def _words(progress: Progress, key: str) -> list[str]:
 
 
 def _diagnoses(progress: Progress, key: str) -> list[str]:
-    """Return the words about diagnoses: none while a file is read, a percentage until all are known."""
+    """Return the words about diagnoses: none while a file is read, then a percentage until all are known."""
     if progress.is_done and (progress.diagnoses is None or progress.diagnosed < progress.records):
         return [f"diagnosing {100 * progress.diagnosed // max(1, progress.records)} %"]
     if progress.diagnoses is None or not (progress.is_done or progress.is_live):

@@ -22,8 +22,6 @@ class ViewBar(Static):
     """
 
     class Chosen(Message):
-        """Posted after a click on a view."""
-
         def __init__(self, name: str) -> None:
             super().__init__()
             self.name = name
@@ -36,7 +34,6 @@ class ViewBar(Static):
         """End of each view on the line, in characters, and its name."""
 
     def show(self, views: Sequence[ViewTitle], open_view: str) -> None:
-        """Show these views, and mark the open one."""
         self._views, self._open = views, open_view
         self._draw()
 

@@ -34,20 +34,20 @@ from zmtpscope.tui.widgets.filter_hints import NOTHING
 from zmtpscope.tui.widgets.table_view import TableView
 
 LOOK_SECONDS = 0.5
-"""Interval between two updates, in seconds."""
+"""Seconds between two updates."""
 FIRST_LOOK_SECONDS = 0.05
 
 FORMS = {"line": "the row", "json": "JSON", "filter": "the filter of its records"}
 """Formats in which a row can be copied."""
 MAX_NAMES = 3
-"""Cells that name a row."""
+"""Maximum cells that name a row."""
 
 SHORT, BETWEEN = 40, "   "
 """Maximum cells of texts that share a line, and their separator."""
 
 
 class CutCells(Static):
-    """Shows the texts of the selected row that are cut in the table."""
+    """Shows the texts that the table cuts in the selected row."""
 
     DEFAULT_CSS = """
     CutCells { height: auto; max-height: 50%; padding: 0 1; border-top: solid $foreground 20%; }
@@ -58,7 +58,6 @@ class CutCells(Static):
         self.display = False
 
     def show(self, cells: Sequence[tuple[str, str]]) -> None:
-        """Show headings and texts."""
         lines: list[Text] = []
         was_short = False
         for heading, text in cells:
@@ -82,7 +81,7 @@ class ViewPane(Pane):
     """
 
     class Chosen(Message):
-        """Request to go to the records counted in this row."""
+        """Request to show the records counted in this row."""
 
         def __init__(self, view: ViewTitle, row: TableRow) -> None:
             super().__init__()
@@ -95,7 +94,7 @@ class ViewPane(Pane):
         self._view = view
         self._request = TableOf(view.name)
         self._pinned: TableRow | None = None
-        """Show only the records of this row."""
+        """Row whose records alone are shown."""
         self._timer: Timer | None = None
         self._bar = FilterBar(_any_text, _no_completion)
         self._table = TableView()
@@ -131,7 +130,6 @@ class ViewPane(Pane):
         self._wait(FIRST_LOOK_SECONDS if table.looked_at < table.total else LOOK_SECONDS)
 
     def _change(self, **changes: Any) -> None:
-        """Request the table with other settings."""
         self._ask(replace(self._request, wanted=replace(self._request.wanted, **changes)))
 
     def _ask(self, request: TableOf) -> None:
@@ -152,7 +150,6 @@ class ViewPane(Pane):
         self._cut.show(self._table.cut_cells())
 
     def on_resize(self) -> None:
-        """Update the cut texts."""
         self.call_after_refresh(lambda: self._cut.show(self._table.cut_cells()))
 
     def on_table_view_sort_asked(self, event: TableView.SortAsked) -> None:
@@ -208,7 +205,7 @@ class ViewPane(Pane):
         self._change(containing=text)
 
     async def do_clear(self, argument: str) -> None:
-        """Show all rows, then the rows of all records."""
+        """Show all rows; then the rows of all records."""
         if self._request.wanted.containing:
             self._contain("")
         elif self._pinned is not None:
@@ -240,7 +237,6 @@ class ViewPane(Pane):
         self._change(time=time_format(argument) or next_time(self._request.wanted.time, has_neighbours=False))
 
     async def do_follow(self, argument: str) -> None:
-        """Follow the records of the row."""
         row = self._row()
         if row.record is not None:
             await self.follow_record(row.record, argument)
@@ -251,7 +247,6 @@ class ViewPane(Pane):
             raise CommandError("this row counts no records to follow")
 
     async def do_copy(self, argument: str) -> None:
-        """Copy the current row, or its filter."""
         row = self._row()
         forms = {name: title for name, title in FORMS.items() if name != "filter" or row.filter}
         form = argument or await self.choose("Copy", list(forms.items()))
@@ -265,7 +260,6 @@ class ViewPane(Pane):
             self.notify(f"copied: {FORMS[form]}", markup=False)
 
     async def do_export(self, argument: str) -> None:
-        """Write the rows to a file."""
         asked = SaveTable(argument, self._request)
         if not await self.client.ask(asked) and await may_overwrite(self.app, argument):
             await self.client.ask(replace(asked, force=True))
@@ -278,7 +272,7 @@ class ViewPane(Pane):
 
 
 def _name_of(row: TableRow) -> str:
-    """Return the first texts of a row, in place of a name."""
+    """Return the first texts of a row, as its name."""
     return " ".join([cell for cell in row.cells if cell][:MAX_NAMES])
 
 
@@ -291,7 +285,7 @@ async def _no_completion(text: str, place: int) -> Completion:
 
 
 def without_hasty_words(table: Table) -> Table:
-    """Replace the texts of an unfinished table by its progress: "none" may not be true yet."""
+    """Replace the texts of an unfinished table by its progress, since "none" may not stay true."""
     if table.looked_at >= table.total:
         return table
     progress = f"counting, {100 * table.looked_at // table.total} %"

@@ -24,14 +24,10 @@ NO_OCTETS = " no octets of its own"
 
 
 class Tabs(Widget):
-    """A row of tabs."""
-
     ALLOW_SELECT = False
     DEFAULT_CSS = "Tabs { height: 1; background: $background; color: $foreground; }"
 
     class Clicked(Message):
-        """Request to show a tab."""
-
         def __init__(self, index: int) -> None:
             super().__init__()
             self.index = index
@@ -39,12 +35,12 @@ class Tabs(Widget):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._titles: tuple[str, ...] | None = None
-        """None: no record is shown yet."""
+        """None before the first record."""
         self._chosen = 0
         self._palette: Palette | None = None
 
     def show(self, titles: Sequence[str] | None, chosen: int) -> None:
-        """Show these titles, with the selected one brighter; nothing for None."""
+        """Show these titles, the selected one brighter; nothing for None."""
         shown = None if titles is None else tuple(titles)
         if (shown, chosen) != (self._titles, self._chosen):
             self._titles, self._chosen = shown, chosen
@@ -74,7 +70,7 @@ class Tabs(Widget):
 
 
 class BytePanes(Vertical):
-    """The octets of the selected source, below tabs of all."""
+    """The octets of the selected source, below a tab for each source."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right_square_bracket", "tab(1)", "Next octets: packet, stream, opened", show=False),
@@ -105,7 +101,7 @@ class BytePanes(Vertical):
         self._choose(min(self._chosen, max(0, len(self._sources) - 1)))
 
     def highlight(self, source: int, start: int, stop: int) -> None:
-        """Highlight the octets of a field: in the selected tab if it has them, otherwise in the tab of their source."""
+        """Highlight a field in the selected tab if it contains the octets, otherwise in the tab of their source."""
         if not 0 <= source < len(self._sources):
             self.octets.highlight(0, 0)
             return
@@ -119,11 +115,10 @@ class BytePanes(Vertical):
 
     @property
     def chosen(self) -> int:
-        """Index of the selected source."""
         return self._chosen
 
     def field_at(self, offset: int) -> tuple[int, int]:
-        """Return the source and offset that fields refer to, given an offset in the selected source."""
+        """Return the source and offset to which fields refer, from an offset in the selected source."""
         return origin_of(self._sources[self._chosen], offset) or (self._chosen, offset)
 
     def _choose(self, index: int) -> None:

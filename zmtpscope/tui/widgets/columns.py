@@ -14,14 +14,13 @@ from textual.strip import Strip
 from zmtpscope.tui.requests import Sort, TableColumn
 
 GAP = 2
-"""Cells between two columns."""
 MIN_TEXT, MIN_LAST = 16, 28
-"""Minimum cells of a narrowed text column, and of a last column without a maximum."""
+"""Minimum cells of a narrowed text column, and of a last column without maximum."""
 CUT = "…"
 PLOTTED = "┃█▇▆▅▄▃▂▁· "
-"""Characters of plots, most telling first: the end of a connection, then high to low."""
+"""Characters of plots, most important first: the end of a connection, then high to low."""
 FIRST_COMBINING = "\u0300"
-"""All characters below this one take one cell."""
+"""Characters below this one take one cell."""
 SORTED = {False: " ▲", True: " ▼"}
 
 
@@ -38,10 +37,10 @@ class Slot(NamedTuple):
 
 
 def lay_out(columns: Sequence[TableColumn], widths: Sequence[int], width: int, margin: int = 0) -> tuple[Slot, ...]:
-    """Place columns side by side after `margin`, within `width` cells. A last text column takes the rest.
+    """Place columns side by side after `margin`, within `width` cells. The last text column takes the rest.
 
-    Without room, names are narrowed last. Other texts are narrowed first. If this is not enough, columns are left out:
-    the highest `rank` first, of equal ranks the rightmost, and rank 0 never.
+    If the line is too narrow, texts are narrowed first, then names. If that is not enough, columns are hidden: the
+    highest `rank` first, from right to left, and rank 0 never.
     """
     shown = list(range(len(columns)))
     least = [
@@ -71,7 +70,7 @@ def _needed(shown: Sequence[int], widths: Sequence[int]) -> int:
 
 
 def _shrunk(columns: Sequence[TableColumn], shown: Sequence[int], widths: Sequence[int], width: int) -> list[int]:
-    """Return the widths, narrowed to fit if possible: first of the widest texts, then of the widest names."""
+    """Return widths narrowed to fit if possible: the widest texts first, then the widest names."""
     shrunk = list(widths)
     for is_name in (False, True):
         texts = [index for index in shown[:-1] if not columns[index].is_number and columns[index].is_name is is_name]
@@ -84,8 +83,10 @@ def _shrunk(columns: Sequence[TableColumn], shown: Sequence[int], widths: Sequen
 
 
 def scaled_plot(text: str, width: int) -> str:
-    """Shrink a plot to at most `width` cells. Each new cell replaces several, and shows the character of them that is
-    first in `PLOTTED`."""
+    """Shrink a plot to at most `width` cells.
+
+    A new cell shows the character of its old cells that is first in `PLOTTED`.
+    """
     if len(text) <= width:
         return text
     edges = [len(text) * cell // width for cell in range(width + 1)]
@@ -117,7 +118,7 @@ def line_of(cells: Iterable[Cell], between: Style, width: int) -> Strip:
 def heading_line(
     columns: Sequence[TableColumn], slots: Iterable[Slot], sort: Sort | None, style: Style, width: int
 ) -> Strip:
-    """Draw the headings, with a mark on the column that rows are sorted by."""
+    """Draw the headings, with a mark on the sorted column."""
     cells = []
     for slot in slots:
         column = columns[slot.column]
@@ -132,9 +133,9 @@ def column_at(slots: Iterable[Slot], x: int) -> int | None:
 
 
 def next_sort(column: TableColumn, sort: Sort | None) -> Sort:
-    """Return the order after selecting a column.
+    """Return the order after a choice of a column.
 
-    It is reversed if rows are already sorted by the column; otherwise numbers start with the largest.
+    If rows are already sorted by it, the order is reversed; otherwise numbers start with the largest.
     """
     if sort is not None and sort.column == column.name:
         return Sort(column.name, not sort.descending)
@@ -142,12 +143,11 @@ def next_sort(column: TableColumn, sort: Sort | None) -> Sort:
 
 
 def width_of(text: str) -> int:
-    """Return the width of a text in cells."""
     return len(text) if text.isascii() or max(text) < FIRST_COMBINING else cell_len(text)
 
 
 def fitted(text: str, width: int, is_number: bool = False, skip: int = 0) -> str:
-    """Pad or cut a text to `width` cells, without its first `skip` characters. Cut ends are marked."""
+    """Pad or cut a text to `width` cells, after its first `skip` characters, with marks at cut ends."""
     if skip:
         text = CUT + text[skip + 1 :] if len(text) > skip else ""
     needed = width_of(text)

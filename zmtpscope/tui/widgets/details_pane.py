@@ -1,4 +1,4 @@
-"""The fields of a record and its octets, with a common selection."""
+"""The fields of a record and its octets; selecting one highlights the other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zmtpscope.tui.widgets.hex_view import WIDE, HexView, row_width
 from zmtpscope.tui.widgets.nodes import innermost
 
 SIDE_BY_SIDE = 130
-"""Minimum width in cells for octets beside the fields, instead of below."""
+"""Minimum width in cells to show octets beside the fields, not below."""
 
 
 class DetailsPane(Container):
@@ -34,7 +34,7 @@ class DetailsPane(Container):
     """
 
     class Dragged(Message):
-        """The mouse moves the upper border to this line of the screen."""
+        """The mouse drags the upper border to this line of the screen."""
 
         def __init__(self, y: int) -> None:
             super().__init__()
@@ -54,7 +54,7 @@ class DetailsPane(Container):
         yield self._problem
 
     def show(self, details: Details | None) -> None:
-        """Show a record or nothing. The same details change nothing, to avoid flicker."""
+        """Show a record or nothing. Equal details change nothing, to avoid flicker."""
         if details == self._details:
             return
         self._details = details

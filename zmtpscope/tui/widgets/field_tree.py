@@ -18,16 +18,16 @@ OPENED, CLOSED, LEAF = "▾ ", "▸ ", "  "
 LINK = " →"
 INDENT = 2
 STEP = 16
-"""Characters by which a long value scrolls."""
+"""Characters that a long value scrolls by."""
 OPEN_DEPTH, OPEN_MEMBERS = 3, 6
-"""Nodes above this depth without a value are open at first, and members of payloads above that one."""
+"""Depth above which nodes without a value are open at first; the same for members of payloads."""
 KEPT_PATHS = 1000
 NAMES_SHARE = 0.45
 """Maximum share of the width for names."""
 
 
 class FieldTree(LineView):
-    """A tree of nodes. Opened and closed nodes are remembered by path for other records."""
+    """A tree of nodes. Open and closed nodes stay so for other records, by path."""
 
     help_title = "Fields"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -40,8 +40,6 @@ class FieldTree(LineView):
     ]
 
     class Selected(Message):
-        """Posted when the cursor is on another node."""
-
         def __init__(self, index: int) -> None:
             super().__init__()
             self.index = index
@@ -67,7 +65,7 @@ class FieldTree(LineView):
     # -- interface -----------------------------------------------------------------------------------------------------
 
     def show(self, nodes: Sequence[Node]) -> None:
-        """Show the fields of another record. The cursor moves to the same path, or the nearest ancestor."""
+        """Show the fields of another record. The cursor stays on the path, or its nearest ancestor."""
         before = self._paths[self.selected] if self._fields else ()
         self._fields, self._paths, self._behind = nodes, paths(nodes), ends(nodes)
         self._lay_out()
@@ -92,13 +90,12 @@ class FieldTree(LineView):
 
     @property
     def selected_node(self) -> Node | None:
-        """The node under the cursor; None if there are no nodes."""
         return self._fields[self.selected] if self._fields else None
 
     # -- opened and closed ---------------------------------------------------------------------------------------------
 
     def _nearest(self, path: Path) -> int | None:
-        """Return the first node with the longest matching prefix of this path."""
+        """Return the first node with the longest common prefix with this path."""
         for length in range(len(path), 0, -1):
             if path[:length] in self._paths:
                 return self._paths.index(path[:length])

@@ -22,7 +22,7 @@ Check = Callable[[str], Awaitable[FilterProblem | None]]
 Complete = Callable[[str, int], Awaitable[Completion]]
 
 TYPING = 0.04
-"""Delay in seconds between the last key and the check of a filter."""
+"""Seconds between the last key and the check of a filter."""
 
 
 def state_text(state: ListState | None, filter: str) -> str:
@@ -37,7 +37,7 @@ def state_text(state: ListState | None, filter: str) -> str:
 
 
 class FilterInput(Input):
-    """The input itself. Keys for the hints below it are passed to the bar."""
+    """The input. It passes keys for the hints to the bar."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "Apply"),
@@ -59,7 +59,7 @@ class FilterInput(Input):
 
 
 class FilterBar(Vertical):
-    """The filter bar. `check` and `complete` are called while typing; the search starts at enter."""
+    """`check` and `complete` are called while typing; the search starts at enter."""
 
     DEFAULT_CSS = """
     FilterBar { height: 1; background: $surface; }
@@ -79,7 +79,7 @@ class FilterBar(Vertical):
             self.text = text
 
     class Left(Message):
-        """Posted when typing was cancelled and the filter is unchanged."""
+        """Posted after typing was cancelled."""
 
     def __init__(self, check: Check, complete: Complete, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -106,7 +106,7 @@ class FilterBar(Vertical):
     # -- interface -----------------------------------------------------------------------------------------------------
 
     def set_text(self, text: str) -> None:
-        """Set the filter of the shown rows. A filter that the user is typing stays."""
+        """Set the filter of the shown rows, unless the user is typing one."""
         is_typing = self._input.has_focus and self.text != self._submitted
         self._submitted = text
         if not is_typing:
@@ -121,7 +121,7 @@ class FilterBar(Vertical):
         self._set_completion(NOTHING)
 
     def set_history(self, texts: Sequence[str]) -> None:
-        """Set the previous filters, the latest last."""
+        """Set the previous filters, latest last."""
         self._history = tuple(texts)
         self._back = 0
 

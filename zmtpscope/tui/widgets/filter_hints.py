@@ -1,4 +1,4 @@
-"""The hints below a filter: an error with its position, or completions."""
+"""Hints below a filter: an error and its position, or completions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTHING = Completion(0, 0, (), ())
 
 
 def caret_line(problem: FilterProblem, at: int, width: int) -> str:
-    """Return an error with a caret in column `at`, before it if there is room, otherwise after it."""
+    """Return an error and a caret in column `at`; the text is before the caret if there is room, otherwise after it."""
     at = max(0, min(at, width - 1))
     if width_of(problem.message) + at + 2 <= width or at < width // 2:
         return fitted(" " * at + "^ " + problem.message, width)

@@ -1,4 +1,4 @@
-"""The octets of one source: offsets, hex digits, characters, and highlighting of a field."""
+"""The octets of one source as offsets, hex digits and characters, with a highlighted field."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ CHARACTERS = bytes(octet if 0x20 <= octet < 0x7F else ord(".") for octet in rang
 
 
 def row_width(octets: int) -> int:
-    """Return the width of a line in cells."""
     return DIGITS_AT + 3 * octets + 1 + octets
 
 
 class HexView(LineView):
-    """A hex dump with 16 octets on a line, or 8 without room. Offsets refer to the source."""
+    """A hex dump with 16 octets on a line, or 8 if it is narrow. Offsets refer to the source."""
 
     help_title = "Octets"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -38,8 +37,6 @@ class HexView(LineView):
     ]
 
     class Selected(Message):
-        """Posted when the cursor is on another octet."""
-
         def __init__(self, offset: int) -> None:
             super().__init__()
             self.offset = offset
@@ -55,14 +52,14 @@ class HexView(LineView):
     # -- interface -----------------------------------------------------------------------------------------------------
 
     def show(self, source: Source | None) -> None:
-        """Show a source or nothing, without highlighting. The cursor moves to the first octet."""
+        """Show a source or nothing, with the cursor on the first octet."""
         self._source = source or NOTHING
         self._stars = [edge for span in sorted(self._source.stars) for edge in span]
         self._octet, self._lit = 0, range(0)
         self._lay_out()
 
     def highlight(self, start: int, stop: int) -> None:
-        """Highlight octets and scroll to them. The cursor moves to the first unless it is on one."""
+        """Highlight octets and scroll to them. The cursor moves to the first, unless it is on one of them."""
         first, length = self._source.first, len(self._source.octets)
         self._lit = range(max(0, start - first), min(stop - first, length))
         if self._lit:
@@ -76,7 +73,6 @@ class HexView(LineView):
 
     @property
     def offset_selected(self) -> int:
-        """Offset of the octet under the cursor."""
         return self._source.first + self._octet
 
     @property
@@ -137,7 +133,6 @@ class HexView(LineView):
         return bisect_right(self._stars, self._source.first + octet) % 2 == 1
 
     def _looks(self, octets: range, ground: str) -> list[tuple[str, str]]:
-        """Return look and ground of each octet."""
         values = self._source.octets[octets.start : octets.stop]
         looks = [("value" if value else "zero", "") for value in values]
         for octet in octets if self._stars else ():
@@ -170,7 +165,6 @@ class HexView(LineView):
         return line_of(cells + letters, style("value"), width)
 
     def _shown(self, start: int, stop: int, is_secret: bool) -> tuple[str, str]:
-        """Return hex digits and characters of some octets."""
         if is_secret:
             return " ".join(["**"] * (stop - start)), "*" * (stop - start)
         octets = self._source.octets[start:stop]

@@ -1,4 +1,4 @@
-"""Base of all lists: cursor, keys with counts, mouse, cached lines."""
+"""Base of all lists: cursor, keys with counts, mouse, and a cache of lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from zmtpscope.tui.widgets.columns import Cell, fitted, line_of
 from zmtpscope.tui.widgets.styles import Palette, palette_of
 
 KEPT_LINES = 1024
-"""Maximum number of cached lines."""
 MAX_DIGITS = 9
 EMPTY_MARGIN = 2
 """Cells beside the text of an empty list."""
@@ -30,7 +29,7 @@ BAR_STEPS = 8
 
 
 class LineView(ScrollView, can_focus=True):
-    """Lines `0..count`, one of which has the cursor. Subclasses draw single lines (`draw`).
+    """Lines `0..count`, one with the cursor. Subclasses draw single lines (`draw`).
 
     Keys as in vim and less, with counts: `12j`, `5G`. Other digits are posted as `Digits`.
     """
@@ -39,9 +38,8 @@ class LineView(ScrollView, can_focus=True):
     heading_lines = 0
     """Fixed lines at the top."""
     count_wait: ClassVar[float] = 0.35
-    """Seconds after a digit in which it can be the count of a key."""
+    """Seconds after a digit during which it may be the count of a key."""
     empty_text = ""
-    """Text shown if there are no lines."""
     DEFAULT_CSS = """
     LineView {
         overflow-x: hidden;
@@ -71,7 +69,7 @@ class LineView(ScrollView, can_focus=True):
     ]
 
     class Digits(Message):
-        """A number was typed without a key to count."""
+        """Posted for a number that no key followed."""
 
         def __init__(self, number: int) -> None:
             super().__init__()
@@ -89,30 +87,27 @@ class LineView(ScrollView, can_focus=True):
     # -- methods that subclasses override ------------------------------------------------------------------------------
 
     def draw(self, place: int, ground: str, width: int) -> Strip:
-        """Draw one line of `width` cells; the scrollbar may cover the last. `ground` is a name of `Palette.style`."""
+        """Draw a line of `width` cells, whose last the scrollbar may cover. `ground` is a name of `Palette.style`."""
         raise NotImplementedError
 
     def draw_heading(self, line: int, width: int) -> Strip:
-        """Draw one of the `heading_lines` at the top."""
         raise NotImplementedError
 
     def look_of(self, place: int) -> Hashable:
-        """Return other state of the line. A cached line is valid while this is unchanged."""
+        """Return other state that the drawn line depends on. A cached line is valid while this is unchanged."""
         return None
 
     def is_there(self, place: int) -> bool:
-        """Whether a line is loaded and can be drawn."""
         return True
 
     def draw_missing(self, width: int) -> Strip:
-        """Draw a line that is not loaded yet."""
         return Strip.blank(width, self.palette.base)
 
     def cursor_moved(self) -> None:
-        """The cursor has moved to another line."""
+        """Called after the cursor moved to another line."""
 
     def heading_clicked(self, x: int) -> None:
-        """Handle a click on the headings, `x` cells from the left."""
+        """Called after a click on the headings, `x` cells from the left."""
 
     def line_clicked(self, place: int, x: int) -> None:
         """Move the cursor to a clicked line, `x` cells from the left."""
@@ -125,12 +120,11 @@ class LineView(ScrollView, can_focus=True):
 
     @property
     def count(self) -> int:
-        """Number of lines."""
         return self._count
 
     @property
     def cursor(self) -> int:
-        """The line with the cursor; 0 if there are no lines."""
+        """The line with the cursor, 0 without lines."""
         return self._cursor
 
     def go_to(self, place: int) -> None:
@@ -142,14 +136,12 @@ class LineView(ScrollView, can_focus=True):
 
     @property
     def palette(self) -> Palette:
-        """The styles of the current theme."""
         if self._palette is None:
             self._palette = palette_of(self)
         return self._palette
 
     @property
     def base(self) -> Style:
-        """The style of empty cells."""
         return self.palette.base
 
     @property
@@ -159,16 +151,14 @@ class LineView(ScrollView, can_focus=True):
 
     @property
     def page_height(self) -> int:
-        """Number of visible lines."""
         return max(1, self.scrollable_content_region.height - self.heading_lines)
 
     @property
     def top(self) -> int:
-        """The first visible line."""
         return self.scroll_offset.y
 
     def set_cursor(self, place: int) -> bool:
-        """Move the cursor like `go_to`, without calling `cursor_moved`. Return whether it moved."""
+        """Move the cursor like `go_to`, but without `cursor_moved`. Return whether it moved."""
         before, self._cursor = self._cursor, max(0, min(place, self._count - 1))
         self._scroll_to_show(self._cursor)
         if self._cursor == before:
@@ -183,7 +173,7 @@ class LineView(ScrollView, can_focus=True):
         size = Size(0, count + self.heading_lines)
         if size == self.virtual_size:
             return
-        # not by its setter, which lays out the whole screen: lists grow all the time
+        # not by the setter, which lays out the whole screen: lists grow all the time
         self.set_reactive(LineView.virtual_size, size)
         self._cursor = max(0, min(self._cursor, count - 1))
         if self.top > self.max_scroll_y:
@@ -193,25 +183,22 @@ class LineView(ScrollView, can_focus=True):
             self.refresh()
 
     def set_empty_text(self, text: str) -> None:
-        """Set the text shown if there are no lines."""
         if text != self.empty_text:
             self.empty_text = text
             self.refresh()
 
     def forget_lines(self) -> None:
-        """Draw all lines again."""
         self._lines.clear()
         self.refresh()
 
     def refresh_place(self, place: int) -> None:
-        """Draw one line again."""
         self.refresh(Region(0, place - self.top + self.heading_lines, self.size.width, 1))
 
     def render_line(self, y: int) -> Strip:
         return self.render_lines(Region(0, y, self.size.width, 1))[0]
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        # Textual's own method copies each line five times; this one makes it once
+        # Textual's own method copies each line five times
         width, top, first = self.size.width, self.top, self.heading_lines
         cursor = "cursor" if self.has_focus else "elsewhere"
         lines = []
@@ -234,7 +221,6 @@ class LineView(ScrollView, can_focus=True):
         return lines
 
     def _draw_empty(self, place: int, width: int) -> Strip:
-        """Draw a line of `empty_text`."""
         texts = wrap(self.empty_text, max(1, width - 2 * EMPTY_MARGIN))
         text = fitted(" " * EMPTY_MARGIN + texts[place] if place < len(texts) else "", width)
         return line_of([Cell(0, width, text, self.palette.style("muted"))], self.base, width)
@@ -255,7 +241,7 @@ class LineView(ScrollView, can_focus=True):
             self.refresh()
 
     def _show_on_bar(self) -> None:
-        """Set the scrollbar in visible steps: each change draws it again."""
+        """Set the scrollbar in visible steps, since each change redraws it."""
         bar, height = self.vertical_scrollbar, self.size.height
         steps = BAR_STEPS * height
         count = max(1, self._count)

@@ -1,4 +1,4 @@
-"""Lookup between fields and octets. Nodes are flat, in the order of a tree read from top to bottom."""
+"""Lookup between fields and octets. Nodes are in order, from the top of the tree to the bottom."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Path = tuple[str, ...]
 
 
 def innermost(nodes: Sequence[Node], source: int, offset: int) -> int | None:
-    """Return the index of the smallest field that contains an octet, the deepest of equals, or None."""
+    """Return the index of the smallest field with this octet, the deepest of equals, or None."""
     found, least = None, 0
     for index, node in enumerate(nodes):
         if node.source == source and node.start <= offset < node.stop:
@@ -22,10 +22,7 @@ def innermost(nodes: Sequence[Node], source: int, offset: int) -> int | None:
 
 
 def place_in(shown: Source, source: int, start: int, stop: int) -> tuple[int, int] | None:
-    """Return the start and stop of octets of another source within `shown`, or None.
-
-    They are offsets in `shown`, from the first contained octet on.
-    """
+    """Return the part of octets of another source that `shown` contains, as start and stop in `shown`, or None."""
     for low, high, origin, place in shown.parts:
         begin, end = max(start, place), min(stop, place + high - low)
         if origin == source and begin < end:
@@ -34,7 +31,7 @@ def place_in(shown: Source, source: int, start: int, stop: int) -> tuple[int, in
 
 
 def origin_of(shown: Source, offset: int) -> tuple[int, int] | None:
-    """Return the other source that an octet of `shown` is from, and its offset there, or None."""
+    """Return the other source of an octet in `shown` and its offset there, or None."""
     for low, high, origin, place in shown.parts:
         if low <= offset < high:
             return origin, offset - low + place
@@ -42,7 +39,7 @@ def origin_of(shown: Source, offset: int) -> tuple[int, int] | None:
 
 
 def ends(nodes: Sequence[Node]) -> list[int]:
-    """Return for each node the index after its last descendant."""
+    """Return the index after the last descendant, for each node."""
     behind = [len(nodes)] * len(nodes)
     around: list[int] = []
     for index, node in enumerate(nodes):
@@ -53,7 +50,7 @@ def ends(nodes: Sequence[Node]) -> list[int]:
 
 
 def paths(nodes: Sequence[Node]) -> list[Path]:
-    """Return the path of each node. Siblings of the same name share it."""
+    """Return the path of each node. Siblings with one name share it."""
     found: list[Path] = []
     path: list[str] = []
     for node in nodes:
@@ -74,7 +71,7 @@ def ancestors(nodes: Sequence[Node], index: int) -> list[int]:
 
 
 def in_sight(nodes: Sequence[Node], behind: Sequence[int], is_open: Callable[[int], bool]) -> list[int]:
-    """Return the visible nodes: all outside closed ones. `behind` is `ends(nodes)`."""
+    """Return the nodes outside closed ones. `behind` is `ends(nodes)`."""
     seen, index = [], 0
     while index < len(nodes):
         seen.append(index)

@@ -1,4 +1,4 @@
-"""A list of records of any length. Only rows around visible ones are requested."""
+"""A list of records of any length. Only rows near the visible ones are requested."""
 
 from __future__ import annotations
 
@@ -31,32 +31,31 @@ from zmtpscope.tui.widgets.line_view import LineView
 from zmtpscope.tui.widgets.row_pages import RowPages
 
 Fetch = Callable[[int, int], Awaitable[Page]]
-"""Returns the rows `low..high` of the list; an empty page if they cannot be had."""
+"""Returns the rows `low..high` of the list; an empty page on failure."""
 
 MARK_WIDTH = 2
 MARK, MISSING = "●", "·"
 INDENT_SHARE = 3
-"""The right side of a conversation starts after this part of the room for both."""
+"""The right side of a conversation starts after this fraction of the room for both."""
 PREFETCHED_SCREENS = 2
 STEP = 16
-"""Characters by which the last column scrolls."""
+"""Characters that the last column scrolls by."""
 OWN_STYLE = ("", "message", "datagram")
-"""Styles of rows in which column styles apply."""
+"""Styles of rows whose cells use column styles."""
 
 
 class CellText(NamedTuple):
-    """The cell under the cursor, to make a filter of."""
+    """The cell under the cursor, to filter by."""
 
     column: str
     text: str
     number: int
-    """Number of the record."""
 
 
 class RowList(LineView):
-    """A list of records, with the cursor on one cell of a row.
+    """A list of records, with the cursor on one cell.
 
-    `fetch` returns rows around the visible ones. Left and right move to the next cell, and scroll a long last column.
+    `fetch` returns rows near the visible ones. Left and right move to the next cell, and scroll a long last column.
     """
 
     heading_lines = 1
@@ -68,15 +67,13 @@ class RowList(LineView):
     ]
 
     class Selected(Message):
-        """Posted when the cursor is on another record."""
-
         def __init__(self, number: int, place: int) -> None:
             super().__init__()
             self.number = number
             self.place = place
 
     class Chosen(Message):
-        """Posted after enter or a double click on a record."""
+        """Posted after enter or a double click."""
 
         def __init__(self, number: int, place: int) -> None:
             super().__init__()
@@ -95,7 +92,7 @@ class RowList(LineView):
         self._fetch = fetch
         self._columns: tuple[TableColumn, ...] = ()
         self._seen: list[int] = []
-        """Widest text of each column so far, in cells."""
+        """Width of each column so far, in cells."""
         self._slots: tuple[Slot, ...] = ()
         self._sort: Sort | None = None
         self._marked: AbstractSet[int] = frozenset()
@@ -104,7 +101,7 @@ class RowList(LineView):
         self._pages = RowPages()
         self._generation = 0
         self._outdated = sys.maxsize
-        """Number of rows that kept their place since rows were requested last."""
+        """Number of leading rows that did not move since the last request."""
         self._look = asyncio.Event()
         self._posted: int | None = None
         self._following = False
@@ -118,14 +115,14 @@ class RowList(LineView):
     # -- interface -----------------------------------------------------------------------------------------------------
 
     def set_columns(self, columns: Sequence[TableColumn], sort: Sort | None = None) -> None:
-        """Show these columns, with cells of rows in this order; `sort` marks a heading."""
+        """Show these columns; `sort` marks a heading."""
         self._columns = tuple(columns)
         self._seen = [0] * len(self._columns)
         self._sort = sort
         self._lay_out()
 
     def set_count(self, count: int) -> None:
-        """Set the number of rows. New visible rows are shown once they are loaded.
+        """Set the number of rows; new visible ones appear when loaded.
 
         The cursor stays unless it follows the end.
         """
@@ -135,7 +132,7 @@ class RowList(LineView):
         self._look.set()
 
     def _grow(self, count: int) -> None:
-        """Show this number of rows, and go where the cursor is to go."""
+        """Show this number of rows and move the cursor to its target."""
         self._aim = count
         target, self._goal = self._target, None
         self.set_line_count(count)
@@ -145,13 +142,13 @@ class RowList(LineView):
 
     @property
     def _target(self) -> int | None:
-        """Row to go to once it is loaded: the last one if the cursor follows the end."""
+        """Row to go to once loaded; the last if the cursor follows the end."""
         if not self._following:
             return self._goal
         return self._aim - 1 if self._cursor < self._aim - 1 else None
 
     def reset(self) -> None:
-        """Drop all rows before another list; `Selected` is posted again."""
+        """Drop all rows, before another list is shown."""
         self._generation += 1
         self._pages.clear()
         self._posted = None
@@ -164,24 +161,22 @@ class RowList(LineView):
         self.forget_lines()
 
     def ask_again(self, kept: int = 0) -> None:
-        """Fetch the rows after the first `kept` again, and show the old cells meanwhile."""
+        """Fetch the rows after the first `kept` again; old cells stay meanwhile."""
         self._outdated = min(kept, self._outdated)
         self._pages.ask_again(kept)
         self._lines.clear()
         self._look.set()
 
     def set_marked(self, numbers: AbstractSet[int]) -> None:
-        """Set the numbers of the marked records."""
         self._marked = numbers
         self.forget_lines()
 
     @property
     def following(self) -> bool:
-        """Whether the cursor stays at the end as rows are added, until it is moved."""
+        """Whether the cursor stays at the end as rows arrive, until the user moves it."""
         return self._following
 
     def follow(self, following: bool) -> None:
-        """Switch following the end on or off."""
         self._following = following
         self._look.set()
 
@@ -219,7 +214,7 @@ class RowList(LineView):
                     self._post_selected()
 
     def _missing(self) -> tuple[int, int] | None:
-        """Return the next rows to load: new visible ones, visible ones, then below and above."""
+        """Return the next rows to load: new visible ones, visible ones, then some below and above."""
         top, height = self.top, self.page_height
         while self._count < self._grown or self._target is not None:
             self._aim = self._aim if self._count < self._aim <= self._grown else self._grown
@@ -288,13 +283,13 @@ class RowList(LineView):
         self.forget_lines()
 
     def _goes_on(self) -> bool:
-        """Whether the last column has more text than fits in any visible row."""
+        """Whether a visible row has more text in the last column than fits."""
         slot = self._slots[-1]
         rows = filter(None, map(self._pages.row, range(self.top, self.top + self.page_height)))
         return any(width_of(_text(row, slot.column)) - self._skip > slot.width for row in rows)
 
     def sort_by_cursor(self) -> None:
-        """Ask to sort by the column under the cursor."""
+        """Request to sort by the column under the cursor."""
         if self._columns:
             self._ask_to_sort(self._column)
 
@@ -330,9 +325,9 @@ class RowList(LineView):
         self.forget_lines()
 
     def _widths(self, width: int) -> list[int]:
-        """Return the widths of columns: of their contents, at most the maximum of each, and of their headings.
+        """Return the widths of columns: of contents, up to a maximum, or of the heading.
 
-        One without a maximum before the last takes a share of the remaining cells.
+        A column without maximum, other than the last, takes a share of the remaining cells.
         """
         is_empty = not any(self._seen)
         widths = [
@@ -347,7 +342,7 @@ class RowList(LineView):
         ]
 
     def _learn_widths(self, rows: Sequence[Row]) -> None:
-        """Widen columns for these rows. They never shrink, and those without any text are not shown."""
+        """Widen columns for these rows. Columns never shrink, and empty ones are hidden."""
         before = list(self._seen)
         for row in rows:
             self._seen = [max(seen, width_of(cell)) for seen, cell in zip(self._seen, row.cells, strict=False)]
@@ -372,7 +367,7 @@ class RowList(LineView):
             text = _text(row, slot.column)
             stop, skip = slot.stop, self._skip if slot is last else 0
             if last is not None and not column.width and slot is not last and not _text(row, last.column):
-                stop, skip = last.stop, self._skip  # a side of a conversation has the whole line
+                stop, skip = last.stop, self._skip  # a side of a conversation gets the whole line
             elif cells and slot.start < cells[-1].stop:
                 continue
             below = "cell" if ground == "cursor" and slot.column == self._column else ground

@@ -1,4 +1,4 @@
-"""Cached pages of a long list."""
+"""A cache of pages of a long list."""
 
 from __future__ import annotations
 
@@ -12,26 +12,22 @@ MAX_PAGES = 64
 AT_ONCE = 4
 """Maximum number of pages in one request."""
 OUTDATED = -1
-"""In place of the count of rows: the page must be requested again."""
+"""Replaces the count of rows of a page that must be requested again."""
 
 
 class RowPages:
-    """The pages used last. Incomplete pages of a growing list are requested again."""
+    """The pages used last. Incomplete pages are requested again as the list grows."""
 
     def __init__(self) -> None:
         self._pages: OrderedDict[int, tuple[tuple[Row, ...], int]] = OrderedDict()
 
     def row(self, place: int) -> Row | None:
-        """Return a row by its place in the list, or None if not loaded."""
         number, offset = divmod(place, PAGE)
         rows, _ = self._pages.get(number, ((), 0))
         return rows[offset] if offset < len(rows) else None
 
     def put(self, page: Page, count: int) -> bool:
-        """Store rows from a page boundary on, requested at `count` rows.
-
-        Return whether they differ from the stored ones.
-        """
+        """Store rows from a page boundary on, requested when the list had `count` rows. Return whether they are new."""
         is_other = False
         for start in range(0, max(1, len(page.rows)), PAGE):
             number = (page.low + start) // PAGE
@@ -45,7 +41,7 @@ class RowPages:
         return is_other
 
     def missing(self, low: int, high: int, count: int) -> tuple[int, int] | None:
-        """Return the first rows of `low..high` to request, as whole pages, or None."""
+        """Return the first rows of `low..high` to request, in whole pages, or None."""
         first = last = None
         for number in range(max(0, low) // PAGE, -(-min(high, count) // PAGE)):
             if self._is_complete(number, count):
@@ -60,7 +56,7 @@ class RowPages:
         return None if first is None or last is None else (first * PAGE, (last + 1) * PAGE)
 
     def have(self, low: int, high: int, count: int) -> bool:
-        """Whether all of these rows are loaded, be they outdated."""
+        """Whether all of these rows are loaded, outdated or not."""
         return all(self.row(place) is not None for place in range(max(0, low), min(high, count)))
 
     def _is_complete(self, number: int, count: int) -> bool:
@@ -70,7 +66,7 @@ class RowPages:
         return known == count or (known != OUTDATED and len(rows) >= min(PAGE, count - number * PAGE))
 
     def ask_again(self, kept: int = 0) -> None:
-        """Mark pages with rows after the first `kept` as outdated. They stay available until replaced."""
+        """Mark pages with rows after the first `kept` as outdated. Their rows are shown until replaced."""
         for number, (rows, _) in self._pages.items():
             if (number + 1) * PAGE > kept:
                 self._pages[number] = rows, OUTDATED

@@ -15,13 +15,12 @@ from textual.widget import Widget
 
 
 class Look(NamedTuple):
-    """A kind of text. Its theme colour is mixed with the background by `strength`."""
+    """A kind of text: a theme colour, mixed with the background by `strength`."""
 
     colour: str = "foreground"
     strength: float = 1.0
     attributes: str = ""
     plain: str = ""
-    """Attributes without colours."""
 
 
 NORMAL, MUTED, FAINT = Look(), Look(strength=0.62, plain="dim"), Look(strength=0.35, plain="dim")
@@ -68,9 +67,8 @@ class Ground(NamedTuple):
     colour: str
     strength: float
     brighter: float
-    """How far texts are mixed with the foreground to be readable."""
+    """How far text colours are mixed with the foreground, to stay readable."""
     plain: str
-    """Attributes without colours."""
 
 
 GROUNDS: Mapping[str, Ground] = {
@@ -85,7 +83,7 @@ NO_GROUND = Ground("background", 0.0, 0.0, "")
 
 
 class Colours(Enum):
-    """The colours that the terminal supports, or the user wants."""
+    """The colours of the terminal, or the user's choice."""
 
     ALL = auto()
     SIXTEEN = auto()
@@ -93,9 +91,9 @@ class Colours(Enum):
 
 
 class Palette:
-    """The styles of a widget with one theme.
+    """The styles of a widget in one theme.
 
-    Unknown names are parsed as Rich styles (`bold red`, `#a0c0ff`) for colour rules; invalid ones are plain.
+    Other names are Rich styles (`bold red`, `#a0c0ff`) of colour rules; invalid ones are plain.
     """
 
     def __init__(
@@ -121,7 +119,7 @@ class Palette:
         return made
 
     def _filtered(self, style: Style) -> Style:
-        """Apply Textual's line filters to a style once, not for each line."""
+        """Apply Textual's line filters once to a style, not to each line."""
         for line_filter in self._filters:
             style = line_filter.apply([Segment("", style)], self._background)[0].style or style
         return style
@@ -154,14 +152,12 @@ class Palette:
 
 
 def palette_of(widget: Widget) -> Palette:
-    """Return the styles of a widget with the current theme."""
     app = widget.app
     colours = Colours.NONE if app.no_color else Colours.SIXTEEN if app.native_ansi_color else Colours.ALL
     return Palette(widget.rich_style, app.theme_variables, colours, widget.get_line_filters())
 
 
 def is_style(name: str) -> bool:
-    """Whether `Palette.style` knows a name."""
     return name in LOOKS or bool(_parsed(name))
 
 

@@ -1,4 +1,4 @@
-"""The table of a view. Rows can be opened, sorted and chosen; their numbers may change."""
+"""The table of a view. The user opens, sorts and chooses rows; numbers may change."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ from zmtpscope.tui.widgets.line_view import LineView
 OPENED, CLOSED, LEAF = "▾ ", "▸ ", "  "
 INDENT = 2
 MARGIN = 1
-"""Cells on the left."""
 MAX_OPENED = 1000
 NO_TABLE = Table((), (), 0, 0)
 
 
 class TableView(LineView):
-    """The rows of a `Table`. Requests are posted; another table is shown later."""
+    """The rows of a `Table`. Requests are posted, and `show` gets their result."""
 
     heading_lines = 1
     count_wait = 0.02  # a digit nearly always means another view
@@ -61,7 +60,7 @@ class TableView(LineView):
         """Request for the records of a row."""
 
     class Pinned(_OfRow):
-        """Request to show only the records of a row, or all."""
+        """Request to show only the records of a row, or all again."""
 
     class OpenedChanged(Message):
         """Request for a table with these rows open."""
@@ -84,18 +83,18 @@ class TableView(LineView):
         self._widths: list[int] = []
         self._slots: tuple[Slot, ...] = ()
         self._there = 0
-        """Number of columns with texts."""
+        """Number of non-empty columns."""
         self._texts: list[str] = []
         """Lines above the headings."""
         self._shift = 0
-        """Number of columns with texts that are skipped after the first."""
+        """Number of non-empty columns skipped after the first."""
 
     # -- interface -----------------------------------------------------------------------------------------------------
 
     def show(self, table: Table, sort: Sort | None = None) -> None:
-        """Show a table. `sort` marks a heading.
+        """Show a table; `sort` marks a heading.
 
-        The same row stays selected at the same height, or the first one until the user moves or opens a row.
+        The selected row stays selected at its height. Until the user moves or opens a row, it is the first one.
         """
         before = self.current_row() if self.cursor or self._opened else None
         if table == self._table and sort == self._sort:
@@ -121,20 +120,17 @@ class TableView(LineView):
 
     @property
     def rows(self) -> tuple[TableRow, ...]:
-        """All rows."""
         return self._table.rows
 
     @property
     def opened(self) -> tuple[str, ...]:
-        """Keys of the opened rows."""
         return tuple(self._opened)
 
     def current_row(self) -> TableRow | None:
-        """The row under the cursor; None if there are no rows."""
         return self._table.rows[self.cursor] if self.cursor < len(self._table.rows) else None
 
     def cut_cells(self) -> list[tuple[str, str]]:
-        """Return (heading, text) of cut and left out cells of the selected row."""
+        """Return (heading, text) of the selected row's cells that are cut or hidden."""
         row = self.current_row()
         if row is None:
             return []
@@ -154,11 +150,11 @@ class TableView(LineView):
         self.set_cursor(place)
 
     def _grow_widths(self) -> None:
-        """Widen columns with texts to fit. They never shrink, so that they do not move."""
+        """Widen columns to fit. They never shrink, so that they do not jump."""
         for index, column in enumerate(self._table.columns):
             if column.width or not any(_cell(row, index) for row in self._table.rows):
                 continue
-            # texts of deeper rows may extend over empty cells to the right
+            # texts of deeper rows extend over empty cells to the right
             is_own = column.is_number or column.is_plot
             shown = (row for row in self._table.rows if not row.depth or is_own or _cell(row, index + 1))
             needed = max((width_of(self._front(row, index) + _cell(row, index)) for row in shown), default=0)
@@ -187,7 +183,7 @@ class TableView(LineView):
             self.post_message(self.Pinned(row))
 
     def action_open(self) -> bool:
-        """Open the row, or go into it. Return whether there was something to do."""
+        """Open the row, or go into it. Return whether it had children."""
         row = self.current_row()
         if row is None:
             return False
@@ -201,7 +197,7 @@ class TableView(LineView):
         return row.has_more or row.key in self._opened
 
     def action_close(self) -> None:
-        """Close the row, or go out of it."""
+        """Close the row, or go to its parent."""
         row = self.current_row()
         if row is None:
             return
@@ -213,7 +209,7 @@ class TableView(LineView):
             self.go_to(next(place for place in range(self.cursor - 1, -1, -1) if rows[place].depth < row.depth))
 
     def action_open_or_close(self) -> bool:
-        """Open a closed row, close an open one. Return whether there was something to do."""
+        """Open a closed row, close an open one. Return whether it had children."""
         row = self.current_row()
         if row is None or row.key not in self._opened:
             return self.action_open()
@@ -273,11 +269,10 @@ class TableView(LineView):
 
     @property
     def _without_room(self) -> int:
-        """Number of columns without room."""
         return self._there - self._shift - len(self._slots)
 
     def _with_more_columns(self) -> list[str]:
-        """Return the lines above the table, and the number of hidden columns with their keys."""
+        """Return the lines above the table, with the number of hidden columns and the keys that show them."""
         keys = ((self._shift, "["), (self._without_room, "]"))
         more = ", ".join(f"{count} with {key}" for count, key in keys if count > 0)
         texts = list(self._table.text)
@@ -317,7 +312,7 @@ class TableView(LineView):
         return line_of(cells, style(row.style, ground), width)
 
     def _room(self, row: TableRow, number: int) -> int:
-        """Return the cells for a text: its column, and empty cells to its right."""
+        """Return the cells for a text: its column, and empty cells to the right."""
         slot = self._slots[number]
         stop = slot.stop
         for following in self._slots[number + 1 :]:

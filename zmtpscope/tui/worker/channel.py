@@ -27,7 +27,7 @@ class ScreenGone(Exception):
 
 
 class CannotAnswer(Exception):
-    """The request has no reply; the message gives the reason."""
+    """The request has no reply; the text is the reason."""
 
 
 class Channel:
@@ -42,7 +42,7 @@ class Channel:
         self._decoder = msgspec.msgpack.Decoder(tuple[int, bool, of_requests])
 
     def receive(self, timeout: float) -> Iterator[tuple[int, Request[Any]]]:
-        """Yield the requests received so far, after waiting at most `timeout` seconds. Raises `ScreenGone`."""
+        """Yield the requests received so far, after at most `timeout` seconds. Raises `ScreenGone`."""
         while select.select([self._socket], [], [], timeout)[0]:
             try:
                 octets = self._socket.recv(RECEIVED)

@@ -26,11 +26,10 @@ from zmtpscope.words import host_port
 Values = Mapping[str, Any]
 
 CONTENT_WIDTH = 400
-"""Maximum characters of the content."""
 MAX_HEX = 128
-"""Maximum octets of a frame, and frames of a message, in hex."""
+"""Maximum octets of a frame in hex, and frames of a message."""
 MIN_PAUSE_NS = SECOND // 2
-"""Minimum time since the row above that is shown."""
+"""Shorter times since the row above are not shown."""
 
 FIELDS = (
     "record",
@@ -49,11 +48,10 @@ FIELDS = (
     "parts",
     "sizes",
 )
-"""Fields that the columns below read."""
 
 
 class Line(NamedTuple):
-    """A record to show: its fields, its description, and its content as hex."""
+    """A record to show: fields, description, and content as hex."""
 
     values: Values
     words: str
@@ -62,7 +60,7 @@ class Line(NamedTuple):
 
 @dataclass(slots=True)
 class Shown:
-    """Context of columns besides the record."""
+    """The context of a record, for some columns."""
 
     clock: Clock
     sides: Sides
@@ -85,7 +83,7 @@ class Column(NamedTuple):
 
 
 def ordering_time(values: Values) -> int:
-    """Return the time of a record: of a connection, its end."""
+    """Return the time that orders a record: of a connection, its end."""
     time: int = values["end_ns" if values["record"] == "connection" else "ts_ns"]
     return time
 
@@ -101,7 +99,7 @@ def _pause(line: Line, shown: Shown) -> str:
 
 
 def _spoken(line: Line, shown: Shown, *, side: int, is_hex: bool = False) -> str:
-    """Return the topic and content of a record of this side; records of no side are on the left."""
+    """Return topic and content of a record of this side. Records of no side are on the left."""
     if (line.values.get("side") or 0) != side:
         return ""
     if is_hex and line.values["record"] == "message":
@@ -159,17 +157,16 @@ COLUMNS = {
     "right_hex": Column("< OCTETS", partial(_spoken, side=1, is_hex=True), "ts_ns", style="right"),
     "content": Column("CONTENT", lambda line, shown: line.words, "ts_ns", False, 0, 0),
 }
-"""Columns by name. All other names are fields of the filter language."""
+"""Columns by name. All other names are fields of filters."""
 
 DEFAULT = ("time", "conn", "from", "to", "topic", "parts", "size", "content")
 
 
 TIME_WIDTHS = {"r": 12, "d": 12, "a": 15, "u": 15, "e": 17, "ad": 26, "ud": 26}
-"""Cells of times by their format; a time is never cut."""
+"""Cells of times by format; times are never cut."""
 
 
 def table_columns(names: Sequence[str], time: str = "r") -> tuple[TableColumn, ...]:
-    """Return the columns of a list with this format of times."""
     made = []
     for name in names:
         column = COLUMNS.get(name) or Column(safe_text(name).upper(), _nothing, name, False, 3, 16)
@@ -188,7 +185,7 @@ def _nothing(line: Line, shown: Shown) -> str:
 
 
 class RowMaker:
-    """Makes the rows of a list. Raises `FilterError` for unknown column names."""
+    """Makes the rows of a list. Raises `FilterError` for unknown columns."""
 
     def __init__(self, names: Sequence[str], options: Options, sides: Sides) -> None:
         self._options = options
@@ -198,7 +195,7 @@ class RowMaker:
         self._fields = list(dict.fromkeys((*FIELDS, *(name for each in operands for name in each.reads))))
 
     def rows(self, batch: Batch, numbers: Sequence[int], pauses: Sequence[int], clock: Clock) -> list[Row]:
-        """Return the rows of a batch with the records `numbers`, in order; `pauses` are times since the rows above."""
+        """Return rows of the records `numbers` of a batch, in order. `pauses` are times since the rows above."""
         shown, made = Shown(clock, self._sides), []
         for number, shown.pause_ns, line in zip(numbers, pauses, self._lines(batch), strict=True):
             made.append(Row(number, _style(line.values), tuple([cell(line, shown) for cell in self._cells])))
@@ -230,7 +227,6 @@ class RowMaker:
 
 
 def _hex(table: MessageTable, row: int) -> str:
-    """Return the first octets of the frames of a message in hex."""
     message = table.part(row, row + 1)
     heads = [message.head(frame, MAX_HEX) for frame in range(min(len(message.sizes), MAX_HEX))]
     return " | ".join("not kept" if head is None else head.hex(" ") for head in heads)[:CONTENT_WIDTH]
@@ -242,7 +238,7 @@ def _style(values: Values) -> str:
 
 
 def _field(operand: Operand) -> Callable[[Line, Shown], str]:
-    """Return the cell function of a field of the filter language."""
+    """Return the function that formats a field of filters."""
 
     def cell(line: Line, shown: Shown) -> str:
         return ", ".join(

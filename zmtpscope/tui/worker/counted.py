@@ -1,4 +1,4 @@
-"""Views updated while they are shown, with shared results."""
+"""Counted views, updated while they are shown."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Counter)
 
 MAX_SAVED = 1_000_000
-"""Maximum rows of a view in a file."""
+"""Maximum rows of a view that are written to a file."""
 MAX_VIEWS = 16
-"""Maximum views kept; the one shown longest ago is dropped."""
+"""Maximum views kept. The one shown longest ago is dropped."""
 MAX_CAUSES = 2
 """Maximum diagnoses shown above the messages."""
 ALARMING = SEVERITIES[:2]
@@ -40,9 +40,9 @@ def view_titles() -> tuple[ViewTitle, ...]:
 
 
 class Counting(Generic[C]):
-    """Feeds records that match a filter to a counter. `is_complete` returns whether the store is complete.
+    """Feeds records that match a filter to a counter.
 
-    `arrived`, if given, are all records as they arrive, to take instead of stored ones. Raises `FilterError`.
+    `arrived` are all records as they arrive; if given, stored ones are not read again. Raises `FilterError`.
     """
 
     def __init__(
@@ -52,14 +52,13 @@ class Counting(Generic[C]):
         self.filter = Filter(filter) if filter.strip() else None
         self.looked_at = 0
         self.steps = 0
-        """Steps taken. The result changes only with them."""
+        """Steps so far; the result changes only with them."""
         self._store = store
         self._is_complete = is_complete
         self._arrived = arrived
 
     @property
     def is_behind(self) -> bool:
-        """Whether there is work to do."""
         return self._has_records or self._has_work
 
     @property
@@ -71,14 +70,13 @@ class Counting(Generic[C]):
         return self.counter.has_work(is_last=not self._has_records and self._is_complete())
 
     def catch_up(self) -> None:
-        """Take the last records if they are few: a live capture always has some."""
+        """Take the last records at once if they are few: a live capture always has some."""
         while self._has_records and not self.counter.is_busy:
             if len(self._store) - self.looked_at > self.counter.step_rows:
                 break
             self.step()
 
     def step(self) -> None:
-        """Do one step of work."""
         self.steps += 1
         if self._arrived and not self.counter.is_busy:
             arrived = self._arrived.popleft()
@@ -98,7 +96,7 @@ class Counting(Generic[C]):
 
 
 class Made(NamedTuple):
-    """A table, its request, and the steps before it."""
+    """A table, its request, and the steps taken before."""
 
     request: TableOf
     steps: int
@@ -106,30 +104,27 @@ class Made(NamedTuple):
 
 
 class CountedView:
-    """A view and its counter."""
-
     def __init__(self, view: View, counting: Counting[Any]) -> None:
         self.view = view
         self.counting = counting
         self._made: Made | None = None
 
     def table(self, request: TableOf) -> Table:
-        """Return the table, cached for a repeated request."""
+        """Return the table. A repeated request is cached."""
         made, steps = self._made, self.counting.steps
         if made is None or (made.request, made.steps) != (request, steps):
             made = self._made = Made(request, steps, self.view.table(request.wanted))
         return made.table
 
     def raw_table(self, request: TableOf) -> Table:
-        """Return all rows, with unscaled numbers."""
         return self.view.table(replace(request.wanted, most=MAX_SAVED, is_raw=True))
 
 
 class CountedViews:
     """All views shown so far. `step` updates only the view shown last; the worker updates `derived`.
 
-    `is_complete` is called to learn whether the store is complete, and `ongoing` to get the state of the analyser, or
-    None while that is changing. `arrived` are the records as they arrive, if they need not be read from the store.
+    `is_complete` returns whether the store is complete; `ongoing` returns the state of the analyser, or None while it
+    changes. `arrived` are the records as they arrive, if they need not be read from the store.
     """
 
     def __init__(
@@ -146,9 +141,9 @@ class CountedViews:
         self._views: dict[tuple[str, str], CountedView] = {}
         self._looked_at: Counting[Any] | None = None
         self._derived: Counting[Derived] | None = None
-        """Derived from all records; created when first needed."""
+        """Created when first needed."""
         self._explained: list[Explained] | None = None
-        """The diagnoses of `_causes`."""
+        """The diagnoses from which `_causes` were made."""
         self._causes: tuple[TableRow, ...] = ()
 
     @property
@@ -157,19 +152,18 @@ class CountedViews:
         return self._looked_at is not None and self._looked_at.is_behind
 
     def step(self) -> None:
-        """Do one step of work for the shown view."""
         if self._looked_at is not None:
             self._looked_at.step()
 
     def table(self, request: TableOf) -> Table:
-        """Return the table of a view, which becomes the shown view."""
+        """Return the table of a view, and make it the shown view."""
         view = self._shown(request)
         view.counting.catch_up()
         made = view.table(request)
         return replace(made, looked_at=view.counting.looked_at, total=len(self._store))
 
     def raw_table(self, request: TableOf) -> Table:
-        """Return all rows of a view for a file, as far as they are counted."""
+        """Return all rows of a view for a file, from the records counted so far."""
         return self._shown(request).raw_table(request)
 
     def _shown(self, request: TableOf) -> CountedView:
@@ -196,7 +190,6 @@ class CountedViews:
 
     @property
     def derived(self) -> Counting[Derived]:
-        """Data derived from all records."""
         if self._derived is None:
             counter = new_derived(self._store, self._ongoing)
             self._derived = Counting(counter, "", self._store, self._is_complete, self._arrived)
@@ -204,26 +197,26 @@ class CountedViews:
 
     @property
     def diagnoses(self) -> str | None:
-        """Number of diagnoses by severity, in words; None if not yet computed."""
+        """Number of diagnoses by severity, as text; None before the first search."""
         return None if self._derived is None else self._derived.counter.summary
 
     @property
     def diagnosed(self) -> int:
-        """Number of records the diagnoses are derived from."""
+        """Number of records that the diagnoses are about."""
         return 0 if self._derived is None else self._derived.looked_at
 
     @property
     def causes(self) -> tuple[TableRow, ...]:
-        """The worst diagnoses as rows of their view: at most `MAX_CAUSES`, and only errors and warnings."""
+        """The worst errors and warnings as rows of the view of problems, at most `MAX_CAUSES`."""
         explained = None if self._derived is None else self._derived.counter.diagnoses
-        if self._derived is not None and explained is not self._explained:  # making them again needs all knowledge
+        if self._derived is not None and explained is not self._explained:  # making the rows needs all knowledge
             rows = VIEWS["problems"].of(self._derived.counter).table(Wanted(most=MAX_CAUSES)).rows
             self._causes = tuple(row for row in rows if row.style in ALARMING and not row.depth)
             self._explained = explained
         return self._causes
 
     def _derived_of(self, filter: str) -> Counting[Derived]:
-        """Return data derived from matching records, shared by views with the same filter."""
+        """Return data derived from matching records; views with one filter share it."""
         if not filter.strip():
             return self.derived
         shared = (each.counting for (name, of), each in self._views.items() if of == filter and VIEWS[name].is_derived)
@@ -231,7 +224,6 @@ class CountedViews:
 
 
 def new_derived(store: Store, ongoing: Callable[[], Ongoing | None]) -> Derived:
-    """Return a new, empty `Derived`."""
-    from zmtpscope.tui.worker.views.derived import Derived  # slow to import: rows are shown first
+    from zmtpscope.tui.worker.views.derived import Derived  # slow to import, and rows are shown first
 
     return Derived(store, ongoing)

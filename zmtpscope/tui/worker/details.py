@@ -35,15 +35,15 @@ RECORD_FIELDS = {
     "zmtp1.body": "bodies",
     "plain.username": "username",
 }
-"""Record fields that usually contain a field of the octets. Each filter is checked."""
+"""Record fields that usually equal a field of the octets; each filter is checked."""
 
 MORE_FIELDS = f"... and more than {MAX_FIELDS:,} fields: read --json has all of them"
 
 
 def details_of(store: Store, number: int) -> Details:
-    """Return the details of a record: fields of octets, findings, fields by output name.
+    """Return the details of a record: fields of octets, findings, and fields by output name.
 
-    `problem` explains missing octets; the rest is still returned.
+    Without octets, `problem` is the reason and the rest is returned.
     """
     values, line = row_of(store.batch([number]), store.options)
     sources = Sources()
@@ -65,7 +65,7 @@ def details_of(store: Store, number: int) -> Details:
 
 
 def row_of(batch: Batch, options: Options) -> tuple[dict[str, Any], str]:
-    """Return fields and description of the only record of a batch."""
+    """Return fields and description of the single record of a batch."""
     if batch.records:
         values = record_values(batch.records[0], options)
         return values, DESCRIBE[values["record"]](values)
@@ -91,7 +91,7 @@ def _nodes_of_unit(detail: Detail, source: int, values: dict[str, Any], most: in
 
 
 def _filter_of(node: FieldNode, values: dict[str, Any], known: dict[tuple[str, Any], str]) -> str:
-    """Return a filter for a field of octets, or "" if no field of the record contains its value."""
+    """Return a filter for a field of octets, "" if no field of the record contains the value."""
     name = RECORD_FIELDS.get(node.name)
     if name is None or node.value is None:
         return ""

@@ -21,7 +21,7 @@ from zmtpscope.store import Store
 from zmtpscope.tui.requests import Completion, FilterProblem
 
 Offer = tuple[str, str]
-"""A text and its meaning."""
+"""A text to insert, and its meaning."""
 
 MOST = 200
 """Maximum number of completions."""
@@ -37,7 +37,7 @@ OPERATORS: tuple[tuple[str, str, tuple[Type, ...]], ...] = (
     (">", "is more than", tuple(each for each in Type if each not in (Type.ADDRESS, Type.TRUTH))),
     (">=", "is at least", tuple(each for each in Type if each not in (Type.ADDRESS, Type.TRUTH))),
 )
-"""Operator, meaning, and the types it applies to."""
+"""Operators: text, meaning, and the types they apply to."""
 
 JOINERS = {"and": "both hold", "or": "one of them holds", ")": "the end of the bracket"}
 IN_FRONT = (
@@ -49,7 +49,7 @@ IN_FRONT = (
     ("upper(", "in capital letters"),
 )
 MAX_EXAMINED, MAX_MESSAGES = 2000, 30
-"""Number of last records, and messages among them, that are searched for member names."""
+"""Number of last records, and messages among them, searched for member names."""
 
 DEEPEST = 6
 """Maximum depth of offered members."""
@@ -63,7 +63,7 @@ USUAL = ("topic", "size", "conn", "record", "socket_type", "parts", "payload.pro
 
 
 def check(text: str) -> FilterProblem | None:
-    """Return the error of a filter, or None if it is valid or empty."""
+    """Return the error of a filter, or None."""
     if not text.strip():
         return None
     try:
@@ -75,7 +75,7 @@ def check(text: str) -> FilterProblem | None:
 
 
 def complete(text: str, place: int, store: Store) -> Completion:
-    """Return completions at a position: texts that start with the typed one, then others with it."""
+    """Return completions at a position: texts that start with the typed one, then texts that contain it."""
     wanted = expected(text, place)
     typed = wanted.typed.lower()
     offers = [offer for offer in _OFFERS[wanted.what](wanted, store) if typed.strip("\"'") in offer[0].lower()]
@@ -98,7 +98,6 @@ def _fields(wanted: Expected, store: Store) -> Iterator[Offer]:
 
 
 def meaning_of(field: FilterField) -> str:
-    """Return the meaning of a field in one line."""
     return field.meaning if field.alias_of is None else f"{field.alias_of}: {field.meaning}"
 
 
@@ -113,7 +112,7 @@ def _members(store: Store) -> list[Any]:
 
 
 def ways_of(fields: Any) -> list[str]:
-    """Return the paths of all members, as written in filters."""
+    """Return the paths of all members, as filters write them."""
     found: list[str] = []
     waiting: list[tuple[tuple[str, ...], Any]] = [((), fields)]
     while waiting and len(found) < MOST:
@@ -133,7 +132,7 @@ def _operators(wanted: Expected, store: Store) -> Iterable[Offer]:
 
 
 def _values(wanted: Expected, store: Store) -> Iterator[Offer]:
-    """Yield values seen in records; unknown for functions and parts of fields."""
+    """Yield values seen in records; none for functions and parts of fields."""
     operand = wanted.operand
     if not isinstance(operand, FieldOperand) or operand.steps:
         return

@@ -1,4 +1,4 @@
-"""Lists of matching records in some order. They grow with the store."""
+"""Lists of matching records, which grow with the store."""
 
 from __future__ import annotations
 
@@ -19,24 +19,22 @@ from zmtpscope.tui.worker.columns import COLUMNS, DEFAULT, RowMaker, table_colum
 from zmtpscope.tui.worker.sides import Sides
 
 STEP = 1 << 16
-"""Approximate number of records in a step."""
 
 STEP_SECONDS = 0.012
-"""Approximate duration of a step of sorting."""
 
 MANY_MORE = 1.25
-"""A growing list is sorted again when it has this many times as many rows."""
+"""A growing list is sorted again when it has this many times the rows."""
 
 MAX_ROWS = 1000
 """Maximum rows in a page."""
 
 
 class InTimeOrder:
-    """A growing array of record numbers, ordered by time, then by number."""
+    """A growing array of record numbers, ordered by time, then number."""
 
     def __init__(self) -> None:
         self._room: Int64 = np.empty((2, 1024), np.int64)
-        """Times and numbers."""
+        """Row 0: times, row 1: numbers."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -44,16 +42,14 @@ class InTimeOrder:
 
     @property
     def times(self) -> Int64:
-        """The times of all records, read-only."""
         return self._room[0, : self._count]
 
     @property
     def numbers(self) -> Int64:
-        """All numbers, read-only."""
         return self._room[1, : self._count]
 
     def add(self, times: Int64, numbers: Int64) -> int:
-        """Add records with larger numbers than all before. Return the number of rows that kept their place."""
+        """Add records whose numbers are larger than all before. Return the number of rows that did not move."""
         if not len(numbers):
             return self._count
         if np.any(times[1:] < times[:-1]):
@@ -75,7 +71,7 @@ class InTimeOrder:
         return kept
 
     def place_of(self, time: int, number: int) -> int:
-        """Return the place of a record, or of the one nearest in time."""
+        """Return the place of a record, or of the nearest in time."""
         times = self.times
         low, high = int(times.searchsorted(time)), int(times.searchsorted(time, "right"))
         if low < high:
@@ -84,7 +80,7 @@ class InTimeOrder:
 
 
 class RecordList:
-    """A list. Raises `FilterError` for an invalid filter, rule or column."""
+    """Raises `FilterError` for an invalid filter, rule or column."""
 
     def __init__(self, name: str, generation: int, spec: ListSpec, store: Store, sides: Sides) -> None:
         self.name, self.generation, self.spec = name, generation, spec
@@ -103,7 +99,7 @@ class RecordList:
         self._sorting: Iterator[Int64 | None] | None = None
         self._order = 0
         self._kept = 0
-        """Rows that kept their place in all orders since the state sent last."""
+        """Leading rows that did not move since the last sent state."""
         self._total = 0
         """Number of records at the last step."""
         self.notified: ListState | None = None
@@ -111,7 +107,6 @@ class RecordList:
 
     @property
     def state(self) -> ListState:
-        """Progress of the list."""
         found, total = len(self._found), len(self._store)
         return ListState(
             self.name, self.generation, found, self._looked_at, total, self.columns, self._order, self._kept
@@ -119,12 +114,10 @@ class RecordList:
 
     @property
     def is_behind(self) -> bool:
-        """Whether there is work to do."""
         is_unsorted = self._operand is not None and self._sorted_count < len(self._found)
         return self._looked_at < len(self._store) or self._sorting is not None or is_unsorted
 
     def step(self) -> None:
-        """Do one step of filtering or sorting."""
         total = len(self._store)
         if self._looked_at < total:
             end = min(total, self._looked_at + STEP)
@@ -137,7 +130,7 @@ class RecordList:
         self._total = total
 
     def _sort_on(self, operand: Operand, *, has_settled: bool) -> None:
-        """Sort for one step. Sorting restarts after many new rows, or when no more follow."""
+        """Sort for one step. Sorting starts again after many new rows, or when no more follow."""
         count, descending = len(self._found), self.spec.sort is not None and self.spec.sort.descending
         if self._sorting is None and (has_settled or count > MANY_MORE * self._sorted_count):
             self._sorting = self._store.sorting(self._found.numbers, operand, descending=descending)
@@ -149,7 +142,7 @@ class RecordList:
                 self._reordered(0)
 
     def _add(self, numbers: Int64) -> None:
-        """Add matching records; those of a sorted list stay in the order of their numbers."""
+        """Add matching records; a sorted list has them in the order of numbers."""
         before = len(self._found)
         kept = self._found.add(numbers if self._operand is not None else self._store.times(numbers), numbers)
         if kept < before:
@@ -165,7 +158,7 @@ class RecordList:
         return 0 if self._sorted is None else len(self._sorted)
 
     def _numbers(self, low: int = 0, high: int | None = None) -> Int64:
-        """Return record numbers of rows. Rows found after sorting are at the end."""
+        """Return record numbers of rows; rows found after sorting are last."""
         found = self._found.numbers
         if self._sorted is None:
             return found[low:high]
@@ -195,13 +188,13 @@ class RecordList:
         return [made[place] for place in places.tolist()]
 
     def _start(self) -> int | None:
-        """Return the time from which times are counted."""
+        """Return the time from which times count."""
         if self.spec.reference is None:
             return self._store.first_time
         return int(self._store.times(np.array([self.spec.reference]))[0])
 
     def place_of(self, record: int) -> PlaceFound | None:
-        """Return the row of a record, or the nearest in time; None if the list is empty."""
+        """Return the row of a record, or of the nearest in time; None if the list is empty."""
         numbers = self._numbers()
         if not len(numbers):
             return None
@@ -212,7 +205,7 @@ class RecordList:
         return PlaceFound(place, int(numbers[place]) == record)
 
     def place_at(self, time: int) -> PlaceFound | None:
-        """Return the row nearest to a time; None if the list is empty, or sorted by another field."""
+        """Return the row nearest to a time; None if the list is empty or sorted otherwise."""
         if self._operand is not None or not len(self._found):
             return None
         place = self._found.place_of(time, 0)
@@ -224,18 +217,16 @@ class RecordList:
             self.step()
 
     def all_numbers(self) -> Int64:
-        """Return the record numbers of all rows, read-only."""
         return self._numbers()
 
     def numbers(self) -> Iterator[Int64]:
-        """Yield the record numbers of all rows in portions."""
+        """Yield the record numbers of all rows, in portions."""
         numbers = self._numbers()
         for begin in range(0, len(numbers), STEP):
             yield numbers[begin : begin + STEP]
 
 
 def sort_field(column: str) -> str:
-    """Return the field that a column is sorted by."""
     return COLUMNS[column].sort if column in COLUMNS else column
 
 

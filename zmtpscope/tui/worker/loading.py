@@ -1,4 +1,4 @@
-"""Reading captures into the store, step by step."""
+"""Reads captures into the store, step by step."""
 
 from __future__ import annotations
 
@@ -22,27 +22,29 @@ from zmtpscope.tui.worker.views.view import Step
 from zmtpscope.words import counted
 
 STEP_SECONDS = 0.015
-"""Duration of a step: the longest wait after a key press, apart from parts that take longer."""
+"""Seconds of a step: the usual maximum wait after a key."""
 
 PART_SECONDS = 0.03
-"""Approximate CPU seconds of the longest part of a block, which no key interrupts."""
+"""Approximate CPU seconds of the longest part of a block. Keys wait for it."""
 
 FIRST_PACKETS, MIN_PACKETS, MAX_PACKETS = 256, 64, 1 << 16
-"""Packets of the first block (few, to show rows at once), then minimum and maximum."""
+"""Packets of the first block (few, so that rows appear at once), then minimum and maximum."""
 
 PACKETS_OF_CONNECTION = 16
-"""Minimum packets of a block for each open connection. Reading a block has a cost for each connection in it, some
-0.1 ms, so many small blocks would take several times longer."""
+"""Minimum packets of a block for each open connection.
+
+A block costs some 0.1 ms for each connection, so smaller blocks would take several times as long.
+"""
 
 MAX_ARRIVED, MAX_ARRIVED_LIVE = 1, 32
-"""Maximum batches from which no data are derived yet."""
+"""Maximum batches whose data are not derived yet."""
 
 MAX_LAG = 1.0
-"""Maximum lag of the analysis before other work waits, in seconds."""
+"""Maximum seconds that the analysis is behind before other work waits."""
 
 
 class Opened(NamedTuple):
-    """A source of packets. `followed` is set for a growing capture, which can be read only once."""
+    """A source of packets. `followed` is a growing capture, which can be read only once."""
 
     paths: tuple[str, ...]
     open: Callable[[], Captures]
@@ -50,9 +52,9 @@ class Opened(NamedTuple):
 
 
 class Loading:
-    """One reading of captures into a store. A step reads a part of a block, so that keys need not wait for a block.
+    """One reading of captures into a store. A step reads a part of a block.
 
-    `arrived` are the stored records that the caller has not taken yet.
+    `arrived` are stored records that the caller has not taken yet.
     """
 
     def __init__(self, opened: Opened, options: Options) -> None:
@@ -71,7 +73,6 @@ class Loading:
 
     @property
     def octets(self) -> int | None:
-        """Size of all files, or None if unknown."""
         if self.opened.followed is not None or "-" in self.opened.paths:
             return None
         try:
@@ -81,14 +82,13 @@ class Loading:
 
     @property
     def ongoing(self) -> Ongoing | None:
-        """Ongoing events; after the end, only the time of the last packet. None while a block is read or untaken."""
+        """Ongoing events, at the end only the time of the last packet. None while a block is half read or not taken."""
         if self._is_within_block or self.arrived:
             return None
         return Ongoing(self.analyser.latest) if self.is_done else self.analyser.ongoing()
 
     @property
     def _lag(self) -> float:
-        """Seconds that the analysis lags behind a growing capture."""
         follow = self.captures.follow
         if self.is_done or follow is None or not (follow.unread and self.analyser.latest):
             return 0.0
@@ -96,7 +96,7 @@ class Loading:
 
     @property
     def has_room(self) -> bool:
-        """Whether there is more to read, and the caller has taken most of the stored batches."""
+        """Whether there is more to read, and the caller has taken most batches."""
         most = MAX_ARRIVED if self.opened.followed is None else MAX_ARRIVED_LIVE
         return not self.is_done and len(self.arrived) <= most
 
@@ -107,7 +107,6 @@ class Loading:
 
     @property
     def progress(self) -> Progress:
-        """Progress of reading."""
         messages, connections = self.analyser.messages_so_far()
         followed = self.opened.followed
         statistics = self.captures.statistics
@@ -128,7 +127,7 @@ class Loading:
         )
 
     def _nothing(self, packets: int) -> str:
-        """Return why no ZMTP was found, or not yet; "" while a complete file is read, and if datagrams are ZMTP's."""
+        """Return why there is no ZMTP (yet), "" while a complete file is read or if datagrams are ZMTP's."""
         followed = self.opened.followed
         if self.is_done:
             return nothing_found(self.analyser.summary, self.captures.statistics) or ""
@@ -142,13 +141,13 @@ class Loading:
 
     @property
     def _useless(self) -> list[str]:
-        """Problems of key files and dissectors."""
+        """Return problems of key files and dissectors."""
         options = self.store.options
         keys = [] if options.keys is None else options.keys.problems
         return [*keys, *(options.payloads.problems if options.payloads is not None else ())]
 
     def step(self) -> bool:
-        """Read for one step. Return False when all is read."""
+        """Read for one step. Return False at the end."""
         until = time.monotonic() + STEP_SECONDS
         while not self.is_done and self.has_room:
             before = time.process_time()
@@ -197,9 +196,9 @@ class Loading:
 
 
 def paced(packets: int, seconds: float, connections: int) -> int:
-    """Return the number of packets for the next block, from those of the last one and CPU seconds of its longest part.
+    """Return the number of packets for the next block, from the packets, connections and CPU seconds of the last one.
 
-    Wall-clock time includes other processes: blocks would shrink until their fixed cost dominates.
+    Wall-clock time would include other processes: blocks would shrink until their fixed cost dominates.
     """
     factor = min(2.0, max(0.5, PART_SECONDS / max(seconds, 1e-6)))
     least = max(MIN_PACKETS, min(PACKETS_OF_CONNECTION * connections, 2 * packets))

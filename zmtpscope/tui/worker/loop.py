@@ -1,4 +1,4 @@
-"""The worker's loop: reads, updates lists and views, and answers requests between steps."""
+"""The worker's loop: reads, updates lists and views, and answers requests in between."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ NOTICE_SECONDS = 0.1
 
 
 class Worker:
-    """Answers requests about `opened`, analysed with `options`. Each step runs within `watching`."""
+    """Answers requests about `opened`, analysed with `options`. `watching` wraps each step."""
 
     def __init__(
         self,
@@ -83,7 +83,6 @@ class Worker:
         self._channel = channel
         self._opened = opened
         self._options = options
-        """Options of the command line."""
         self._loading = Loading(opened, options)
         self._epoch = 0
         self._lists: dict[str, RecordList] = {}
@@ -91,7 +90,7 @@ class Worker:
         self._generation = 0
         self._saving: Saving | None = None
         self._search: tuple[int, Search] | None = None
-        """Request number and search."""
+        """(request number, search)."""
         self._noticed = 0.0
         self._notified: Progress | None = None
         self._answers: dict[type[Request[Any]], Callable[[Any], object]] = {
@@ -138,7 +137,7 @@ class Worker:
             self._cancel_saving()
 
     def _answer_all(self, timeout: float) -> None:
-        """Answer received requests, after waiting at most `timeout` seconds."""
+        """Answer the received requests, after at most `timeout` seconds."""
         for number, request in self._channel.receive(timeout):
             if isinstance(request, Find):
                 self._begin_search(number, request)
@@ -148,7 +147,7 @@ class Worker:
             self._channel.reply(number, reply)
 
     def _steps(self) -> Iterator[Callable[[], object]]:
-        """Yield one step of each task with work to do."""
+        """Yield a step of each task that has work."""
         if self._loading.has_room:
             yield self._loading.step
         for each in list(self._lists.values()):
@@ -169,7 +168,7 @@ class Worker:
 
     @property
     def _has_time(self) -> bool:
-        """Whether no other task is waiting, so that diagnoses can be computed in advance."""
+        """Whether no other task waits, so that diagnoses can be computed early."""
         is_waited_for = self._search is not None or self._views.is_behind
         return self._loading.leaves_time and not is_waited_for and not any(map(_is_behind, self._lists.values()))
 
@@ -223,22 +222,22 @@ class Worker:
         return made.state
 
     def _save_capture(self, request: SaveCapture) -> bool:
-        from zmtpscope.tui.worker.saved_capture import capture_saving_of  # slow to import: rows are shown first
+        from zmtpscope.tui.worker.saved_capture import capture_saving_of  # slow to import, and rows are shown first
 
         return self._save(lambda: capture_saving_of(request, self._loading))
 
     def _save_table(self, request: SaveTable) -> bool:
-        from zmtpscope.tui.worker.saved_table import table_saving_of  # slow to import: rows are shown first
+        from zmtpscope.tui.worker.saved_table import table_saving_of  # slow to import, and rows are shown first
 
         return self._save(lambda: table_saving_of(request, lambda: self._views.raw_table(request.table), self._loading))
 
     def _row_json(self, request: RowJson) -> str:
-        from zmtpscope.tui.worker.saved_table import row_json  # slow to import: rows are shown first
+        from zmtpscope.tui.worker.saved_table import row_json  # slow to import, and rows are shown first
 
         return row_json(self._views.raw_table(request.table), request.key)
 
     def _read_again(self, request: ReadAgain) -> int:
-        from zmtpscope.tui.worker.reading_again import loading_again  # keys and CURVE are slow to import
+        from zmtpscope.tui.worker.reading_again import loading_again  # slow to import
 
         self._give_up_search("the capture is read again")
         self._loading = loading_again(request, self._opened, self._options)
@@ -258,7 +257,7 @@ class Worker:
         return Page(request.low, ()) if shown is None else shown.page(request.low, request.high)
 
     def _begin_search(self, number: int, request: Find) -> None:
-        """Start a search, answered when done. A new request cancels the previous one."""
+        """Start a search, answered when done. The previous one is cancelled."""
         self._give_up_search("the search was given up for another one")
         shown = self._lists.get(request.list)
         if shown is None:
@@ -313,7 +312,7 @@ class Worker:
         return shown.place_at(request.time)
 
     def _marks(self, request: Marks) -> tuple[int, ...]:
-        """Return the saved marks. Those of live traffic are not saved: it cannot be opened again."""
+        """Return the saved marks. Live traffic has none, since it cannot be opened again."""
         paths, store = self._opened.paths, self._loading.store
         if self._opened.followed is not None:
             return ()

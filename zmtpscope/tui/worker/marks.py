@@ -1,4 +1,4 @@
-"""Marked records, saved by capture under `$XDG_CONFIG_HOME/zmtpscope/marks`."""
+"""Marked records, saved by capture in `$XDG_CONFIG_HOME/zmtpscope/marks`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from zmtpscope.tui.worker.channel import CannotAnswer
 MAX_MARKS = 10_000
 
 IDENTITY = ("ts_ns", "conn_id", "side", "source", "offset", "record")
-"""Fields that show whether a number is still the one of the same record, for example with another `-d`."""
+"""Fields that show whether a number still means the same record, for example with another `-d`."""
 Mark = tuple[int, tuple[int | str | None, ...]]
-"""Number of a record, and its `IDENTITY`."""
+"""(number of a record, its `IDENTITY`)."""
 
 _marks = msgspec.json.Decoder(tuple[Mark, ...])
 
 
 def load_marks(paths: Sequence[str], store: Store) -> tuple[int, ...]:
-    """Return the numbers of the marked records that are in the store."""
+    """Return the marked records that are in the store."""
     try:
         marks = _marks.decode(_path(paths).read_bytes())
     except (OSError, msgspec.DecodeError):
@@ -33,7 +33,7 @@ def load_marks(paths: Sequence[str], store: Store) -> tuple[int, ...]:
 
 
 def save_marks(paths: Sequence[str], store: Store, numbers: Iterable[int]) -> tuple[int, ...]:
-    """Save and return marked records; forget them if there are none. Raises `CannotAnswer`."""
+    """Save and return marked records, or forget them if there are none. Raises `CannotAnswer`."""
     marks: tuple[Mark, ...] = tuple((number, _identity(store, number)) for number in sorted(numbers)[:MAX_MARKS])
     path = _path(paths)
     try:

@@ -1,4 +1,4 @@
-"""JSON, MessagePack and CBOR as `key: value`, instead of the tokens that they consist of."""
+"""JSON, MessagePack and CBOR as `key: value`, without tokens."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from zmtpscope.export.safe_text import safe_text
 from zmtpscope.zmtp.reader import FieldNode
 
 JSON_NUMBER = "json.number"
-"""A number with the digits of its text."""
 
 FORMATS = ("json", "messagepack", "cbor")
 TOKENS = ("open", "close", "comma", "space", "pairs", "items")
-"""Parts of a container without a value of their own."""
+"""Parts of a container that have no value."""
 
 
 class NamedField(NamedTuple):
@@ -26,7 +25,7 @@ class NamedField(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The value, as text that is safe to print; numbers of members are not repeated in hex."""
+        """The value as safe text. Numbers of members are not repeated in hex."""
         value = self.node.value
         if value is None:
             return ""

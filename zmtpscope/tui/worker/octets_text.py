@@ -6,7 +6,6 @@ from base64 import b64encode
 from collections.abc import Callable
 
 LINE = 12
-"""Octets in a line of a C array."""
 
 
 def as_hex(octets: bytes) -> str:
@@ -14,7 +13,6 @@ def as_hex(octets: bytes) -> str:
 
 
 def as_base64(octets: bytes) -> str:
-    """Return base64, as in JSON lines and e-mails."""
     return b64encode(octets).decode()
 
 

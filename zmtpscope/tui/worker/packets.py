@@ -1,4 +1,4 @@
-"""The packets of a record as fields: headers, and the octets of the stream."""
+"""The packets of a record as fields: headers, and octets of the stream."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from zmtpscope.tui.requests import Node
 
 ADDRESSES = {"ip.src": "src_ip", "ip.dst": "dst_ip", "ipv6.src": "src_ip", "ipv6.dst": "dst_ip"}
 PORTS = {"tcp.srcport": "src_port", "tcp.dstport": "dst_port"}
-"""Fields of records that contain a value of a header."""
+"""Record fields that contain a value of a header."""
 
 
 def nodes_of_packet(packet: WholePacket, source: int, values: Mapping[str, Any]) -> Iterator[Node]:
     """Yield the fields of a packet with octets of a record, from top to bottom.
 
-    Its time is known only for the first and last packet of the record (`values`).
+    Its time is known for the first and last packet of the record only (`values`).
     """
     number, size = packet.reference & PACKET_MASK, len(packet.octets)
     time = {values["packet"]: values["ts_ns"], values.get("packet_end"): values.get("ts_end_ns")}.get(number)
@@ -39,7 +39,7 @@ def nodes_of_packet(packet: WholePacket, source: int, values: Mapping[str, Any])
 
 
 def _ends_of(fields: Iterable[HeaderField], depth: int) -> str:
-    """Return source and destination among the fields of a header, which precede the next field at its depth."""
+    """Return source and destination from the fields of a header, which precede the next field at `depth`."""
     inside = takewhile(lambda field: field.depth > depth, fields)
     return " > ".join(field.value for field in inside if field.name in ADDRESSES or field.name in PORTS)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 SIGNALS_OF_THE_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP, signal.SIGWINCH)
-"""Signals that a terminal sends to all its processes. The worker ignores them; it ends with its socket."""
+"""Signals that a terminal sends to all its processes. The worker ignores them and ends with its socket."""
 
 
 PATIENCE, POLL_INTERVAL = 1.0, 0.005
@@ -39,7 +39,7 @@ class WorkerProcess(NamedTuple):
 
 
 def start(run: Callable[[socket.socket], None]) -> WorkerProcess:
-    """Fork a process that calls `run` with the other end of a socket. Call this before starting threads."""
+    """Fork a process that calls `run` with the other end of a socket. Fork before starting threads."""
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid:
@@ -57,7 +57,7 @@ def start(run: Callable[[socket.socket], None]) -> WorkerProcess:
 
 
 def leave_terminal() -> None:
-    """Redirect output to nowhere: stray output must not reach the screen."""
+    """Discard output, which must not reach the screen."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (1, 2):
         os.dup2(nothing, descriptor)

@@ -1,4 +1,4 @@
-"""Filters made from the value of a cell, and of conversations of a record."""
+"""Filters from the value of a cell, and for the conversations of a record."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIELDS_OF_COLUMNS = {
     "after": ("ts_ns",),
     **dict.fromkeys(("left", "right", "left_hex", "right_hex"), ("conn", "side")),
 }
-"""Fields of columns that are not the field of the same name."""
+"""Fields of columns that have no field of their name."""
 
 
 def cell_filter(values: Values, column: str) -> str | None:
@@ -39,7 +39,7 @@ def cell_filter(values: Values, column: str) -> str | None:
 
 
 def followed(values: Values, sides: Sides) -> Iterator[Followed]:
-    """Yield the conversations that a record belongs to."""
+    """Yield the conversations of a record."""
     conn = values.get("conn")
     if conn is None:
         return

@@ -20,10 +20,8 @@ LONGEST = 200
 """Maximum characters of a value."""
 
 MAX_FINDINGS = 20
-"""Maximum findings about one record."""
 
 DEEPEST = 20
-"""Maximum depth of members."""
 
 
 def nodes_of_record(store: Store, number: int, values: dict[str, Any]) -> Iterator[Node]:
@@ -52,7 +50,6 @@ def nodes_of_record(store: Store, number: int, values: dict[str, Any]) -> Iterat
 
 
 def nodes_of_findings(store: Store, number: int, values: dict[str, Any]) -> Iterator[Node]:
-    """Yield findings about the octets of a record."""
     if values.get("offset") is None or values["record"] == "finding":
         return
     found = store.findings_about(values, number)[:MAX_FINDINGS].tolist()
@@ -91,7 +88,7 @@ def _nodes_of_list(field: Field, value: list[Any]) -> Iterator[Node]:
 
 
 def _nodes_of_payload(name: str, value: dict[str, Any]) -> Iterator[Node]:
-    """Yield protocol and summary of a payload, and its members with their paths."""
+    """Yield protocol and summary of a payload, and its members by path."""
     yield _node(1, name, safe_text(value["protocol"] or ""))
     for inner in ("protocol", "summary"):
         if value[inner] is not None:
@@ -102,7 +99,6 @@ def _nodes_of_payload(name: str, value: dict[str, Any]) -> Iterator[Node]:
 
 
 def _nodes_of_members(name: str, value: Any) -> Iterator[Node]:
-    """Yield nested members, from top to bottom."""
     waiting: list[tuple[int, str, Any, tuple[str, ...]]] = [(2, name, value, ())]
     left = MAX_FIELDS
     while waiting and left:
@@ -130,7 +126,6 @@ def _json_text(value: Any) -> str:
 
 
 def _text(field: Field, value: Any) -> str:
-    """Return a value as text."""
     if isinstance(value, bytes):
         size = len(value)
         return preview(value, size, LONGEST) + (f" ({size} octets)" if size > 16 else "")

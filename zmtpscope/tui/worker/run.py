@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def run(end: socket.socket, open_capture: Callable[[], tuple[Opened, Options]], *, is_alone: bool = True) -> None:
     """Open a capture, notify the screen, and answer requests until it closes.
 
-    `open_capture` prints a reason and raises `SystemExit` on failure. `is_alone`: this is a separate process.
+    On failure `open_capture` prints a reason and raises `SystemExit`. `is_alone`: this is a separate process.
     """
     channel, printed = Channel(end), StringIO()
     try:

@@ -26,7 +26,7 @@ class Held(NamedTuple):
 
 
 def capture_saving_of(request: SaveCapture, loading: Loading) -> Saving | None:
-    """Return a `Saving` of all packets, or None if the file exists. Raises `CannotSave`."""
+    """Return a `Saving` of all packets, None if the file exists. Raises `CannotSave`."""
     path = target_of(request.path)
     followed = loading.opened.followed
     files = [] if followed is None else followed.written_files
@@ -45,7 +45,7 @@ def capture_saving_of(request: SaveCapture, loading: Loading) -> Saving | None:
 
 
 def save_files(path: Path, files: Sequence[CaptureFile]) -> Steps:
-    """Concatenate files into a pcapng file, and return its size and the amount of lost packets.
+    """Concatenate files to a pcapng file. Return its size and the amount of lost packets.
 
     Raises `CannotSave` and `OSError`.
     """
@@ -71,7 +71,7 @@ def save_files(path: Path, files: Sequence[CaptureFile]) -> Steps:
 
 
 def _held(files: Sequence[CaptureFile], opened: ExitStack) -> Iterator[Held]:
-    """Yield the files that still exist: a temporary capture loses its oldest files."""
+    """Yield the files that still exist: a temporary capture loses its oldest."""
     for each in files:
         with suppress(FileNotFoundError):
             file = open(each.path, "rb")  # noqa: SIM115 (`opened` closes it)

@@ -1,4 +1,4 @@
-"""Saving the packets of records as pcapng with comments, as `read -w` writes it."""
+"""Saves the packets of records as pcapng with comments, like `read -w`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _is_plain(path: str) -> bool:
 
 
 def save_packets(path: Path, store: Store, numbers: Iterable[Int64], paths: Sequence[str]) -> Steps:
-    """Copy the packets of records (ascending `numbers`) from captures.
+    """Copy the packets of records (`numbers` ascend) from captures.
 
     Raises `CannotSave`, `CaptureError` and `OSError`.
     """

@@ -1,4 +1,4 @@
-"""Saving records as text, JSON lines, CSV or Parquet, with the columns of `zmtpscope export`."""
+"""Saves records as text, JSON lines, CSV or Parquet, with the columns of `zmtpscope export`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FORMS = {".txt": "txt", ".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 """Formats by file extension."""
 
 MIN_ROWS, MAX_ROWS = 512, 4096
-"""Minimum rows of a step (fewer cost about as much), and maximum."""
+"""Minimum rows of a step, since fewer cost about as much, and maximum."""
 
 MAX_OCTETS = 4 << 20
 """Maximum octets in a step of several messages."""
@@ -39,7 +39,7 @@ STEP_SECONDS = 0.012
 
 
 def portions(store: Store, numbers: Iterable[Int64]) -> Iterator[Int64]:
-    """Split ascending record numbers into portions, adapted to the caller's time for each."""
+    """Split ascending record numbers into portions, by the caller's time for each."""
     rows = MIN_ROWS
     for some in numbers:
         at = 0
@@ -55,13 +55,12 @@ def portions(store: Store, numbers: Iterable[Int64]) -> Iterator[Int64]:
 
 
 def _octets(batch: Batch) -> int:
-    """Return the size of all frames."""
     messages, frames = MessageColumns.of(batch), FrameRowColumns.of(batch)
     return int(messages.body_octets.sum()) + int(frames.sizes.sum())
 
 
 class JsonLines:
-    """Writes records of all types in the format of `read --json`, in order."""
+    """Writes records of all types like `read --json`, in order."""
 
     def __init__(self, file: OutputFile, store: Store) -> None:
         self.rows = 0
@@ -78,7 +77,7 @@ class JsonLines:
 
 
 class ConversationLines:
-    """Writes messages and subscriptions with their bodies, as `zmtpscope follow` prints them."""
+    """Writes messages and subscriptions with bodies, like `zmtpscope follow`."""
 
     def __init__(self, file: OutputFile, store: Store) -> None:
         self.rows = 0
@@ -99,7 +98,7 @@ class ConversationLines:
 
 
 IN_ORDER: dict[str, Callable[[OutputFile, Store], Table]] = {"txt": ConversationLines, "jsonl": JsonLines}
-"""Formats with records of all types in one file."""
+"""Formats that write all record types to one file."""
 
 
 class SavedRows:
@@ -131,7 +130,7 @@ class SavedRows:
         return self._tables[record]
 
     def commit(self) -> str:
-        """Rename files to their final names, and return a summary."""
+        """Give the files their final names, and return a summary."""
         for record, file in self._files.items():
             self._tables[record].close()
             if len(self._files) > 1:
@@ -147,13 +146,12 @@ class SavedRows:
         return f"{rows}, {octets}" + (f" in {names}" if len(self._files) > 1 else "")
 
     def discard(self) -> None:
-        """Remove unfinished files."""
         for file in self._files.values():
             file.discard()
 
 
 def save_rows(path: Path, store: Store, numbers: Iterable[Int64], *, force: bool) -> Steps:
-    """Write records of a store with ascending `numbers`. Raises `CannotSave` and `OSError`."""
+    """Write the records `numbers`, which ascend. Raises `CannotSave` and `OSError`."""
     saved, done = SavedRows(path, store, force=force), 0
     problem: str | None = None
     try:

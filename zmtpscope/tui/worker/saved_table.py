@@ -1,4 +1,4 @@
-"""Saving the rows of a view as JSON lines or CSV."""
+"""Saves the rows of a view as JSON lines or CSV."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_ROWS = 4096
 
 
 def table_saving_of(request: SaveTable, make: Callable[[], Table], loading: Loading) -> Saving | None:
-    """Return a `Saving` of the table that `make` returns, or None if the file exists. Raises `CannotSave`."""
+    """Return a `Saving` of the table that `make` returns, None if the file exists. Raises `CannotSave`."""
     path = target_of(request.path)
     if path.suffix.lower() not in FORMS:
         raise CannotSave(f"{path}: its ending says as what rows are saved; it is one of {', '.join(FORMS)}")
@@ -53,13 +53,13 @@ def _save(path: Path, table: Table) -> Steps:
 
 
 def _json_lines(table: Table, begin: int, end: int) -> Iterator[bytes]:
-    """Yield an object for each row: its non-empty cells by column."""
+    """Yield an object per row: its non-empty cells by column."""
     for row in table.rows[begin:end]:
         yield msgspec.json.encode({"depth": row.depth, **_values(table, row)}) + b"\n"
 
 
 def row_json(table: Table, key: str) -> str:
-    """Return a row as JSON. Raises `CannotAnswer` if the table has it no longer."""
+    """Return a row as JSON. Raises `CannotAnswer` if the row is gone."""
     row = next((row for row in table.rows if row.key == key), None)
     if row is None:
         raise CannotAnswer("the row has gone")
@@ -67,7 +67,6 @@ def row_json(table: Table, key: str) -> str:
 
 
 def _values(table: Table, row: TableRow) -> dict[str, int | float | str]:
-    """Return the non-empty cells by column."""
     cells = zip(table.columns, row.cells, strict=True)
     return {column.name: _number(cell) if column.is_number else cell for column, cell in cells if cell}
 
@@ -81,7 +80,7 @@ def _number(cell: str) -> int | float | str:
 
 
 def _csv_lines(table: Table, begin: int, end: int) -> Iterator[bytes]:
-    """Yield the names of the columns as the first line, then a line for each row."""
+    """Yield a line of column names, then a line per row."""
     written = io.StringIO(newline="")
     writer = csv.writer(written, lineterminator="\n")
     if not begin:

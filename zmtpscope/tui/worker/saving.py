@@ -19,7 +19,7 @@ Steps = Generator[int, None, str]
 
 
 class CannotSave(CannotAnswer):
-    """The file cannot be saved; the message gives the reason."""
+    """The file cannot be saved; the text is the reason."""
 
 
 class Saving:
@@ -32,7 +32,6 @@ class Saving:
         """The state sent last."""
 
     def step(self) -> None:
-        """Write for one step."""
         try:
             self.state = msgspec.structs.replace(self.state, done=next(self._steps))
         except StopIteration as end:
@@ -42,7 +41,7 @@ class Saving:
             self._fail(sentence_of(error))
 
     def cancel(self) -> None:
-        """Cancel writing and remove the incomplete file."""
+        """Stop writing and remove the incomplete file."""
         self._steps.close()
         self._fail(f"{self.state.path}: cancelled, nothing was saved")
 
@@ -51,7 +50,6 @@ class Saving:
 
 
 def sentence_of(error: Exception) -> str:
-    """Return an error of a file as a sentence."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror.lower()}" if error.filename else error.strerror.lower()
     return str(error)
@@ -71,7 +69,7 @@ def target_of(text: str) -> Path:
 
 
 def is_free(path: Path, sources: Iterable[str | None], *, force: bool) -> bool:
-    """Whether a file may be written; False if it exists without `force`.
+    """Whether a file may be written: False if it exists without `force`.
 
     Raises `CannotSave` if it is not writable, or one of the captures `sources`.
     """

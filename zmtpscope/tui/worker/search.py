@@ -1,4 +1,4 @@
-"""Search for rows with a text, /a regular expression/ or 0xOCTETS."""
+"""Search for rows with a text, /regular expression/ or 0xOCTETS."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def filter_of(sought: str) -> Filter:
 
 
 class Search:
-    """Searches rows with records `numbers` after `place`, or backwards before it. Raises `FilterError`."""
+    """Searches the rows `numbers` after `place`, or backwards before it. Raises `FilterError`."""
 
     def __init__(self, store: Store, numbers: Int64, sought: str, place: int, *, forward: bool) -> None:
         self._store = store
@@ -49,7 +49,6 @@ class Search:
         self._looked_at = 0
         self._step = FIRST_STEP
         self.found: int | None = None
-        """The found row."""
 
     @property
     def is_done(self) -> bool:
@@ -58,11 +57,9 @@ class Search:
 
     @property
     def percent(self) -> int:
-        """The searched part of the rows, in percent."""
         return 100 * self._looked_at // max(1, len(self._rows))
 
     def step(self) -> None:
-        """Search for one step."""
         rows = self._rows[self._looked_at : self._looked_at + self._step]
         numbers = self._numbers[rows]
         fits = np.isin(numbers, self._store.select(self._filter, np.sort(numbers))).nonzero()[0]

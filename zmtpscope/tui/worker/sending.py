@@ -1,4 +1,4 @@
-"""Socket, endpoint and parts to send a message again."""
+"""Socket, endpoint and parts that send a message again."""
 
 from __future__ import annotations
 
@@ -15,30 +15,29 @@ from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.socket_types import IDENTIFIED, PEERS
 
 STAND_INS = {("ROUTER", "REQ"): "REP", ("ROUTER", "DEALER"): "DEALER", ("ROUTER", "ROUTER"): "DEALER"}
-"""(sender, receiver): type that sends the same frames; a ROUTER sends only to known peers."""
+"""(sender, receiver): type that sends the same frames. A ROUTER itself sends only to known peers."""
 
 NEVER_FIRST = ("SERVER", "PEER", "ROUTER")
-"""Types that send only to known peers and have no replacement."""
+"""Types that send only to known peers and have no stand-in."""
 
 ENVELOPED = ("REQ", "REP")
-"""Types that add the envelope of a message themselves."""
+"""Types that add the envelope themselves."""
 
 SUBSCRIPTIONS = {"SUBSCRIBE": ("topic", "SUB"), "JOIN": ("group", "DISH")}
-"""Commands that subscribe: field, and type of sender."""
+"""Commands that subscribe: (field, type of sender)."""
 
 
 class Sending(NamedTuple):
-    """A socket and the parts to send. Without `parts` it subscribes to `topics`."""
+    """A socket and the parts to send. Without `parts`, it subscribes to `topics`."""
 
     socket_type: str
     listens: bool
-    """Whether the socket binds."""
     host: str
     port: int
     mechanism: str | None
-    """PLAIN or CURVE if keys or a password are needed."""
+    """PLAIN or CURVE if a password or keys are needed."""
     identity: bytes
-    """Identity for the receiver, or b"" if irrelevant."""
+    """Identity for the receiver, b"" if irrelevant."""
     parts: tuple[bytes, ...]
     topics: tuple[bytes, ...] = ()
 
@@ -99,7 +98,6 @@ def _of_message(run: MessageTable, values: dict[str, Any], sides: Sides) -> Send
 
 
 def _announced(values: dict[str, Any], sides: Sides) -> tuple[str | None, str | None]:
-    """Return socket type and identity that the sender announced."""
     return sides.announced(values["conn"], values["side"])
 
 
@@ -111,7 +109,7 @@ def _placed(
     parts: tuple[bytes, ...],
     topics: tuple[bytes, ...] = (),
 ) -> Sending:
-    """Return a replacement of the sender, which connects or binds as it did."""
+    """Return a stand-in for the sender, which connects or binds as it did."""
     listens = values["side"] != OPENER
     end = "src" if listens else "dst"
     needed = None if mechanism in (None, "NULL") else mechanism

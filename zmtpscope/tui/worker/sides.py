@@ -1,4 +1,4 @@
-"""Announced socket types and identities, in a few octets per connection."""
+"""Announced socket types and identities, a few octets per connection."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from zmtpscope.export.side_names import OPENER, name_and_type
 from zmtpscope.words import host_port
 
 MAX_CONNECTIONS = 100
-"""Maximum connections of a peer to follow."""
+"""Maximum connections of a peer in one conversation."""
 
 
 class Sides:
-    """Stores the last announcement of each side of each connection."""
+    """Keeps the last announcement of each side of each connection."""
 
     def __init__(self) -> None:
         self._announced: list[tuple[str | None, str | None]] = [(None, None)]
         """Distinct pairs (socket type, identity)."""
         self._numbers: dict[tuple[str | None, str | None], int] = {(None, None): 0}
         self._of_sides = array("I", bytes(8))
-        """For each side of each connection the index of its pair."""
+        """Index of the pair, for each side of each connection."""
 
     def feed(self, batch: Batch) -> None:
-        """Store the announcements in greetings and commands."""
         for record in batch.records:
             if record.type in ("greeting", "command"):
                 values = record.values
@@ -52,16 +51,16 @@ class Sides:
         return self._announced[self._of_sides[place]] if place < len(self._of_sides) else (None, None)
 
     def connections_of(self, identity: str) -> list[int]:
-        """Return the connections on which a side has this identity."""
         wanted = [number for number, announced in enumerate(self._announced) if announced[1] == identity]
         places = np.flatnonzero(np.isin(np.frombuffer(self._of_sides, np.uint32), wanted))
         found: list[int] = np.unique(places // 2)[:MAX_CONNECTIONS].tolist()
         return found
 
     def name(self, conn: int | None, side: int, socket_type: str | None, address: str, port: int | None) -> str:
-        """Return a short, safe name of a side: identity, type, and port if it was connected to; otherwise the address.
+        """Return a short, safe name of a side: identity, type, and its port if it was connected to; otherwise the
+        address.
 
-        `socket_type` is used if the side announced none.
+        `socket_type` applies if the side announced none.
         """
         announced, identity = self.announced(conn, side)
         words = name_and_type(announced or socket_type, identity)

@@ -15,7 +15,7 @@ from zmtpscope.tui.worker.sending import Sending, sending_of
 from zmtpscope.tui.worker.sides import Sides
 
 MAX_OCTETS = 60_000
-"""Maximum size of a record: an argument holds 128 KiB, hex takes two characters per octet."""
+"""Maximum octets of a record: an argument holds 128 KiB, and hex needs two characters per octet."""
 
 CREDENTIALS = {
     ("PLAIN", False): ("--plain-file", "client.plain"),
@@ -23,7 +23,7 @@ CREDENTIALS = {
     ("CURVE", False): ("--server-key", "server.public", "--curve-file", "client.secret"),
     ("CURVE", True): ("--curve-server", "server.secret"),
 }
-"""(mechanism, whether the socket binds): options of `zmtpscope cat` with file names to replace."""
+"""(mechanism, whether the socket binds): options of `zmtpscope cat`, with file names to replace."""
 
 ATTRIBUTES = {
     ("PLAIN", False): ("plain_username", "plain_password"),
@@ -31,7 +31,7 @@ ATTRIBUTES = {
     ("CURVE", False): ("curve_serverkey", "curve_publickey", "curve_secretkey"),
     ("CURVE", True): ("curve_server", "curve_publickey", "curve_secretkey"),
 }
-"""The same as attributes of pyzmq sockets."""
+"""(mechanism, whether the socket binds): attributes of pyzmq sockets."""
 
 PRINTABLE = range(0x20, 0x7F)
 
@@ -45,7 +45,7 @@ def text_as(form: str, store: Store, sides: Sides, number: int) -> str:
 
 
 def _line(store: Store, sides: Sides, number: int) -> str:
-    """Return the line of a record, with both addresses for lack of context."""
+    """Return the line of a record, with both addresses, since it has no context."""
     lines = TextLines(Look(Clock("r", lambda: store.first_time), wide=True, chat=True), store.options)
     return "".join(line for _, line in lines.lines_in_order(store.batch([number]))).rstrip("\n")
 
@@ -76,7 +76,7 @@ def _cat(store: Store, sides: Sides, number: int) -> str:
 
 
 def cat_arguments(sending: Sending) -> list[str]:
-    """Return the `zmtpscope cat` command (docs/cat.md) of a message, as words of printable ASCII."""
+    """Return the `zmtpscope cat` command (docs/cat.md) of a message, as printable ASCII words."""
     words = ["zmtpscope", "cat", sending.socket_type.lower(), sending.endpoint]
     if sending.listens:
         words.append("--bind")
@@ -109,7 +109,7 @@ def _pyzmq(store: Store, sides: Sides, number: int) -> str:
 
 
 def pyzmq_lines(sending: Sending) -> Iterator[str]:
-    """Yield the lines of a program that sends a message again."""
+    """Yield a program that sends a message again."""
     is_published = sending.listens and sending.socket_type in ("PUB", "XPUB", "RADIO")
     if is_published:
         yield "import time"

@@ -13,10 +13,9 @@ from zmtpscope.store.packets import ShownPacket
 from zmtpscope.tui.requests import Source
 
 MAX_OCTETS = 1 << 20
-"""Maximum octets shown of a source."""
 
 MAX_PACKETS = 8
-"""Maximum packets of a record with a tab."""
+"""Maximum packets of a record that have a tab."""
 
 TITLES = {0: "stream", OPENED: "opened"}
 UNPACKED = "unpacked"
@@ -52,7 +51,7 @@ class _Part:
 
 
 class Sources:
-    """The octets of a record, from its units in order. Adjacent units share a source."""
+    """The octets of a record's units, in order. Adjacent units share a source."""
 
     def __init__(self) -> None:
         self._parts: list[_Part] = []

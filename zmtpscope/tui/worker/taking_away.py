@@ -18,7 +18,7 @@ from zmtpscope.tui.worker.saving import CannotSave, Saving, Steps, is_free, targ
 
 
 def saving_of(request: SaveRows, rows: RecordList | None, loading: Loading) -> Saving | None:
-    """Return a `Saving` of the list `rows`, or None if the file exists. Raises `CannotSave`."""
+    """Return a `Saving` of the list `rows`, None if the file exists. Raises `CannotSave`."""
     path = target_of(request.path)
     ending = path.suffix.lower()
     if ending not in FORMS and ending != PACKETS:
@@ -39,7 +39,7 @@ def _steps(path: Path, loading: Loading, numbers: Iterator[Int64], force: bool) 
 
 
 def _when_found(rows: RecordList, steps: Steps) -> Steps:
-    """Finish filtering the records present at the start, then run `steps`."""
+    """Filter the records present at the start, then run `steps`."""
     total = rows.state.total
     while rows.state.looked_at < total:
         rows.step()

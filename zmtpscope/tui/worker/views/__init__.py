@@ -1,1 +1,1 @@
-"""Views of a capture: tables with a filter for each number."""
+"""Views of a capture: tables in which each number has a filter."""

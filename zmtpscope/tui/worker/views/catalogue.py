@@ -1,7 +1,4 @@
-"""The catalogue of views.
-
-A new view is a module and a row here.
-"""
+"""The catalogue of views. A new view is a module and a row here."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ class ViewKind(NamedTuple):
     """A view: the class `NameView` in the module of its name. `key` opens it, `meaning` describes it, and `short` is
     its title on a narrow screen.
 
-    Modules are imported when opened: all of them would take a fifth of the time before rows are shown.
+    Modules are imported when opened, which shows rows a fifth sooner.
     """
 
     key: str
@@ -27,13 +24,13 @@ class ViewKind(NamedTuple):
     short: str
     meaning: str
     records: tuple[str, ...] = MESSAGES
-    """Types of records that the filters of its rows match."""
+    """Record types that the filters of its rows match."""
 
     is_derived: bool = False
-    """Whether it shows shared derived data."""
+    """Whether it shows data from `derived.py`."""
 
     has_times: bool = False
-    """Whether its rows contain points in time."""
+    """Whether its rows contain times."""
 
     @property
     def name(self) -> str:
@@ -72,4 +69,4 @@ VIEWS: dict[str, ViewKind] = {
         ViewKind("0", "Requests", "Reqs", "what waits for a reply, and what took long", **DERIVED),
     )
 }
-"""Views by name, in the order of their keys. Key 1 shows the messages."""
+"""Views by name, in the order of their keys. Key 1 is the list of messages."""

@@ -30,15 +30,15 @@ MAX_FACTS = 12
 NOT_OF_HANDSHAKES = frozenset({"SUBSCRIBE", "CANCEL", "JOIN", "LEAVE", "PING", "PONG"})
 
 WORTH_TELLING = SEVERITIES[:-1]
-"""Severities shown for a connection, worst first. The last one, for normal events, is left out."""
+"""Severities shown for a connection, worst first: all but the last, for normal events."""
 
 ALARMING = SEVERITIES[:2]
 
 OF_ATTEMPTS = ("id", "conn", "src_ip", "dst_ip", "dst_port", "count", "severity")
-"""Fields kept of findings about connections that were never established."""
+"""Fields of findings about connections that were never established."""
 
 ENDED = {"open": "still open", "reused": "end not captured", "evicted": "given up"}
-"""Texts for other values of `close` than closes and resets."""
+"""Texts for values of `close` other than closes and resets."""
 
 WIDEST_END = 24
 
@@ -68,20 +68,18 @@ class Counted:
     messages: list[int] = field(default_factory=lambda: [0, 0])
     octets: list[int] = field(default_factory=lambda: [0, 0])
     announced: list[str | None] = field(default_factory=lambda: [None, None])
-    """Mechanism announced by each side."""
     version: str | None = None
     transport: str | None = None
     mechanism: str | None = None
     handshake: str | None = None
     ended: str | None = None
-    """None until the record of the connection."""
+    """None before the record of the connection."""
     facts: list[int] = field(default_factory=list)
-    """Numbers of its handshake records, at most `MAX_FACTS`."""
+    """Numbers of handshake records, at most `MAX_FACTS`."""
     record: int | None = None
     """Number of the record of the connection."""
 
     def seen(self, start: int, end: int) -> None:
-        """Extend the duration to include a period."""
         self.start_ns, self.end_ns = min(self.start_ns, start), max(self.end_ns, end)
 
 
@@ -204,7 +202,6 @@ class ConnectionsView(CountingView):
         )
 
     def _below(self, row: Counted) -> Iterator[Line]:
-        """Yield the lines below a connection."""
         conn = row.known.number
         findings = self._findings.get(conn, Counter())
         for number in row.facts:
@@ -234,7 +231,6 @@ def _sentence(key: str, text: str, filter: str, record: int | None = None, style
 
 
 def _attempts(number: int, values: dict[str, Any]) -> Line:
-    """Return the line of connections that were never established."""
     cells = {
         "from": values["src_ip"],
         "to": None if values["dst_ip"] is None else host_port(values["dst_ip"], values["dst_port"]),
@@ -251,7 +247,6 @@ def _times(count: int) -> str:
 
 
 def _end_of(values: dict[str, Any]) -> str:
-    """Describe how a connection ended, and which side ended it."""
     failed = "" if values["handshake"] in ("complete", "unseen") else f"handshake {values['handshake']}, "
     if values["reset_by"] is not None:
         return f"{failed}reset by {name_of_side(values, values['reset_by'])}"

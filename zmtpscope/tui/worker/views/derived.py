@@ -1,4 +1,4 @@
-"""Data derived from records, shared by views."""
+"""Data derived from records; views share it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from zmtpscope.tui.worker.views.kept_requests import KeptRequests
 from zmtpscope.tui.worker.views.view import Counter, Step, View
 
 INTERVAL, SHARE = 1.0, 20
-"""Minimum pause between searches for diagnoses: in seconds, and in CPU seconds of the last search."""
+"""Minimum pause between searches for diagnoses: in seconds, and as a multiple of the last search's CPU seconds."""
 
 RETRY = 0.05
-"""Seconds until a search is tried again."""
+"""Seconds before a postponed search is tried again."""
 
 STEP_SECONDS = 0.015
-"""Duration of a step of deriving."""
 
 DONE = object()
 
@@ -37,10 +36,10 @@ MAX_FOUND = 10_000
 class Derived(Counter):
     """Data derived from the records of a store, all or filtered.
 
-    Derivation is incremental; `knowledge` is rebuilt on demand.
+    Derivation is incremental; `knowledge` is built on demand.
     """
 
-    step_rows = 2048  # reading these from a store makes record objects, at some microseconds each
+    step_rows = 2048  # reading these from a store makes record objects, some microseconds each
 
     def __init__(self, store: Store, ongoing: Callable[[], Ongoing | None]) -> None:
         self.store = store
@@ -60,12 +59,12 @@ class Derived(Counter):
         """The search in progress; no records may be fed meanwhile."""
         self._is_looked_through = False
         self._seconds = 0.0
-        """CPU seconds of the search so far."""
+        """CPU seconds of the search in progress."""
         self.due = time.monotonic() + INTERVAL
         """Time of the next search while the store grows."""
 
     def feed(self, step: Step) -> None:
-        """Begin to derive data from the next records; `work` goes on with it."""
+        """Begin to derive data from the next records; `work` continues."""
         self._go_on(math.inf)
         self._deriving = self._derive(step)
         self._go_on(STEP_SECONDS)
@@ -88,11 +87,9 @@ class Derived(Counter):
 
     @property
     def is_searching(self) -> bool:
-        """Whether a search for diagnoses is in progress."""
         return self._looking is not None
 
     def _go_on(self, seconds: float) -> None:
-        """Continue the step in progress."""
         until = time.monotonic() + seconds
         while self._deriving is not None:
             if next(self._deriving, DONE) is DONE:
@@ -102,27 +99,26 @@ class Derived(Counter):
 
     @property
     def knowledge(self) -> Knowledge:
-        """All derived knowledge so far."""
         if self._knowledge is None:
             self._knowledge = self._derivation.knowledge()
         return self._knowledge
 
     @property
     def summary(self) -> str | None:
-        """Number of diagnoses by severity, in words, worst first; None before the first search."""
+        """Number of diagnoses by severity as text, worst first; None before the first search."""
         if self.diagnoses is None:
             return None
         counts = Counts[str](each.diagnosis.severity for each in self.diagnoses)
         return severities_in_words({severity: counts[severity] for severity in SEVERITIES if counts[severity]})
 
     def has_work(self, *, is_last: bool) -> bool:
-        """Whether a step or a search for diagnoses is in progress, or a search is due."""
+        """Whether a step or search is in progress, or a search is due."""
         if self.is_busy:
             return True
         return not self._is_looked_through if is_last else time.monotonic() >= self.due
 
     def work(self) -> None:
-        """Continue the step, or run one more rule of the search. A search begins between blocks only."""
+        """Continue the step, or run the next rule of the search. A search begins between blocks only."""
         if self._deriving is not None:
             self._go_on(STEP_SECONDS)
             return
@@ -144,7 +140,7 @@ class Derived(Counter):
     def find(self, ref: str, near: int | None = None) -> int | None:
         """Return the number of the record with this identity, or None.
 
-        The search starts at `near` or the last record.
+        The lookup starts at `near` or the last record.
         """
         found = self._found.get(ref)
         if found is None:
@@ -157,8 +153,6 @@ class Derived(Counter):
 
 
 class DerivedView(View):
-    """A view of derived data."""
-
     def __init__(self, derived: Derived) -> None:
         self.derived = derived
         self.store = derived.store

@@ -1,4 +1,4 @@
-"""Findings by kind, with the records concerned."""
+"""Findings by kind, with their records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_SINGLE = 1000
 """Maximum findings listed below a kind."""
 
 Find = Callable[[str, int], int | None]
-"""Returns the number of the record with an identity, sought near another one."""
+"""Returns the number of the record with an identity, looking near another one first."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Kind:
 
 
 class CountedFindings:
-    """Counts findings, and returns a line for each kind. Below it are findings, linked to the records they refer to."""
+    """Counts findings and returns a line per kind, with single findings below that link to records."""
 
     def __init__(self, store: Store, find: Find) -> None:
         self._store = store
@@ -47,7 +47,6 @@ class CountedFindings:
         self._kinds: dict[tuple[str, str], Kind] = {}
 
     def feed(self, step: Step) -> None:
-        """Count the findings among the next records."""
         for number, record in step.records("finding"):
             values = record.values
             key = values["severity"], values["id"]
@@ -59,14 +58,14 @@ class CountedFindings:
 
     @property
     def summary(self) -> str:
-        """Numbers of findings by severity, worst first; "" if there are none."""
+        """Numbers of findings by severity, worst first, or ""."""
         counts = Counter[str]()
         for kind in self._kinds.values():
             counts[kind.severity] += len(kind.numbers)
         return ", ".join(f"{severity}: {counts[severity]:,}" for severity in SEVERITIES if counts[severity])
 
     def lines(self) -> list[Line]:
-        """Return a line for each kind, worst first, then the most frequent."""
+        """Return a line per kind, worst first, then the most frequent."""
         kinds = sorted(self._kinds.values(), key=lambda kind: (SEVERITIES.index(kind.severity), -kind.times, kind.id))
         return list(map(self._line, kinds))
 

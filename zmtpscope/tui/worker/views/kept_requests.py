@@ -1,4 +1,4 @@
-"""Selected requests of each connection: the ones without reply, then the slowest."""
+"""Selected requests of each connection: the ones without reply first, then the slowest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ MAX_SINGLE = 100
 """Maximum requests kept of a connection."""
 
 MAX_CONNECTIONS = 4096
-"""Maximum connections with kept requests."""
 
 RANKS = {OPEN: 0, UNANSWERED: 0, UNASKED: 1, LATE: 2, ANSWERED: 2, UNKNOWN: 3}
 """Order of outcomes."""
@@ -22,7 +21,10 @@ RANKS = {OPEN: 0, UNANSWERED: 0, UNASKED: 1, LATE: 2, ANSWERED: 2, UNKNOWN: 3}
 NAMES = ("rank", "waited", "time", "side", "source", "offset", "outcome", "reply_time", "reply_source", "reply_offset")
 Kept = NDArray[np.void]
 KEPT = np.dtype([(name, np.int64) for name in (*NAMES, "near")])
-"""A kept request. `waited` (ns) is negative if unknown, `reply_time` without reply. `near` is a record near both."""
+"""A kept request.
+
+`waited` (ns) is negative if unknown, and so is `reply_time` without reply. `near` is a record near both.
+"""
 
 
 class KeptRequests:
@@ -40,7 +42,7 @@ class KeptRequests:
         return conn_id in self._kept
 
     def take(self, table: DerivedTable, near: int) -> None:
-        """Select requests from a table derived from the records up to `near`."""
+        """Select requests from a table that was derived from the records up to `near`."""
         if not isinstance(table, RequestTable):
             return
         conn_id = table.stream.conn_id

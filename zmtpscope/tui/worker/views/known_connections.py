@@ -1,4 +1,4 @@
-"""The peers of connections, as learnt from records and messages."""
+"""The peers of connections, from records and messages."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from zmtpscope.store.counting import Sender
 from zmtpscope.words import counted, host_port
 
 MAX_CONNECTIONS = 16_384
-"""Maximum distinct connections (some 1 kB each); more are only counted."""
+"""Maximum connections (some 1 kB each); further ones are only counted."""
 
 TELLING = ("greeting", "command", "connection")
 """Records that identify the sides."""
 
 
 class KnownConnection:
-    """A connection. `listener` is the side that was connected to."""
+    """A connection. `listener` is the side that accepted it."""
 
     def __init__(self, stream: Stream) -> None:
         self.ends = ConnectionEnds(stream)
@@ -27,9 +27,9 @@ class KnownConnection:
         self.ready_ns: int | None = None
         """Time of the last greeting or READY."""
         self.ended_ns: int | None = None
-        """Time of its end; None if it is open as far as known."""
+        """Time of its end; None while it is open."""
         self._types_of_messages: list[str | None] = [None, None]
-        """Socket types from messages, unless announced."""
+        """Socket types from messages, for sides that announced none."""
         self._names: list[str | None] = [None, None]
         """Cached names; None after a change."""
 
@@ -56,23 +56,21 @@ class KnownConnection:
                 self.ready_ns = max(values["ts_ns"], self.ready_ns or 0)
 
     def learn_of_messages(self, sender: Sender) -> None:
-        """Learn the types of sender and receiver."""
         side = sender.stream.side or 0
         for each, socket_type in ((side, sender.socket_type), (1 - side, sender.peer_socket_type)):
             if socket_type is not None and self._types_of_messages[each] is None:
                 self._types_of_messages[each], self._names[each] = socket_type, None
 
     def socket_type(self, side: int) -> str | None:
-        """Return the socket type of a side, or None."""
         return self.ends.socket_types[side] or self._types_of_messages[side]
 
     def address(self, side: int) -> str:
-        """Return the address of a side, with its port only if it was connected to: others change each time."""
+        """Return the address of a side, with its port only if it accepts connections: other ports change each time."""
         address, port = self.ends.addresses[side]
         return host_port(address, port) if side == self.listener else str(address)
 
     def name(self, side: int) -> str:
-        """Return a name safe to print: `"worker-1" DEALER 10.0.0.2`, `PUB 10.0.0.1:5556`."""
+        """Return a safe name: `"worker-1" DEALER 10.0.0.2`, `PUB 10.0.0.1:5556`."""
         name = self._names[side]
         if name is None:
             name = self._names[side] = self._name(side)
@@ -97,7 +95,6 @@ class KnownConnections:
         return len(self._known)
 
     def get(self, conn: int) -> KnownConnection | None:
-        """Return the connection with this number, or None."""
         return self._known.get(conn)
 
     def of_record(self, values: Mapping[str, Any]) -> KnownConnection | None:

@@ -1,4 +1,4 @@
-"""The last values of topics and their changes, read on demand."""
+"""The last value of a topic and its change, read on demand."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from zmtpscope.export.top.rows import value_text
 from zmtpscope.store import Store
 
 LONGEST_VALUE = 60
-"""Maximum characters of a value."""
 
 LONGEST_NUMBER = 32
-"""Maximum octets of a body that is read as a number."""
+"""Maximum octets of a body that may be a number."""
 
 LARGEST = 2**53
 """Limit below which numbers are exact."""
@@ -32,7 +31,7 @@ class LastValue(NamedTuple):
     """The content of a message and its change, safe to print.
 
     The change is `+0.3` for numbers, `price +0.3, state` for members that differ, otherwise `same` or `changed`. None
-    without a previous message, or if octets are missing.
+    without a previous message, or with missing octets.
     """
 
     text: str
@@ -40,14 +39,14 @@ class LastValue(NamedTuple):
 
 
 class LastValues:
-    """Reads values of records in bulk, and caches requested ones."""
+    """Reads values in bulk and caches requested ones."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._read: dict[tuple[int, int], LastValue] = {}
 
     def read(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Read the values of pairs: numbers of a message and the previous one (negative: none)."""
+        """Read the values of pairs: numbers of a message and of the previous one (negative: none)."""
         wanted = set(pairs)
         self._read = {pair: value for pair, value in self._read.items() if pair in wanted}
         missing = wanted - self._read.keys()
@@ -57,11 +56,10 @@ class LastValues:
             self._read[last, before] = LastValue(_text(runs[last]), change)
 
     def __getitem__(self, pair: tuple[int, int]) -> LastValue:
-        """Return the value of a pair that was read."""
         return self._read[pair]
 
     def _runs(self, numbers: set[int]) -> dict[int, MessageTable]:
-        """Return each message as a run of its own."""
+        """Return each message as a table of its own."""
         if not numbers:
             return {}
         columns = MessageColumns.of(self._store.batch(sorted(numbers)), self._store.options)
@@ -73,7 +71,7 @@ def _text(run: MessageTable) -> str:
 
 
 def _content(run: MessageTable) -> list[bytes | None]:
-    """Return the frames after addresses and topic; None for frames with missing octets."""
+    """Return the frames after addresses and topic, None for frames with missing octets."""
     first, last = int(content_frames(run)[0]), int(run.last[0])
     heads = [(run.head(frame), int(run.sizes[frame])) for frame in range(first, last + 1)]
     return [octets if octets is not None and len(octets) == size else None for octets, size in heads]

@@ -1,4 +1,4 @@
-"""The map: bound endpoints, the clients connected to them, and the traffic between them."""
+"""The map: bound endpoints, their clients, and the traffic between them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step
 from zmtpscope.words import counted
 
 MAX_TOPICS = 4
-"""Maximum topics named on a line and remembered of a connection."""
+"""Maximum topics named on a line, and kept of a connection."""
 
 LONGEST_TOPIC = 24
-"""Maximum characters of a topic."""
 
 LONGEST_FILTER = 4000
 """Maximum characters of a filter that lists connections."""
@@ -46,7 +45,6 @@ class Flow:
     messages: list[int] = field(default_factory=lambda: [0, 0])
     octets: list[int] = field(default_factory=lambda: [0, 0])
     topics: list[bytes] = field(default_factory=list)
-    """Some subscribed topics."""
 
 
 class Between(NamedTuple):
@@ -59,7 +57,7 @@ class Between(NamedTuple):
 
 
 class MapView(CountingView):
-    """One line per bound endpoint, by octets. Below it are clients, then connections."""
+    """One line per bound endpoint, by octets, with clients and then connections below."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -213,7 +211,6 @@ def _arrow(between: Between) -> str:
 
 
 def _topics(topics: Collection[bytes]) -> str | None:
-    """Return the first topics as text."""
     shown = [quoted(to_text(topic), LONGEST_TOPIC) if topic else "(everything)" for topic in topics]
     more = "" if len(shown) <= MAX_TOPICS else " …"
     return ", ".join(shown[:MAX_TOPICS]) + more if shown else None
@@ -236,7 +233,7 @@ def _grouped(
 
 
 def _filter_of(between: Between) -> str:
-    """Return a filter for connections, or for their endpoint if they are too many."""
+    """Return a filter for connections, or for their endpoint if there are too many."""
     filter = one_of("conn", (known.number for known in between.connections))
     if len(filter) <= LONGEST_FILTER:
         return filter

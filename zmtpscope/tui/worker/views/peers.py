@@ -1,4 +1,4 @@
-"""The view of peers: connections, presence, and causes of ends."""
+"""The view of peers: connections, presence, and how connections ended."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ CAUSES = {
     "handshake": "closed it in the handshake",
     "violation": "closed it: the other side broke the protocol",
 }
-"""Descriptions of the causes that end a connection."""
 
 LIFELINE = 40
 """Characters of a lifeline."""
@@ -35,8 +34,6 @@ CONNECTED, ENDED, AWAY = "█", "┃", "·"
 
 
 class PeersView(DerivedView):
-    """One line per peer, with its connections below."""
-
     def table(self, wanted: Wanted = AS_IT_IS) -> Table:
         """Return the peers, listening ones first."""
         shown_time = shown_times(self.store, wanted.time)

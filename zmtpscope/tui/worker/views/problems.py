@@ -1,4 +1,4 @@
-"""The view of problems: diagnoses with their evidence, and the findings of the analyser below."""
+"""The view of problems: diagnoses with evidence, then the findings of the analyser."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from zmtpscope.tui.worker.views.times import shown_times
 from zmtpscope.tui.worker.views.view import AS_IT_IS
 
 MAX_CONNECTIONS = 100
-"""Maximum connections whose records a diagnosis leads to."""
+"""Maximum connections whose records a diagnosis links to."""
 
 
 class ProblemsView(DerivedView):
-    """One line per cause, worst first, with linked evidence and consequences below. Findings come last."""
+    """One line per cause, worst first, with linked evidence and consequences below. Findings are last."""
 
     def table(self, wanted: Wanted = AS_IT_IS) -> Table:
         shown_time = shown_times(self.store, wanted.time)
@@ -60,7 +60,7 @@ class ProblemsView(DerivedView):
         return Line(key, values, self._story(diagnosis), diagnosis.severity, children=children, time=first)
 
     def _story(self, diagnosis: Diagnosis) -> str:
-        """Return a filter for the records of the connections that it is about; "" if it is about none."""
+        """Return a filter for the records of the connections of a diagnosis, or ""."""
         numbers = self._numbers
         found = [numbers.get(conn_id) for conn_id in diagnosis.conn_ids]
         found += [] if diagnosis.missed is None else [diagnosis.missed.conn]
@@ -84,7 +84,7 @@ class ProblemsView(DerivedView):
 
 
 def _missed(key: str, missed: MissedMessages) -> Iterator[Line]:
-    """Yield a line that leads to missed messages, if a filter can express their topic."""
+    """Yield a line that links to missed messages, if a filter can express their topic."""
     topic = None if missed.topic is None else comparison("topic", missed.topic)
     if missed.topic is None or topic is not None:
         times = f"ts_ns >= {missed.since_ns} and ts_ns < {missed.until_ns}"

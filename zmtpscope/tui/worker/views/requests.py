@@ -25,11 +25,11 @@ from zmtpscope.tui.worker.views.view import AS_IT_IS
 from zmtpscope.words import counted
 
 WORDS = ("answered", "too late", "open", "no reply", "a reply to nobody", "not captured")
-"""Text of outcomes, in the order of `OUTCOMES`."""
+"""Texts of `OUTCOMES`, in their order."""
 
 
 class Asking(NamedTuple):
-    """The requests of a side, or its calls: those of protocols with ids, such as zerorpc and MDP."""
+    """The requests of a side, or its calls: requests of protocols with ids, such as zerorpc and MDP."""
 
     connection: ObservedConnection
     asker: int
@@ -43,12 +43,11 @@ class Asking(NamedTuple):
 
     @property
     def open_one(self) -> int:
-        """The outcome of requests that wait."""
         return OPEN if self.connection.values is None else UNANSWERED
 
     @property
     def listed(self) -> Sequence[ObservedRequest | OpenCall]:
-        """Waiting requests that are not derived records yet; calls never are."""
+        """Waiting requests without a derived record: calls never have one."""
         is_over = self.open_one == UNANSWERED
         return [each for each in self.waiting if not (is_over and isinstance(each, ObservedRequest))]
 
@@ -62,9 +61,9 @@ class Asking(NamedTuple):
 
 
 class RequestsView(DerivedView):
-    """One line per side with requests, by missing replies, then slowest.
+    """One line per side with requests, sorted by missing replies, then slowest.
 
-    Below it are requests, then their replies, linked to records.
+    Requests are below, and their replies below them, linked to records.
     """
 
     def __init__(self, derived: Derived) -> None:
@@ -110,7 +109,7 @@ class RequestsView(DerivedView):
         return Line(key, values, f"conn == {connection.stream.conn}", style, children=children)
 
     def _longest(self, asking: Asking) -> int | None:
-        """Return the longest wait for a reply. Pending requests wait until the connection or the capture ends."""
+        """Return the longest wait for a reply. Pending requests wait until the end of the connection or capture."""
         connection, most = asking.connection, asking.latency.most
         waiting = [self._end(connection) - each.moment.ns for each in asking.waiting[:1]]
         return max([*waiting, *([] if most is None else [most])], default=None)
@@ -152,7 +151,6 @@ class RequestsView(DerivedView):
         return Line(ref, values | answered, style=style, record=number, children=lambda: [beneath])
 
     def _read(self, lines: Sequence[Line]) -> None:
-        """Read the contents of the shown messages."""
         values = (value for line in lines for value in (line.values.get("request"), line.values.get("reply")))
         self._contents.read((value, -1) for value in values if isinstance(value, int))
 
@@ -162,7 +160,8 @@ class RequestsView(DerivedView):
 
 
 def _asking(connection: ObservedConnection) -> Iterator[Asking]:
-    """Yield the requests of a connection, or the calls of its sides if nothing else tells requests from replies."""
+    """Yield the requests of a connection, or the calls of its sides if nothing else distinguishes requests from
+    replies."""
     is_going_on, seen = connection.values is None, connection.requests
     if seen is not None:
         counts = seen.counts + Counter({OUTCOMES[OPEN]: seen.waiting_count if is_going_on else 0})

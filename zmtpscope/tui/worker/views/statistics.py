@@ -30,10 +30,9 @@ from zmtpscope.words import counted
 from zmtpscope.zmtp.events import ENCRYPTED, MARKED
 
 MAX_CONNECTIONS = 4096
-"""Maximum connections with their own line; the others share one."""
+"""Maximum connections with a line of their own; the others share one."""
 
 WIDTH = 32
-"""Characters of a plot."""
 
 OTHER_TYPES = tuple(name for name in RECORDS if name not in ("message", "frame"))
 
@@ -61,7 +60,7 @@ class StatisticsView(CountingView):
         self._connections = Group("connection", MAX_CONNECTIONS)
         self._scale = Scale(SECOND, MIN_BAR_NS)
         self._sizes = Counter[int]()
-        """Number of messages by power p: sizes from 2^(p-1) to below 2^p octets."""
+        """Number of messages by power p, for sizes from 2^(p-1) to below 2^p octets."""
         self._types = Counter[tuple[str, str | None]]()
         """Number of records by type, and of commands by name."""
         self._has_marked = False
@@ -81,7 +80,7 @@ class StatisticsView(CountingView):
             self._count(messages)
 
     def _type_of(self, record: Record) -> tuple[str, str | None]:
-        """Return the record type, and a command's name while there is room."""
+        """Return the record type, and the name of a command while there is room."""
         key = record.type, record.values["name"] if record.type == "command" else None
         return key if key in self._types or len(self._types) < MAX_COMMANDS else (OTHER_COMMANDS, None)
 
@@ -116,7 +115,7 @@ class StatisticsView(CountingView):
     # -- showing -------------------------------------------------------------------------------------------------------
 
     def table(self, wanted: Wanted = AS_IT_IS) -> Table:
-        """Return a line for all messages, and subdivided headings."""
+        """Return a line for all messages, then headings with their lines."""
         every_message = self._row_of(self._all, 1)
         lines = [
             self._line("all", "all messages", every_message, "", self._stretches),
@@ -157,7 +156,6 @@ class StatisticsView(CountingView):
         return every(filter, kinds)
 
     def _stretches(self) -> Sequence[Line]:
-        """Return a line for each non-empty period."""
         start, width = self._scale.start_ns or 0, self._scale.width_ns
         bars = self._row_of(self._all, 1).bars
         lines = []
@@ -211,7 +209,7 @@ class StatisticsView(CountingView):
 
 
 def _row(group: Group, key: Hashable) -> int:
-    """Return the row of a key, or the shared row without room."""
+    """Return the row of a key, or the shared row when full."""
     is_known = key in group.counters.rows or len(group.counters) <= group.counters.most
     return group.row(key) if is_known else OTHERS
 
@@ -221,5 +219,4 @@ def _heading(key: str, what: str, children: Any, *, is_open: bool = False) -> Li
 
 
 def _bar(count: int, counts: Collection[int]) -> str:
-    """Draw a bar in proportion to the largest count."""
     return "█" * round(WIDTH * count / max(1, *counts))

@@ -1,4 +1,4 @@
-"""Subscribers of each publisher over all connections, and states of their subscriptions."""
+"""The subscribers of each publisher over all connections, and the states of subscriptions."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from zmtpscope.records import SECOND
 from zmtpscope.zmtp.socket_types import SUBSCRIBERS_AND_DISH
 
 LATE_NS = SECOND // 20
-"""Delay after the handshake of a late subscription, which misses earlier messages.
+"""Delay after the handshake that makes a subscription late, so that it misses messages.
 
 Subscriptions made before connecting are sent with the handshake.
 """
 
 NOT_AGAIN, NOT_SINCE, NEW, AGAIN, CANCELLED, HELD = "not again", "not since", "new", "again", "cancelled", ""
 STATES = (NOT_AGAIN, NOT_SINCE, NEW, AGAIN, CANCELLED, HELD)
-"""States of a subscription in sort order, compared with the previous connection.
+"""States of a subscription compared with the previous connection, in sort order.
 
 `AGAIN`: repeated. `NEW`: not there before. `NOT_AGAIN`: not repeated after the publisher ended the connection.
 `NOT_SINCE`: not repeated because the subscriber left, or stayed away for long.
@@ -54,7 +54,7 @@ class Cell(NamedTuple):
 
 @dataclass(slots=True)
 class Subscribing:
-    """A subscriber at one publisher, with its consecutive connections."""
+    """The consecutive connections of a subscriber to one publisher."""
 
     connections: list[Subscriber]
     by_topic: list[dict[bytes, ObservedSubscription]] = field(init=False)
@@ -65,7 +65,6 @@ class Subscribing:
 
     @property
     def last(self) -> Subscriber:
-        """The last connection."""
         return self.connections[-1]
 
     def state(self, topic: bytes, lost: frozenset[LostTopic]) -> tuple[Subscriber, ObservedSubscription, str] | None:
@@ -133,13 +132,12 @@ class SubscribedPublisher:
 
     @property
     def conns(self) -> list[int]:
-        """Numbers of all connections."""
         streams = (each.connection.stream for of in self.subscribers.values() for each in of.connections)
         return [stream.conn for stream in streams if stream.conn is not None]
 
 
 class Subscribers(NamedTuple):
-    """All subscribers by key, ones with lost subscriptions first, and publishers, both in order of appearance."""
+    """Subscribers by key, ones with lost subscriptions first, and publishers; both in order of appearance."""
 
     names: dict[str, str]
     publishers: list[SubscribedPublisher]
@@ -181,7 +179,6 @@ def subscribers_of(knowledge: Knowledge) -> Subscribers:
 
 
 def is_late(connection: Subscriber, subscription: ObservedSubscription) -> bool:
-    """Whether a subscription is late."""
     return (delay_of(connection.connection, subscription) or 0) >= LATE_NS
 
 
@@ -200,9 +197,9 @@ def _publisher(
 
 
 def _subscribing(connections: Sequence[Subscriber], keys: dict[Alike, str]) -> Iterator[tuple[str, Subscribing]]:
-    """Yield subscribers with keys, common to all publishers (`keys`).
+    """Yield subscribers with their keys, which all publishers share (`keys`).
 
-    If connections with the same `Alike` overlap, each is a subscriber of its own.
+    Connections with the same `Alike` that overlap are separate subscribers.
     """
     alike: dict[Alike, list[Subscriber]] = {}
     for each in connections:
@@ -221,7 +218,7 @@ def _is_over(one: Subscriber, other: Subscriber) -> bool:
 
 
 def _names(clients: dict[str, Subscriber]) -> dict[str, str]:
-    """Return the identity or address of each subscriber, with type and connection number where ambiguous."""
+    """Return a name per subscriber: identity or address, with type and connection number where ambiguous."""
     names = {key: name_of_subscriber(each) for key, each in clients.items()}
     if len(set(names.values())) < len(names):
         types = {key: safe_text(each.socket_type or "")[:LONGEST_TYPE] for key, each in clients.items()}

@@ -15,7 +15,7 @@ from zmtpscope.zmtp.events import MARKED, SUBSCRIBE
 
 
 class Change(NamedTuple):
-    """A subscription of `side` to `topic` (cut to `LONGEST_TOPIC` octets), or its cancellation. `time` is in ns."""
+    """`side` subscribes to `topic` (cut to `LONGEST_TOPIC` octets), or cancels. `time` is in ns."""
 
     connection: KnownConnection
     side: int
@@ -26,7 +26,7 @@ class Change(NamedTuple):
 
 
 def changes_of(step: Step, known: KnownConnections) -> Iterator[Change]:
-    """Yield the changes in a step, in order per connection. `known` learns from the records."""
+    """Yield the changes in a step, in order per connection; `known` learns from its records."""
     for number, record in step.records("greeting", "command", "connection"):
         values = record.values
         connection = known.of_record(values)

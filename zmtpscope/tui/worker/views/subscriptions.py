@@ -31,16 +31,14 @@ from zmtpscope.tui.worker.views.view import AS_IT_IS
 from zmtpscope.words import counted
 
 MAX_SUBSCRIBERS = 32
-"""Maximum subscribers with a column; the others are counted in one."""
+"""Maximum subscribers with a column; the others share one."""
 
 MAX_TOPICS = 4096
-"""Maximum topics of a publisher."""
 
 MAX_BELOW = 100
 """Maximum subscriptions listed below a topic."""
 
 LONGEST_NAME = 80
-"""Maximum characters of a topic."""
 
 WIDEST_TOPIC = 30
 """Maximum cells of the topic column, for 80-column terminals."""
@@ -52,7 +50,7 @@ CHANGES = "name in {SUBSCRIBE, CANCEL, JOIN, LEAVE} or kind in {subscribe, cance
 
 
 class SubscriptionsView(DerivedView):
-    """One line per publisher with its topics below, one column per subscriber.
+    """One line per publisher with its topics below, and a column per subscriber.
 
     Subscriptions below topics link to records.
     """
@@ -137,7 +135,6 @@ class SubscriptionsView(DerivedView):
         return lines
 
     def _sentence(self, subscriber: Subscriber, subscription: ObservedSubscription, *, is_lost: bool) -> str:
-        """Describe a subscription: subscriber, period, matched messages."""
         shown_time, connection = self._shown_time, subscriber.connection
         who = f"connection {connection.stream.conn} of {name_of_subscriber(subscriber)}"
         who += ", not made again after it" if is_lost else ""
@@ -154,7 +151,6 @@ class SubscriptionsView(DerivedView):
 
 
 def _to(publisher: SubscribedPublisher) -> str:
-    """Return a filter for records sent to a publisher."""
     if publisher.conn is not None:
         return f"conn == {publisher.conn}"
     ip, port = publisher.endpoint

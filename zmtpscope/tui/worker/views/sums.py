@@ -21,7 +21,6 @@ class Sum(NamedTuple):
 
 
 def sums_of(messages: CountedMessages) -> Iterator[Sum]:
-    """Yield one sum per sender."""
     count = len(messages.senders)
     counts = np.bincount(messages.sender_of, minlength=count)
     by_sender = np.argsort(messages.sender_of, kind="stable")

@@ -1,4 +1,4 @@
-"""Tables of views: columns that format values; lines to sort and open."""
+"""Tables of views: columns format values, lines can be sorted and opened."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from zmtpscope.tui.requests import Sort, Table, TableColumn, TableRow, Wanted
 from zmtpscope.words import counted
 
 Value = Any
-"""Value to show and sort: text, a number, or None for an empty cell."""
+"""A value to show and sort: text, number, or None for an empty cell."""
 
 
 class Column:
-    """A column. `shown` formats values as safe text, `order` is their sort key, and `look` their style, "" for the one
-    of the row. `settings` are of `TableColumn`."""
+    """A column.
+
+    `shown` formats values as safe text, `order` is their sort key, `look` their style, "" for the row's. `settings` are
+    of `TableColumn`.
+    """
 
     def __init__(
         self,
@@ -38,7 +41,7 @@ class Column:
 
 @dataclass(slots=True)
 class Line:
-    """An unformatted row. `values` are by name of their column; other cells are empty.
+    """An unformatted row. `values` are by column name; other cells are empty.
 
     `children` returns the lines below it, sorted with the table if `is_sorted`. `record` may be computed when shown.
     """
@@ -65,10 +68,10 @@ def table_of(
     text: Sequence[str] = (),
     prepare: Callable[[Sequence[Line]], object] = len,
 ) -> Table:
-    """Return a table of the rows that are wanted.
+    """Return a table of the wanted rows.
 
-    `lines` are in the order of the view; if they are not sorted, only shown ones are consumed. `prepare` is called with
-    the shown lines before formatting.
+    `lines` are in the order of the view; unless sorted, only shown ones are consumed. `prepare` is called with the
+    shown lines before they are formatted.
     """
     shown: list[ShownLine] = []
     for each in _shown(columns, lines, replace(wanted, containing=wanted.containing.casefold()), 0):
@@ -82,7 +85,7 @@ def table_of(
 
 
 class ShownLine(NamedTuple):
-    """A line of a table, and whether its children are shown below it."""
+    """A line of a table; `is_open` if its children are shown below it."""
 
     line: Line
     depth: int
@@ -90,9 +93,9 @@ class ShownLine(NamedTuple):
 
 
 def _shown(columns: Sequence[Column], lines: Iterable[Line], wanted: Wanted, depth: int) -> Iterator[ShownLine]:
-    """Yield wanted lines, and below opened ones their children.
+    """Yield wanted lines, and the children of open ones.
 
-    Closed lines whose children are like themselves are opened for children with the wanted text.
+    If children are like their parents, closed lines open for children with the wanted text.
     """
     for line in _sorted(columns, lines, wanted.sort):
         is_wanted = _contains(columns, line, wanted.containing)
@@ -111,7 +114,7 @@ def _shown(columns: Sequence[Column], lines: Iterable[Line], wanted: Wanted, dep
 
 
 def _contains(columns: Sequence[Column], line: Line, text: str) -> bool:
-    """Whether a text of the line contains `text`. Values that must be formatted first are not searched."""
+    """Whether the line contains `text`. Values that need formatting are not searched."""
     if not text:
         return True
     values = ((column, line.values.get(column.name)) for column in columns)

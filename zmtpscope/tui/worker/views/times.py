@@ -9,9 +9,9 @@ from zmtpscope.store import Store
 
 
 def shown_times(store: Store, form: str) -> Callable[[int], str]:
-    """Return a formatter of times (nanoseconds since the epoch), in a format of `-t`.
+    """Return a formatter of times (ns since the epoch), in a format of `-t`.
 
-    Seconds are counted from the first packet, or from the first record if the time of the first packet is unknown.
+    Seconds count from the first packet, or from the first record if that time is unknown.
     """
     start = store.first_time
     if start is None:

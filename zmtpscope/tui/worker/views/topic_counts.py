@@ -14,7 +14,7 @@ from zmtpscope.store.counting import CountedMessages, Sender
 from zmtpscope.zmtp.events import MARKED
 
 MAX_ROWS = 65_536
-"""Maximum pairs of topic and sender (some 700 octets each); messages of others are only counted."""
+"""Maximum pairs of topic and sender (some 700 octets each); further messages are only counted."""
 
 FEW_CELLS = 1 << 18
 """Maximum combinations of sender and topic in a dense array."""
@@ -24,7 +24,7 @@ NONE = -1
 
 
 class Key(NamedTuple):
-    """The key of a row, with its topic cut to `LONGEST_TOPIC` octets, or None."""
+    """The key of a row; its topic is cut to `LONGEST_TOPIC` octets."""
 
     topic: bytes | None
     conn: int
@@ -32,17 +32,16 @@ class Key(NamedTuple):
 
 
 class TopicCounts:
-    """Counts by row, with keys in `keys`. `last` and `before` are numbers of the last two messages."""
+    """Counts by row, with keys in `keys`. `last` and `before` are the numbers of the last two messages."""
 
     def __init__(self, most: int = MAX_ROWS) -> None:
         self.most = most
         self.keys: list[Key] = []
         self.topics: list[bytes | None] = []
-        """Distinct topics."""
         self.left_out = 0
-        """Number of messages beyond the maximum of pairs."""
+        """Number of messages beyond `MAX_ROWS`."""
         self.has_marked = False
-        """Whether there are uncounted messages that subscribe."""
+        """Whether there are messages that subscribe, which are not counted."""
         self.scale = Scale(SECOND, MIN_BAR_NS)
         self.first_ns: int | None = None
         self.last_ns = 0
@@ -53,27 +52,26 @@ class TopicCounts:
 
     @property
     def messages(self) -> Int64:
-        """Number of messages of each row."""
         return self._columns[0, : len(self.keys)]
 
     @property
     def octets(self) -> Int64:
-        """Size of their frames."""
+        """Octets of the frames of each row."""
         return self._columns[1, : len(self.keys)]
 
     @property
     def last(self) -> Int64:
-        """Record number of the last message."""
+        """Number of the last message of each row."""
         return self._columns[2, : len(self.keys)]
 
     @property
     def before(self) -> Int64:
-        """Record number of the message before the last one, or `NONE`."""
+        """Number of the message before the last one, or `NONE`."""
         return self._columns[3, : len(self.keys)]
 
     @property
     def times(self) -> Int64:
-        """Time of the last message, in nanoseconds since the epoch."""
+        """Time of the last message (ns since the epoch)."""
         return self._columns[4, : len(self.keys)]
 
     @property
@@ -82,11 +80,10 @@ class TopicCounts:
         return self._columns[5, : len(self.keys)]
 
     def number(self, topic: bytes | None) -> int:
-        """Return the index of a topic in `topics`."""
         return self._numbers[topic]
 
     def bars(self, rows: Int64) -> list[int]:
-        """Return the number of messages of some rows in each period."""
+        """Return the number of messages of `rows` in each period."""
         bars: list[int] = self._bars[rows].sum(axis=0)[: self.scale.bars_until(self.last_ns)].tolist()
         return bars
 
@@ -110,7 +107,7 @@ class TopicCounts:
         self._add(found, times, octets, numbers)
 
     def _rows_of(self, senders: list[Sender], sender_of: Int64, texts: list[bytes | None], topic_of: Int64) -> Int64:
-        """Return the row of each message, or `NONE` without room."""
+        """Return the row of each message, `NONE` when full."""
         cells = sender_of * len(texts) + topic_of
         if len(senders) * len(texts) <= FEW_CELLS:
             different = np.flatnonzero(np.bincount(cells))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 SEPARATORS = (b"/", b".", b":", b"|")
-"""Separators of topic levels, the likelier first."""
+"""Separators of topic levels, likelier ones first."""
 
 MIN_SHARE = 0.5
 """Minimum share of topics that contain the separator."""
@@ -21,12 +21,11 @@ class Node(NamedTuple):
 
     @property
     def is_group(self) -> bool:
-        """Whether the node has several topics."""
         return len(self.topics) > 1
 
 
 def separator_of(topics: Sequence[bytes]) -> bytes | None:
-    """Return the separator of the best tree, or None: most topics contain it, and share parts before it."""
+    """Return the separator that most topics contain, with common parts before it, or None."""
     best, separator = 0, None
     for sign in SEPARATORS:
         having = [topic for topic in topics if sign in topic[:-1]]
@@ -39,7 +38,7 @@ def separator_of(topics: Sequence[bytes]) -> bytes | None:
 def nodes_of(topics: Sequence[bytes], separator: bytes | None, prefix: bytes = b"") -> list[Node]:
     """Return the nodes of one level, from sorted topics that start with `prefix`.
 
-    A single topic is no group. A group's prefix is as long as its topics agree.
+    A group has several topics, and the longest prefix that they share.
     """
     if separator is None:
         return [Node(topic, topic, [topic]) for topic in topics]
@@ -58,6 +57,5 @@ def nodes_of(topics: Sequence[bytes], separator: bytes | None, prefix: bytes = b
 
 
 def _shared(one: bytes, other: bytes) -> bytes:
-    """Return the common prefix."""
     different = (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return one[: next(different, min(len(one), len(other)))]

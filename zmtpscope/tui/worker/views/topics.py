@@ -29,7 +29,6 @@ from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step
 from zmtpscope.words import counted
 
 LONGEST_NAME = 80
-"""Maximum characters of a topic."""
 
 HISTORY = 16
 """Characters of a plot over the capture."""
@@ -48,13 +47,13 @@ Address = tuple[str | None, int | None]
 
 
 class Counted(NamedTuple):
-    """Counts of topics, or of a topic on one connection: `rows` of the counts.
+    """Counts of some topics, or of a topic on one connection; `rows` are rows of `TopicCounts`.
 
-    `pair` are the record numbers of the last message and the previous one; `time` is the last time.
+    `pair` are the record numbers of the last two messages, `time` is the last time.
     """
 
     topic: bytes | None
-    """None for several topics, or without topic."""
+    """None for several topics, or for messages without topic."""
     rows: Int64
     messages: int
     octets: int
@@ -63,8 +62,6 @@ class Counted(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """The first level of the topic tree, and the separator."""
-
     topics_then: int
     """Number of topics when it was made."""
     separator: bytes | None
@@ -72,7 +69,6 @@ class Tree(NamedTuple):
 
     @classmethod
     def of(cls, topics: Sequence[bytes | None]) -> Tree:
-        """Build the tree of these topics."""
         ordered = sorted(topic for topic in topics if topic is not None)
         separator = separator_of(ordered)
         return cls(len(topics), separator, nodes_of(ordered, separator))
@@ -90,18 +86,15 @@ class Sums:
         self._columns: list[list[int]] = [column.tolist() for column in columns]
 
     def messages(self, topics: Sequence[bytes]) -> int:
-        """Return the number of messages of some topics."""
         return sum(self.by_topic[self._counts.number(topic)] for topic in topics)
 
     def of_topics(self, topics: Sequence[bytes | None]) -> Counted:
-        """Return the counts of some topics."""
         edges = self._edges
         numbers = [self._counts.number(topic) for topic in topics]
         rows = [self._rows[edges[number] : edges[number + 1]] for number in numbers]
         return self.of_rows(rows[0] if len(rows) == 1 else np.concatenate(rows))
 
     def of_rows(self, rows: Int64) -> Counted:
-        """Return the counts of some rows."""
         messages, octets, last, before, times = self._columns
         numbers = rows.tolist()
         newest = max(numbers, key=last.__getitem__)
@@ -171,7 +164,6 @@ class TopicsView(CountingView):
 
     @property
     def _duration(self) -> int:
-        """Nanoseconds from the first packet to the last message."""
         return self._counts.last_ns - (self._counts.first_ns or 0)
 
     def _senders(self, counted: Counted) -> str:
@@ -182,7 +174,7 @@ class TopicsView(CountingView):
         return f"{len(names)} senders" if len(names) > 1 else next(iter(names), "")
 
     def _subscribers(self, counted: Counted) -> int:
-        """Return the number of connections ever subscribed to a topic at its senders."""
+        """Return the number of connections that ever subscribed to a topic at its senders."""
         assert counted.topic is not None
         sides = {self._counts.keys[row][1:] for row in counted.rows[:MAX_EXAMINED].tolist()}
         known = ((self._known.get(conn), side) for conn, side in sides)
@@ -213,7 +205,7 @@ class TopicsView(CountingView):
     # -- lines ---------------------------------------------------------------------------------------------------------
 
     def _lines(self, nodes: Sequence[Node], sums: Sums) -> Iterator[Line]:
-        """Yield the lines of one level; of too many, the ones with most messages."""
+        """Yield the lines of one level; if there are too many, the ones with most messages."""
         shown = nodes
         if len(nodes) > MAX_LINES:
             messages = np.array([sums.messages(node.topics) for node in nodes])
@@ -250,7 +242,6 @@ class TopicsView(CountingView):
         )
 
     def _by_connection(self, key: str, rows: Int64, filter: str, sums: Sums) -> list[Line]:
-        """Return a line for each connection."""
         lines = []
         for (_, conn, side), row in sorted((self._counts.keys[row], row) for row in rows.tolist()):
             known = self._known.get(conn)
@@ -272,7 +263,7 @@ class TopicsView(CountingView):
         }
 
     def _data(self, filter: str) -> str:
-        """Return a filter without messages that subscribe, which also have topics."""
+        """Return a filter that excludes messages that subscribe, which also have topics."""
         return every(filter, "kind in {data, encrypted}") if self._counts.has_marked else filter
 
 

@@ -14,7 +14,7 @@ from zmtpscope.tui.requests import Table, Wanted
 
 
 class Step:
-    """The next records to count. `rows` are ascending record numbers, and `batch` contains these records."""
+    """The next records to count: `rows` are ascending record numbers, and `batch` contains the records."""
 
     def __init__(self, store: Store, rows: Int64 | range, batch: Batch | None = None) -> None:
         self.store = store
@@ -28,11 +28,11 @@ class Step:
 
     @cached_property
     def messages(self) -> list[CountedMessages]:
-        """The messages among them, as columns."""
+        """The messages among the records, as columns."""
         return list(self.store.messages(self.rows))
 
     def records(self, *types: str) -> Iterator[tuple[int, Record]]:
-        """Yield the records of some other types, with their numbers."""
+        """Yield the records of these types, with their numbers."""
         return self.store.others(self.rows, types)
 
 
@@ -48,10 +48,9 @@ class View(ABC):
 
 
 class Counter(ABC):
-    """Counts records of a store, all or filtered, independent of their division into steps."""
+    """Counts records of a store, all or filtered. The result does not depend on the steps."""
 
     step_rows = 8192
-    """Number of records in a step."""
 
     @abstractmethod
     def feed(self, step: Step) -> None:
@@ -59,7 +58,7 @@ class Counter(ABC):
 
     @property
     def is_busy(self) -> bool:
-        """Whether work is in progress, and no records may be fed."""
+        """Whether work is in progress, so that no records may be fed."""
         return False
 
     def has_work(self, *, is_last: bool) -> bool:
@@ -71,7 +70,5 @@ class Counter(ABC):
 
 
 class CountingView(View, Counter):
-    """A view that counts records itself."""
-
     def __init__(self, store: Store) -> None:
         self.store = store

@@ -33,7 +33,7 @@ SHOWN = 6
 
 @dataclass(slots=True)
 class Node:
-    """A node. `groups` are the groups that it is in at present."""
+    """A node. `groups` are its present groups."""
 
     uuid: str
     name: str | None = None
@@ -50,8 +50,6 @@ class Node:
 
 @dataclass(slots=True)
 class Group:
-    """A group, with the UUIDs of its members."""
-
     name: str
     members: dict[str, None] = field(default_factory=dict)
     messages: int = 0
@@ -134,7 +132,7 @@ class ZreView(CountingView):
         return self._of(self._nodes, uuid, Node, MAX_NODES, time)
 
     def _of(self, kinds: dict[str, Kind], name: Any, new: Callable[[str], Kind], most: int, time: int) -> Kind | None:
-        """Return the node or group of this name; None without name or room."""
+        """Return the node or group of this name; None without name or when full."""
         if not isinstance(name, str):
             return None
         if name not in kinds:
