@@ -1,25 +1,26 @@
-"""Sides that sent messages steadily and then none, although others continue or they are asked.
-
-Two hosts with a pair of one-way connections (each PUSHes or publishes to the other) answer each other on the opposite
-connection.
-"""
+"""Sides that sent messages steadily and then none, although others continue or they are asked."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.hanging import hanging
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
-from zmtpscope.diagnosis.across.words import name_of
-from zmtpscope.diagnosis.observers.durations import median
+from zmtpscope.diagnosis.across.unanswering import (
+    MIN_LASTED,
+    MIN_MESSAGES,
+    MIN_SILENCE,
+    Unanswered,
+    last_unanswered,
+    unanswered,
+)
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection, ObservedSide, began
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
-from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
@@ -27,28 +28,6 @@ from zmtpscope.words import counted
 from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, ROUTING
 
 Key = TypeVar("Key", bound=Hashable)
-
-MIN_SILENCE = 3 * SECOND
-
-MIN_LASTED = 2 * SECOND
-"""A side that sent messages for less time had no steady rhythm: it was still starting."""
-
-MIN_MESSAGES = 8
-
-MIN_UNANSWERED = 3
-"""Messages without an answer that show that a peer is silent."""
-
-MIN_SURE = 2
-"""Unanswered messages of kinds that the silent peer always answered."""
-
-LARGEST_SHARE = 2
-"""A peer that answers sends at least one message for this many received."""
-
-MANY_PAUSES = 3
-"""A silence is at least this multiple of the longest pause before."""
-
-FASTER = 3
-"""A side that now sends this many times as fast has another task, and waits for nothing."""
 
 MIN_TURNS, MIN_PAUSES = 3.5, 4
 """A client has stopped if it sent for the first multiple of its longest pause, is silent for the second, and similar
@@ -72,15 +51,6 @@ SENDERS = PUBLISHERS_AND_RADIO | {"PUSH", "SCATTER"}
 
 ASKERS = ("REQ", "CLIENT")
 """Socket types that stop when they have nothing more to request."""
-
-LONG_WAIT = 5 * SECOND
-"""Messages at the end of an exchange wait at least this long for an answer."""
-
-MIN_ANSWERS = 5
-"""Answered turns before."""
-
-THINKS_LONGER = 2
-"""The side that asks takes at least this multiple of the other side's median time."""
 
 RUNNING = "running"
 """`until` of a stall that continues."""
@@ -139,14 +109,15 @@ def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iter
         rhythm = connection.sides[side].rhythm
         if rhythm is not None and _may_be_silent(connection, side, rhythm, until):
             is_left = ending is None or ending.side != side
-            silence = _unanswering(connection, side, until, knowledge)
+            silence = _unanswering(connection, side, until, unanswered(connection, side, until, knowledge))
             is_steady = silence is None and rhythm.lasted_ns >= MIN_LASTED
             if is_steady and is_left:
                 silence = _reconnected(connection, side, until, knowledge) or _beside_others(
                     connection, side, until, knowledge
                 )
             if is_steady and silence is None and ending is None:
-                silence = _last_unanswered(connection, side, until) or _steady(connection, side, knowledge)
+                last = last_unanswered(connection, side, until)
+                silence = _unanswering(connection, side, until, last) or _steady(connection, side, knowledge)
             if silence is not None:
                 yield silence
 
@@ -169,105 +140,8 @@ def _was_cancelled(subscriber: ObservedSide, rhythm: ObservedRhythm) -> bool:
     return any(each.ended_by == "cancel" and (each.until_ns or 0) >= since for each in subscriber.subscriptions.ended)
 
 
-def _unanswering(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Silence | None:
-    """Find a side that used to send about one message for each received, and none for the latest.
-
-    A note if it received them on another connection: these may belong to another program. A note, too, if it was only
-    starting, had sent one for each, and sends none for many.
-    """
-    back = opposite(knowledge).get(connection.conn_id, OneWay(connection, 1 - side))
-    own, other = connection.sides[side].rhythm, back.connection.sides[back.sender].rhythm
-    if own is None or other is None or own.opens(other):
-        return None
-    if back.connection.sides[back.sender].last_outage is not None:
-        return None
-    missed, before = _since(own, other)
-    silent, asker = until - own.last.ns, back.connection.sides[back.sender]
-    expected = _expected(asker)
-    if expected.is_none or silent < MANY_PAUSES * own.longest_ns:
-        return None
-    if own.count - before >= missed and other.last.ns - own.last.ns < MIN_SILENCE:
-        return None  # these may be replies to its messages, after which the other side also stopped
-    few = expected.sure < MIN_SURE and (min(own.count, before) < MIN_MESSAGES or own.lasted_ns < MIN_LASTED)
-    if few and (expected.is_unknown or own.count < max(MIN_ANSWERS, before - 1) or missed < MAX_RECENT):
-        return None
-    if expected.sure < MIN_SURE:
-        if missed < MIN_UNANSWERED or before < MIN_ANSWERS or own.count * LARGEST_SHARE < before:
-            return None
-        usual = (own.last.ns - other.first_ns) / before
-        now = (other.last.ns - own.last.ns) / missed
-        if now * FASTER < usual:
-            return None
-    several = f"{missed} messages" if missed < MAX_RECENT else f"about {missed} messages"
-    who = name_of(back.connection, back.sender)
-    is_sure = back.connection is connection and not (few or expected.is_unknown) and asker.jupyter is None
-    severity: Severity = "warn" if is_sure else "note"  # code that a Jupyter client sends may take long
-    return Silence(connection, side, until, severity, f"though {who} sent {several} since", asker)
-
-
-class Expected(NamedTuple):
-    """Answers to expect to the remembered messages since a side fell silent, by their kinds.
-
-    `is_none`: none of them is of a kind that was answered before. `is_unknown`: some kinds were never answered or not,
-    and no other was answered. `sure`: messages of kinds that were always answered.
-    """
-
-    is_none: bool
-    is_unknown: bool
-    sure: int
-
-
-def _expected(asker: ObservedSide) -> Expected:
-    kinds = asker.kinds
-    if kinds is None or kinds.are_many:
-        return Expected(is_none=False, is_unknown=False, sure=0)
-    answered = [kinds.is_answered(kind) for kind in kinds.since]
-    is_unknown = None in answered and True not in answered
-    sure = sum(map(kinds.is_always_answered, kinds.since))
-    return Expected(bool(answered) and not any(answered) and not is_unknown, is_unknown, sure)
-
-
-def _since(own: ObservedRhythm, other: ObservedRhythm) -> tuple[int, int]:
-    """Return how many messages of `other` followed the last message of `own`, and how many preceded it.
-
-    If all remembered messages followed, the numbers are estimates.
-    """
-    missed = other.since(own.last.ns)
-    if missed == MAX_RECENT:
-        usual = max(1, (other.recent[-1] - other.recent[0]) // (MAX_RECENT - 1))
-        missed = max(missed, min(other.count, (other.last.ns - own.last.ns) // usual))
-    return missed, other.count - missed
-
-
-def _last_unanswered(connection: ObservedConnection, side: int, until: int) -> Silence | None:
-    """Find a listening ROUTER or DEALER that answered each message, or each one of a kind, but not the last ones.
-
-    A note only: a worker that has returned its result waits for a broker in the same way.
-    """
-    own, other = connection.sides[side].rhythm, connection.sides[1 - side].rhythm
-    if own is None or other is None or side != connection.listener or own.opens(other):
-        return None
-    if not all(each.socket_type in ROUTING for each in connection.sides) or connection.requests is not None:
-        return None
-    missed, expected = other.since(own.last.ns), _expected(connection.sides[1 - side])
-    if not missed or other.first_ns > own.first_ns or expected.is_none:
-        return None
-    waited = until - other.recent[-missed]
-    if waited < max(LONG_WAIT, MANY_PAUSES * own.longest_ns) or not (expected.sure or _answered_at_once(own, other)):
-        return None
-    several = counted(missed, "message")
-    return Silence(connection, side, until, "note", f"though {name_of(connection, 1 - side)} sent {several} since")
-
-
-def _answered_at_once(own: ObservedRhythm, other: ObservedRhythm) -> bool:
-    """Whether a side answered the messages of another one in turn, and faster than these came, except the last ones."""
-    missed = other.count - own.count
-    asked = other.recent[: len(other.recent) - missed]
-    if not 1 <= missed < len(other.recent) - 1 or own.count < MIN_ANSWERS:
-        return False
-    times = [time for turn in zip(asked, own.recent[-len(asked) :], strict=True) for time in turn]
-    steps = [later - sooner for sooner, later in pairwise(times)]
-    return min(steps) >= 0 and median(steps[1::2]) >= THINKS_LONGER * median(steps[::2])
+def _unanswering(connection: ObservedConnection, side: int, until: int, found: Unanswered | None) -> Silence | None:
+    return None if found is None else Silence(connection, side, until, *found)
 
 
 def _beside_others(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Silence | None:
@@ -454,38 +328,3 @@ def _rhythms_of_senders(knowledge: Knowledge) -> dict[Fed, list[ObservedRhythm]]
 def _by_last(pairs: Iterable[tuple[Key, ObservedRhythm]]) -> dict[Key, list[ObservedRhythm]]:
     """Group rhythms by key, in the order of their last messages."""
     return grouped(sorted(pairs, key=lambda pair: pair[1].last.ns))
-
-
-ONE_WAY = ("PUB", "XPUB", "PUSH")
-
-
-class OneWay(NamedTuple):
-    """A connection on which only side `sender` sends messages."""
-
-    connection: ObservedConnection
-    sender: int
-
-    @property
-    def hosts(self) -> tuple[str, str]:
-        """Addresses of sender and receiver."""
-        return self.connection.sides[self.sender].ip, self.connection.sides[1 - self.sender].ip
-
-
-@once
-def opposite(knowledge: Knowledge) -> dict[str, OneWay]:
-    """Return the opposite of each one-way connection, by conn_id, if two hosts have one in each direction."""
-    found = grouped((each.hosts, each) for each in map(_one_way, knowledge.connections) if each is not None)
-    pairs = {}
-    for (sending, receiving), there in found.items():
-        back = found.get((receiving, sending), [])
-        if sending != receiving and len(there) == len(back) == 1:
-            is_whole = all(each.connection.is_whole and is_agreed(each.connection) for each in (*there, *back))
-            if is_whole:
-                pairs[there[0].connection.conn_id] = back[0]
-    return pairs
-
-
-def _one_way(connection: ObservedConnection) -> OneWay | None:
-    """Return the connection and its sender if a socket that can only send has sent messages, otherwise None."""
-    sender = next((number for number in (0, 1) if connection.sides[number].socket_type in ONE_WAY), None)
-    return None if sender is None or connection.sides[sender].rhythm is None else OneWay(connection, sender)

@@ -7,15 +7,13 @@ from collections.abc import Iterator
 
 from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
-from zmtpscope.diagnosis.across.silent_sides import (
+from zmtpscope.diagnosis.across.silent_sides import MAX_COMPARED, Silence, silences
+from zmtpscope.diagnosis.across.unanswering import (
     LARGEST_SHARE,
     MANY_PAUSES,
-    MAX_COMPARED,
     MIN_MESSAGES,
     MIN_SILENCE,
     MIN_UNANSWERED,
-    Silence,
-    silences,
 )
 from zmtpscope.diagnosis.across.words import client_name, duration, name_of, same_on, server_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
