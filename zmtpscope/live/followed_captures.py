@@ -28,22 +28,22 @@ class FollowedCapture(Protocol):
 
     @property
     def captures(self) -> Captures:
-        """Blocks of packets, for one iteration that lasts as long as the capture."""
+        """Blocks of packets, for a single iteration that lasts as long as the capture."""
 
     def stop(self) -> None:
-        """End the iteration after the packets written so far. A signal handler or another thread may call this."""
+        """End the iteration after the packets written so far. Signal handlers and other threads may call this."""
 
     @property
     def dropped(self) -> int:
-        """Count the packets known to be lost."""
+        """Number of packets known to be lost."""
 
     @property
     def written_files(self) -> Sequence[CaptureFile]:
-        """Return the files of a capture of our own. The oldest may have been removed."""
+        """The files of a capture of our own, of which the oldest may be removed."""
 
     @property
     def failure(self) -> str | None:
-        """Return why the capture ended early."""
+        """Why the capture ended early."""
 
     def opening_lines(self) -> list[str]:
         """Return lines to print before the first packet."""
@@ -55,7 +55,7 @@ class FollowedCapture(Protocol):
         """Return lines to print after the last packet: counts, losses, the `failure`."""
 
     def close(self) -> None:
-        """Release all resources."""
+        pass
 
 
 class OwnCapture:
@@ -88,7 +88,6 @@ class OwnCapture:
 
     @property
     def written_files(self) -> Sequence[CaptureFile]:
-        """Return the files. Of a private capture, the oldest have been removed."""
         return tuple(self._status.files)
 
     @property
@@ -145,7 +144,7 @@ class ForeignCapture:
 
     @property
     def dropped(self) -> int:
-        """Count the lost packets that the writer of the capture reports."""
+        """Number of lost packets that the writer of the capture reports."""
         return sum(self.captures.statistics.dropped().values())
 
     def opening_lines(self) -> list[str]:
@@ -155,11 +154,11 @@ class ForeignCapture:
         return [f"{self.title} does not exist yet; waiting for it, Ctrl-C stops"]
 
     def news(self) -> list[str]:
-        """Return nothing: the other tool reports its own messages."""
+        """Return nothing: the other tool prints its own messages."""
         return []
 
     def closing_lines(self) -> list[str]:
         return []
 
     def close(self) -> None:
-        """Do nothing: the file is closed when it has been read."""
+        """Do nothing: the file closes when it has been read."""

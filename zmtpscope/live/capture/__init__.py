@@ -1,1 +1,1 @@
-"""Capture on this machine: interfaces, filters, privileges, and the process that writes packets as pcapng."""
+"""Capture on this machine: interfaces, filters, privileges, and the process that writes pcapng."""

@@ -1,5 +1,4 @@
-"""The two pipes between the capture process and its parent. Commands arrive as lines of words; reports are sent as
-JSON lines."""
+"""The two pipes between the capture process and its parent: commands are lines of words, reports are JSON lines."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ CHUNK = 1 << 16
 
 
 class Controls:
-    """The capture process's end. Only `settings` and `send_last` block."""
+    """The end of the capture process. Only `settings` and `send_last` block."""
 
     def __init__(self, incoming: int, outgoing: int) -> None:
         self.incoming = incoming
@@ -22,15 +21,14 @@ class Controls:
         self._input = b""
         self._output = b""
         self.is_gone = False
-        """Whether the parent has ended."""
         self.is_stopped = False
 
     def stop(self) -> None:
-        """Stop the capture, for a signal that the parent did not send."""
+        """Stop the capture after a signal that the parent did not send."""
         self.is_stopped = True
 
     def settings(self) -> CaptureSettings:
-        """Read the first line. Raises `EOFError` if the input ends before."""
+        """Read the first line. Raises `EOFError` if the input ends before it."""
         while b"\n" not in self._input:
             more = os.read(self.incoming, CHUNK)
             if not more:
@@ -51,7 +49,7 @@ class Controls:
         return [line.decode().split() for line in lines]
 
     def send(self, values: dict[str, Any]) -> bool:
-        """Send values; return False without sending if the parent has not read the previous line."""
+        """Send values; return False, without sending, while the parent has not read the previous line."""
         if not self._flush():
             return False
         self._output = json.dumps(values).encode() + b"\n"
@@ -59,12 +57,11 @@ class Controls:
         return True
 
     def send_last(self, values: dict[str, Any]) -> None:
-        """Block until the line is written."""
         os.set_blocking(self._outgoing, True)
         self.send(values)
 
     def _flush(self) -> bool:
-        """Return whether all queued output was written."""
+        """Return whether all output was written."""
         try:
             while self._output:
                 self._output = self._output[os.write(self._outgoing, self._output) :]

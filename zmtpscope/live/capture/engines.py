@@ -24,12 +24,11 @@ def _message_socket(settings: CaptureSettings) -> PacketSource:
 SOCKETS: dict[str, Callable[[CaptureSettings], PacketSource]] = {"ring": RingSocket, "socket": _message_socket}
 TOOLS = ("dumpcap", "tcpdump")
 ON_REQUEST = ("scapy",)
-"""Too slow, unless the user selects them."""
 ENGINES = (*SOCKETS, *TOOLS, *ON_REQUEST)
 
 
 class OpenSource(NamedTuple):
-    """An open packet source with the name of its engine, and why each earlier engine failed."""
+    """An open packet source, the name of its engine, and why earlier engines failed."""
 
     engine: str
     source: PacketSource
@@ -37,7 +36,7 @@ class OpenSource(NamedTuple):
 
 
 def enter_namespace(settings: CaptureSettings) -> None:
-    """Enter the requested network namespace, if any. Raises `CannotCapture`."""
+    """Enter the network namespace of the settings, if any. Raises `CannotCapture`."""
     if settings.netns is None:
         return
     try:
@@ -47,15 +46,15 @@ def enter_namespace(settings: CaptureSettings) -> None:
 
 
 def with_interface_names(settings: CaptureSettings) -> CaptureSettings:
-    """Replace numbers of interfaces by names. Raises `UnknownInterface`."""
+    """Replace interface numbers by names. Raises `UnknownInterface`."""
     known = interfaces()
     return replace(settings, interfaces=tuple(find_interface(name, known).name for name in settings.interfaces))
 
 
 def open_source(settings: CaptureSettings) -> OpenSource:
-    """Start the requested engine, or the first one that works.
+    """Start the requested engine, or the first that works.
 
-    Raises `CannotCapture`, or `UnknownInterface` if an interface has just been removed.
+    Raises `CannotCapture`, or `UnknownInterface` if an interface was removed meanwhile.
     """
     engines = (*SOCKETS, *TOOLS) if settings.engine is None else (settings.engine,)
     passed_over: list[str] = []
@@ -86,9 +85,9 @@ def _open(name: str, settings: CaptureSettings) -> PacketSource:
 
 
 def _without_rights(settings: CaptureSettings, why: str) -> CannotCapture | None:
-    """Return the error if privileges are missing. Each line of its hint is one command.
+    """Return the error if privileges are missing, with a hint of one command a line.
 
-    `why` is the engine's own error, added if the user selected the engine.
+    If the user selected the engine, it contains the engine's own error `why`.
     """
     missing = missing_rights(
         settings.command,

@@ -1,6 +1,6 @@
-"""Compile capture filters (pcap-filter(7)) to instructions that the kernel runs on every packet.
+"""Compiles capture filters (pcap-filter(7)) to instructions that the kernel runs on every packet.
 
-libpcap compiles them, loaded through scapy, or tcpdump if libpcap is missing.
+The compiler is libpcap, loaded through scapy, or tcpdump if libpcap is missing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zmtpscope.live.capture.interfaces import CISCO_HDLC, ETHERNET, RAW_IP, inte
 
 
 class Instruction(NamedTuple):
-    """Classic BPF (struct sock_filter): code, instructions to skip if true and if false, and a number."""
+    """Classic BPF (struct sock_filter): code, instructions to skip if true and if false, a number."""
 
     code: int
     jt: int
@@ -29,7 +29,7 @@ Program = tuple[Instruction, ...]
 
 RETURN = 0x06
 MAX_INSTRUCTIONS = 4096 - 256
-"""BPF_MAXINSNS of <linux/bpf_common.h>, minus the instructions that select interfaces and link types."""
+"""BPF_MAXINSNS of <linux/bpf_common.h>, less the instructions that select interfaces and link types."""
 
 DLT_NAMES = {ETHERNET: "EN10MB", RAW_IP: "RAW", CISCO_HDLC: "C_HDLC"}
 """Names of link types for tcpdump."""
@@ -47,9 +47,9 @@ HOW_TO_GET_LIBPCAP = (
 
 
 class CaptureFilterError(ValueError):
-    """A filter cannot be used. `words` is the reason, mostly libpcap's message.
+    """A filter cannot be used. `words` is the reason, mostly from libpcap.
 
-    `column` is the position of the error in `text`, from 0, or None.
+    `column` is the position of the error in `text` (from 0), or None.
     """
 
     def __init__(self, text: str, words: str, column: int | None = None) -> None:
@@ -62,7 +62,7 @@ class CaptureFilterError(ValueError):
         return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
-        """Lines of the message, with the filter and a caret below the error."""
+        """The message, with the filter and a caret below the error."""
         if self.column is None:
             return [self.words]
         shown = "".join(each if each.isprintable() else " " for each in self.text)
@@ -72,9 +72,9 @@ class CaptureFilterError(ValueError):
 def compile_filter(text: str, link_type: int, snap_length: int) -> Program:
     """Return a program that returns `snap_length` for matching packets of `link_type`, otherwise 0.
 
-    Every packet matches an empty filter. The kernel removes VLAN tags before filters see packets, so a filter with
-    `vlan` is compiled for live capture, by opening an Ethernet interface that is up, which needs the privileges for
-    that. Raises `CaptureFilterError`.
+    Every packet matches an empty filter. The kernel removes VLAN tags before filters see packets. So a filter with
+    `vlan` is compiled for live capture on an Ethernet interface that is up, which needs privileges. Raises
+    `CaptureFilterError`.
     """
     if not text.strip():
         return (Instruction(RETURN, 0, 0, snap_length),)
@@ -100,8 +100,10 @@ def compile_filter(text: str, link_type: int, snap_length: int) -> Program:
 
 
 def compile_filters(text: str, link_types: Iterable[int], snap_length: int) -> dict[int, Program]:
-    """Compile a filter for all link types, except those that it cannot match, such as an Ethernet address on a
-    tunnel. Raises `CaptureFilterError` if it matches no link type, or if the programs are too long for the kernel."""
+    """Compile a filter for all link types, except those that cannot match, such as a tunnel for an Ethernet address.
+
+    Raises `CaptureFilterError` if no link type remains, or if the programs are too long for the kernel.
+    """
     programs: dict[int, Program] = {}
     errors: list[CaptureFilterError] = []
     for link_type in link_types:
@@ -111,14 +113,16 @@ def compile_filters(text: str, link_types: Iterable[int], snap_length: int) -> d
             errors.append(error)
     if errors and not programs:
         raise errors[0]
-    # raw IP appears twice in the program, the second time for packets of unknown link types
+    # raw IP occurs twice in the program, the second time for packets of unknown link types
     _check_length(text, sum(map(len, programs.values())) + len(programs.get(RAW_IP, ())))
     return programs
 
 
 def programs(text: str, snap_length: int) -> dict[int, Program]:
-    """Compile a filter for the link types of interfaces; an empty filter has no programs. Raises
-    `CaptureFilterError`."""
+    """Compile a filter for the link types of interfaces; an empty filter has no programs.
+
+    Raises `CaptureFilterError`.
+    """
     return dict(compile_filters(text, (ETHERNET, RAW_IP), snap_length)) if text.strip() else {}
 
 
@@ -131,11 +135,11 @@ def _check_length(text: str, length: int) -> None:
         )
 
 
-# Compilers for one link type and snapshot length, for any number of texts.
+# Compilers for one link type and snapshot length
 
 
 class _Refused(Exception):
-    """A compiler has rejected a text."""
+    """A compiler rejected a text."""
 
 
 _Compile = Callable[[str], Program]
@@ -143,7 +147,7 @@ _Compile = Callable[[str], Program]
 
 @contextmanager
 def _compiler(link_type: int, snap_length: int, interface: str | None) -> Iterator[_Compile]:
-    """Yield libpcap's compiler if it is installed, otherwise tcpdump's; with `interface`, for live capture on it."""
+    """Yield the compiler of libpcap, otherwise of tcpdump; with `interface`, for live capture on it."""
     try:
         from scapy.libs import winpcapy as libpcap  # scapy's name for libpcap on every system
     except (ImportError, OSError):
@@ -202,12 +206,12 @@ def _compile_by_tcpdump(link_type: int, snap_length: int, interface: str | None,
     return tuple(Instruction(*map(int, line.split())) for line in lines)
 
 
-# Locate errors: compilers do not report the position, so they compile prefixes of the filter.
+# Compilers report no position, so it is found by compiling prefixes of the filter.
 
 SYNTAX_ERROR = "syntax error"
 TOKEN = re.compile(r"[\w.:/\\-]+|&&|\|\||[<>=!]=|<<|>>|[^\s\w]")
 HOST_NAME = re.compile(r"\b(host|net|src|dst)\s+(?!(?:host|net|port|portrange|and|or|not|src|dst)\b)[A-Za-z_][\w.-]*")
-"""Host names are replaced, because every compilation would look them up."""
+"""Host names are replaced, since each compilation would look them up."""
 CONTINUATIONS = (
     *("", " tcp", " 80", " = 1", " 1 = 1", "1] = 1", "] = 1", "0:1] = 1"),
     *(" 192.0.2.1", " 192.0.2.0/24", " 00:00:5e:00:53:01", " 1-2", " mgt"),
@@ -218,7 +222,7 @@ CONTINUATIONS = (
 def _column(text: str, words: str, compile_text: _Compile) -> int | None:
     """Return the column of the first token after which every continuation causes the error `words`.
 
-    The end of the last token if something is missing there; None if the position is unknown.
+    If something is missing at the end, this is the end of the last token; None if unknown.
     """
     quoted = re.search("'([^']+)'", words)
     if quoted is not None and quoted[1] in text:

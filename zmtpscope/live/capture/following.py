@@ -7,10 +7,10 @@ from zmtpscope.live.capture.settings import CaptureSettings
 
 
 class SessionFollow:
-    """Follows the files of `session`, one after the other, under the names that the user gave in `settings`.
+    """Follows the files of `session` in order, under the names that the user gave in `settings`.
 
-    Files of a private capture have no name, and their packets are numbered consecutively. `copy` gets all written
-    octets, and stops the session when its reader closes the pipe.
+    Files of a private capture have no name, and their packets are numbered through. `copy` gets all written octets;
+    when its reader closes the pipe, the session stops.
     """
 
     def __init__(self, session: CaptureSession, settings: CaptureSettings, copy: PacketCopy | None = None) -> None:
@@ -18,7 +18,6 @@ class SessionFollow:
         self._settings = settings
         self._copy = copy
         self._consumed = 0
-        """Octets read from all files."""
         self._consumed_of: dict[int, int] = {}
         self.files: list[FollowedFile] = []
         self._update()
@@ -44,7 +43,7 @@ class SessionFollow:
             self._session.stop()
 
     def _release(self, file: int) -> None:
-        """Report how many octets were read and copied, so that the file can be removed."""
+        """Report the octets that were read and copied, so that the file can be removed."""
         octets = self._consumed_of.get(file, 0)
         if self._copy is not None and not self._copy.is_closed:
             octets = min(octets, self._copy.copied(file))

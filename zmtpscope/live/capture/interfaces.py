@@ -1,6 +1,6 @@
-"""List the network interfaces of the machine, or of the current network namespace, by netlink (rtnetlink(7)).
+"""Lists the network interfaces of the machine, or of the current network namespace, by netlink (rtnetlink(7)).
 
-/sys/class/net would keep showing the namespace that it was mounted in.
+/sys/class/net would still list the namespace that it was mounted in.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ IFF_UP, IFF_LOOPBACK, IFF_RUNNING = 0x1, 0x8, 0x40  # netdevice(7)
 class Interface:
     """A network interface, or `any` (index 0, hardware type 0).
 
-    `link_type` None: unknown, so packets are captured from the IP header on (SOCK_DGRAM). `is_running`: up, and with a
-    cable. `description` is its kind and the administrator's alias; often empty.
+    If `link_type` is None, packets are captured from the IP header on (SOCK_DGRAM). `is_running`: up, with a cable.
+    `description` is its kind and the administrator's alias; often empty.
     """
 
     name: str
@@ -71,10 +71,9 @@ class UnknownInterface(Exception):
 
 
 def interfaces() -> list[Interface]:
-    """Return all interfaces and `any`, most useful first as in `tcpdump -D`, otherwise in the kernel's order.
+    """Return all interfaces and `any`, most useful first as in `tcpdump -D`.
 
-    Raises `OSError` if the kernel does not answer. Without netlink only names and numbers are known, and `any` does not
-    exist.
+    Raises `OSError` if the kernel does not answer. Without netlink there are only names and numbers, and no `any`.
     """
     if sys.platform != "linux":
         return [Interface(name, index, 0, None, True, True, False) for index, name in socket.if_nameindex()]
@@ -97,8 +96,8 @@ def find_interface(name: str, known: Sequence[Interface]) -> Interface:
 
 
 def _usefulness(interface: Interface) -> tuple[bool, bool, bool, bool]:
-    """Return a sort key, in libpcap's order: running, up, not loopback. `any` is the last of the interfaces with
-    external packets."""
+    """Return a sort key in libpcap's order: running, up, not loopback; `any` is the last of those with external
+    packets."""
     return (
         not interface.is_running,
         not interface.is_up,
@@ -120,7 +119,7 @@ REQUEST_DUMP = 0x1 | 0x300
 IFLA_IFNAME, IFLA_LINKINFO, IFLA_IFALIAS, INFO_KIND = 3, 18, 20, 1
 IFA_ADDRESS, IFA_LOCAL = 1, 2
 LARGEST_ANSWER = 1 << 16
-"""Octets of one datagram of a dump; the kernel sends at most 32 KiB."""
+"""Octets for one datagram of a dump; the kernel sends at most 32 KiB."""
 
 
 def _linux_interfaces() -> Iterator[Interface]:
@@ -184,5 +183,5 @@ def _attributes(octets: bytes) -> dict[int, bytes]:
 
 
 def _text(octets: bytes) -> str:
-    """Decode a zero-terminated name, which may contain any octets except zero and `/`."""
+    """Decode a zero-terminated name, which may contain any octets but zero and `/`."""
     return octets.rstrip(b"\0").decode(errors="surrogateescape")

@@ -1,4 +1,4 @@
-"""Import modules before the process switches to a user without access to this Python installation."""
+"""Imports modules before the process switches to a user who may not read this Python installation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGE = "zmtpscope"
 
 
 def load_for(user: User | None) -> None:
-    """Import every module that our loaded modules might still import, unless `user` may read the files."""
+    """Import every module that loaded modules of ours might still import, unless `user` may read the files."""
     if user is None or all(may_read(user, path) for path in (__file__, os.__file__)):
         return
     seen: set[str] = set()
@@ -29,7 +29,7 @@ def load_for(user: User | None) -> None:
 
 
 def may_read(user: User, path: str) -> bool:
-    """Whether the permissions of `path` and its parent folders let the user read it."""
+    """Whether `user` may read the file, by the permissions of `path` and its parent folders."""
     path = os.path.realpath(path)
     needed = os.R_OK
     while True:
@@ -58,7 +58,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _imports(module: ModuleType) -> Iterator[str]:
-    """Yield the modules that a module's source imports, and names imported from our own."""
+    """Yield the modules that a module's source imports, and names imported from ours."""
     import ast  # rarely needed, and a capture must start at once
     import inspect
 

@@ -1,4 +1,4 @@
-"""The loop of the capture process: read packets from a source and write them to files until it is stopped."""
+"""The loop of the capture process: reads packets from a source and writes them to files until it is stopped."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from zmtpscope.live.capture.packet_socket import Batch, CannotCapture, PacketSou
 from zmtpscope.live.capture.settings import CaptureSettings
 
 REPORT_INTERVAL, STATISTICS_INTERVAL, CHECK_INTERVAL = 0.01, 3.0, 1.0
-"""Seconds between reports, between statistics in the file, and between checks of the interfaces and the file."""
+"""Seconds between reports, between statistics in the file, and between checks of interfaces and file."""
 IDLE_INTERVAL = 0.25
-"""Seconds between reports while no packets arrive, so that readers learn this in time."""
+"""Seconds between reports without packets, which tell readers that there are none."""
 QUIET = 0.06
-"""Seconds without a packet after which the kernel's buffer is known to be empty."""
+"""Seconds without a packet after which the kernel's buffer is empty."""
 LONGEST_DRAIN = 2.0
 MAX_BATCHES = 64
-"""Written before other events are handled."""
+"""Maximum batches written before other events are handled."""
 
 _interface_at_8 = Struct("<8xI").unpack_from
 
 
 class Capture:
-    """One capture from its first packet to its last. The first file of `files` is open."""
+    """One capture. The first file of `files` is open."""
 
     def __init__(self, settings: CaptureSettings, source: PacketSource, files: OutputFiles, controls: Controls) -> None:
         self.settings = settings
@@ -44,23 +44,22 @@ class Capture:
         """Packets read but not written, by interface."""
         self.never_read = 0
         self.notices: list[str] = [] if files.private is None else files.private.notices
-        """Sentences for people that were not yet sent to the parent."""
+        """Sentences for people, not sent to the parent yet."""
         self.failure: str | None = None
         self.is_complete = False
-        """A limit of the settings was reached. Later packets do not count as lost."""
+        """A limit of the settings was reached; later packets are not lost."""
         self.started, self.started_clock = self.look = time.time_ns(), time.monotonic()
         """Start of the capture, and last read without packets. Packets up to the latter time may still arrive."""
         self.known_until = self.started
         """All packets up to this time (ns since the epoch) are written or counted as lost."""
         self.described = 0
-        """Interfaces that the open file describes."""
+        """Number of interfaces that the open file describes."""
         self.last_statistics: tuple[int, ...] = ()
         self.reported: dict[str, Any] = {}
         self.reported_files = 0
-        """Complete files that the parent knows."""
+        """Number of complete files that the parent knows."""
 
     def run(self) -> None:
-        """Capture until the end, and report how it ended."""
         steps = (
             self.capture_until_stopped,
             self.source.stop,
@@ -76,7 +75,7 @@ class Capture:
         self.controls.send_last({**self.changes(), "ended": True})
 
     def capture_until_stopped(self) -> None:
-        """Capture until a stop is requested or a limit is reached. Raises `CannotCapture`."""
+        """Capture until a stop or a limit. Raises `CannotCapture`."""
         poll = select.poll()
         poll.register(self.source.fileno(), select.POLLIN)
         poll.register(self.controls.incoming, select.POLLIN)
@@ -137,7 +136,7 @@ class Capture:
                 self.report()
 
     def write_batches(self) -> int:
-        """Return the number of batches, at most `MAX_BATCHES`. Raises `CannotCapture`."""
+        """Write and count at most `MAX_BATCHES` batches. Raises `CannotCapture`."""
         for count in range(MAX_BATCHES):
             batch = self.source.read()
             if batch is None:
@@ -146,8 +145,11 @@ class Capture:
         return MAX_BATCHES
 
     def looked(self, time: int, clock: float) -> None:
-        """Note that a read, at least `source.delay` after the previous one, has left no packets. A packet can be
-        read up to `source.delay` after its time stamp, so a read confirms only the time of the previous read."""
+        """Note that a read, at least `source.delay` after the previous one, has left no packets.
+
+        A packet may be read up to `source.delay` after its time stamp, so a read confirms the time of the previous read
+        only.
+        """
         self.known_until, self.look = self.look[0], (time, clock)
 
     def write(self, batch: Batch) -> None:
@@ -170,7 +172,7 @@ class Capture:
             self.octets += int(batch.captured[:written].sum())
 
     def has_file(self, blocks: list[bytes]) -> bool:
-        """Whether the packets fit into a file; opens the next file if needed. Raises `CannotCapture`."""
+        """Whether the packets fit into a file; opens the next one if needed. Raises `CannotCapture`."""
         if not self.files.is_full:
             return True
         if not self.files.make_room():
@@ -181,7 +183,7 @@ class Capture:
         return True
 
     def describe(self) -> None:
-        """Write the file header, and the descriptions of new interfaces. Raises `CannotCapture`."""
+        """Write the file header and new interfaces. Raises `CannotCapture`."""
         settings = self.settings
         if not self.files.files[-1].octets:
             self.files.write(section_header())
@@ -214,7 +216,7 @@ class Capture:
             self.never_read = max(0, self.received - self.kernel_drops - sum(self.source.counts))
 
     def write_statistics(self, unwritten: Iterable[bytes] = ()) -> None:
-        """Write interface statistics blocks if they changed. The kernel's drops are counted for the first interface.
+        """Write interface statistics blocks if they changed, with the kernel's drops at the first interface.
 
         Raises `CannotCapture`.
         """
@@ -251,8 +253,7 @@ class Capture:
         return True
 
     def changes(self) -> dict[str, Any]:
-        """Return all values that the parent does not know yet. Files are listed by number: path, octets, and whether
-        complete."""
+        """Return all values that the parent does not know. Files are by number: path, octets, is complete."""
         files = enumerate(self.files.files[self.reported_files :], self.reported_files)
         values = {
             "packets": self.packets,

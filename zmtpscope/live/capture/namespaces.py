@@ -1,4 +1,4 @@
-"""Enter a network namespace, such as a container's (setns(2), ip-netns(8))."""
+"""Enters a network namespace, such as a container's (setns(2), ip-netns(8))."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NamespaceError(Exception):
 def enter(namespace: str) -> None:
     """Move this thread into a network namespace: a name, a process id, or an absolute path (/proc/PID/ns/net).
 
-    A name takes precedence over an id. Needs CAP_SYS_ADMIN, and access to other users' processes for their ids. Raises
+    Names take precedence over ids. Needs CAP_SYS_ADMIN, and access to the other user's process for its id. Raises
     `NamespaceError`.
     """
     if sys.platform != "linux":

@@ -1,6 +1,6 @@
-"""Write a capture to one file, or to a ring of files. A file is not removed before the parent has read it.
+"""Writes a capture to one file, or to a ring of files, of which none is removed before the parent has read it.
 
-A private capture (without a file name from the user) is a ring of two files in its own directory.
+A private capture (no file name from the user) is a ring of two files in a directory of its own.
 """
 
 from __future__ import annotations
@@ -24,39 +24,38 @@ STAYS = "the packets captured until then can be read"
 
 @dataclass
 class WrittenFile:
-    """A capture file with its octets and packets so far. Nothing is added to a complete file."""
+    """A capture file, its octets and packets so far. A complete file does not grow."""
 
     path: str
     octets: int = 0
     packets: int = 0
     is_complete: bool = False
     consumed: int = 0
-    """Octets read by the parent."""
 
 
 class OutputFiles:
-    """The files that a capture writes. `files` includes removed ones. Methods raise `CannotCapture`."""
+    """The files that a capture writes; `files` includes removed ones. Methods raise `CannotCapture`."""
 
     def __init__(self, settings: CaptureSettings) -> None:
         self.files: list[WrittenFile] = []
         self._there: deque[WrittenFile] = deque()
-        """Files that have not been removed."""
+        """Files that were not removed."""
         self.octets = 0
-        """Octets written to all files."""
         self._limits = settings.ring or RingLimits()
         if self._limits.files is not None and self._limits.files < 2:
             raise CannotCapture("a ring needs at least two files", "without a ring the limit is one")
         self.private = PrivateFolders() if settings.write_to is None else None
-        """Folders of a private capture."""
         if self.private is None:
             self._target = Path(settings.write_to or "")
         else:
             self._target, self._limits = self.private.enter()
         self._failure: OSError | None = None
-        """Reason why the open file takes no more octets although it is below its limits. A private capture then
-        continues in another folder."""
+        """Reason why the open file takes no more octets below its limits.
+
+        A private capture then continues in another folder.
+        """
         self._left: list[WrittenFile] = []
-        """Files left in a full folder; each is removed once it was read."""
+        """Files left in a full folder, each removed once it is read."""
         self._numbered = self._limits != RingLimits()
         self._descriptor = -1
         self._deadline = float("inf")
@@ -82,7 +81,7 @@ class OutputFiles:
             path = self._next_path()
             try:
                 _remove_plain_file(path)
-                # created anew, never overwritten: an existing file might be readable by others, or be a link
+                # never overwritten: an existing file might be readable by others, or a link
                 self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
             except OSError as error:
                 if self.private is None:
@@ -94,7 +93,7 @@ class OutputFiles:
             self._deadline = time.monotonic() + self._limits.duration
 
     def _leave_folder(self, why: OSError) -> None:
-        """Continue in another folder. The files here remain readable; an empty one is removed."""
+        """Continue in another folder. Files here remain readable; an empty one is removed."""
         assert self.private is not None
         self._failure = None
         if not self.files[-1].octets:
@@ -114,11 +113,11 @@ class OutputFiles:
         return count
 
     def write(self, octets: bytes) -> None:
-        """Append whole blocks that contain no packets."""
+        """Append whole blocks without packets."""
         self._append([octets])
 
     def _append(self, blocks: list[bytes]) -> int:
-        """Return how many blocks the disk had room for. The file always ends after a whole block."""
+        """Append the blocks that the disk has room for; return their number. The file ends after a whole block."""
         file, octets, written = self.files[-1], b"".join(blocks), 0
         count = len(blocks)
         if self._failure is not None:
@@ -142,7 +141,6 @@ class OutputFiles:
 
     @property
     def is_full(self) -> bool:
-        """Whether the open file takes no more octets."""
         return self._failure is not None or not self._takes(0, 0) or time.monotonic() >= self._deadline
 
     def _takes(self, packets: int, octets: int) -> bool:
@@ -185,7 +183,7 @@ class OutputFiles:
 
 
 def fitting(blocks: list[bytes], most_packets: int | None, packets: int, most_octets: int | None, octets: int) -> int:
-    """Return how many of `blocks` to write until a limit is reached, the last of which reaches it."""
+    """Return the number of `blocks` that reach a limit, or of all."""
     count = len(blocks) if most_packets is None else max(0, min(len(blocks), most_packets - packets))
     if most_octets is None:
         return count

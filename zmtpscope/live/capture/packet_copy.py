@@ -1,4 +1,4 @@
-"""Copy a capture to standard output, a FIFO or a device while it is written, for another program."""
+"""Copies a capture for another program, to standard output, a FIFO or a device, while it is written."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from zmtpscope.live.capture.session import CaptureFile
 
 CHUNK = select.PIPE_BUF
-"""Octets of one write. If poll(2) reports room, a pipe takes this many without blocking."""
+"""Octets of one write. A pipe for which poll(2) reports room takes this many without blocking."""
 READ_AHEAD = 1 << 18
 PATIENCE = 0.05
-"""Seconds to wait for a full pipe before `copy` returns, so that a slow reader does not delay the analysis."""
+"""Seconds that `copy` waits for a full pipe, so that a slow reader does not delay the analysis."""
 
 
 def is_pipe(path: str) -> bool:
-    """Whether `path` is a FIFO or a character device, so that written octets cannot be read back."""
+    """Whether `path` is a FIFO or character device, whose octets cannot be read back."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):  # the path is new, or the capture process reports the error
@@ -29,8 +29,7 @@ def is_pipe(path: str) -> bool:
 class PacketCopy:
     """Writes the files of a capture as one stream of pcapng sections to `target`.
 
-    `target` is an open descriptor, or the path of a FIFO or device, which is opened once a program reads it. `copy`
-    raises `OSError` if it cannot be written to.
+    `target` is an open descriptor, or a FIFO or device, which opens when a program reads it. `copy` raises `OSError`.
     """
 
     def __init__(self, target: int | str) -> None:
@@ -39,9 +38,7 @@ class PacketCopy:
         self._poll = select.poll()
         self._input = -1
         self.file = 0
-        """Number of the file that is being copied."""
         self._copied: list[int] = []
-        """Octets copied of each file."""
         self.is_closed = False
         """The reader has closed the stream."""
         if self._output >= 0:
@@ -49,17 +46,16 @@ class PacketCopy:
 
     @property
     def awaits_reader(self) -> bool:
-        """Whether no program has opened the FIFO for reading yet."""
+        """Whether no program has opened the FIFO for reading."""
         return not self.is_closed and not self._opens()
 
     def copied(self, file: int) -> int:
-        """Count the octets of this file that were copied."""
         return self._copied[file] if file < len(self._copied) else 0
 
     def copy(self, files: Sequence[CaptureFile], patience: float | None) -> bool:
-        """Copy new octets; return whether everything was copied, or never will be because the pipe was closed.
+        """Copy new octets. Return whether everything was copied, or the pipe was closed.
 
-        `patience`: seconds to wait for a full pipe; None: no limit.
+        `patience`: seconds to wait for a full pipe, None for no limit.
         """
         if self.is_closed or not self._opens():
             return self.is_closed
@@ -122,7 +118,6 @@ class PacketCopy:
         self.file += 1
 
     def close(self) -> None:
-        """Close the pipe, so that the reader receives the end of the stream."""
         for descriptor in (self._output, self._input):
             if descriptor >= 0:
                 os.close(descriptor)

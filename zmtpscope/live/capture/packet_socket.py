@@ -1,7 +1,7 @@
 """A packet socket (packet(7)) with the filter of a capture.
 
-The socket is created without a protocol, so it receives nothing before it is bound, after its filter is set. For
-several interfaces one socket is bound to all, and its filter selects them, so packets stay in order of arrival.
+Without a protocol the socket receives nothing before it is bound, after its filter is set. For several interfaces one
+socket is bound to all and its filter selects, so packets stay in order of arrival.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ PACKET_ADD_MEMBERSHIP, PACKET_STATISTICS, PACKET_MR_PROMISC, PACKET_OUTGOING = 1
 ALL_PROTOCOLS = 3  # ETH_P_ALL
 
 VLAN_VALID, VLAN_TYPE_VALID, DEFAULT_VLAN_TYPE = 1 << 4, 1 << 6, 0x8100
-"""TP_STATUS_VLAN_VALID (the kernel removed a tag) and TP_STATUS_VLAN_TPID_VALID (the type of the tag is known); then
-the usual type of a tag."""
+"""TP_STATUS_VLAN_VALID (the kernel removed a tag), TP_STATUS_VLAN_TPID_VALID (the type of the tag is known), and the
+usual type."""
 VLAN_TAG_AT, VLAN_TAG_OCTETS = 12, 4
-"""Position and size of a VLAN tag, after the two Ethernet addresses."""
+"""Position (after the Ethernet addresses) and size of a VLAN tag."""
 
 LOAD_WORD, LOAD_BYTE, JUMP_IF_EQUAL, JUMP, RETURN = 0x20, 0x30, 0x15, 0x05, 0x06  # <linux/bpf_common.h>
 PACKET_TYPE, INTERFACE_INDEX, HARDWARE_TYPE = (0xFFFFF000 + offset for offset in (4, 8, 28))
@@ -39,14 +39,14 @@ PACKET_TYPE, INTERFACE_INDEX, HARDWARE_TYPE = (0xFFFFF000 + offset for offset in
 LOADS, OUT_OF_THE_PACKET = (0x00, 0x01), (0x20, 0x40, 0xA0)
 """Opcodes that load, and the modes that load from the packet: BPF_ABS, BPF_IND and BPF_MSH."""
 NETWORK_HEADER = 0xFFF00000
-"""SKF_NET_OFF: offsets above this are relative to the network header."""
+"""SKF_NET_OFF: larger offsets are relative to the network header."""
 REJECT = (RETURN, 0, 0, 0)
 MAX_INTERFACES = 64
-"""Interfaces that can be selected by name: jumps of a filter skip at most 255 instructions."""
+"""Maximum interfaces selected by name, since jumps of a filter skip at most 255 instructions."""
 
 
 class CannotCapture(Exception):
-    """A capture cannot start or continue. The text is the reason; `hint` is the remedy, or None."""
+    """A capture cannot start or continue. The text is the reason, `hint` the remedy."""
 
     def __init__(self, sentence: str, hint: str | None = None) -> None:
         super().__init__(sentence)
@@ -54,7 +54,7 @@ class CannotCapture(Exception):
 
 
 class EngineRefused(Exception):
-    """An engine does not work here: a program, for example, is not installed. The text is the reason."""
+    """An engine does not work here, for example because a program is missing. The text is the reason."""
 
 
 class CapturedInterface(NamedTuple):
@@ -72,20 +72,20 @@ class Batch(NamedTuple):
 
 
 class PacketSource(Protocol):
-    """A source of packets: a packet socket, or a program that captures.
+    """A packet socket, or a program that captures.
 
-    `interfaces` have sent packets or were requested by name, in the order of their numbers in the file. `counts` are
+    `interfaces` are those with packets or requested by name, in the order of their numbers in the file. `counts` are
     the packets read from each.
     """
 
     delay: float
     """Seconds from the time stamp of a packet until `read` returns it."""
     has_read_all: bool
-    """`read` had returned all received packets when it last returned None."""
+    """Whether `read` had returned all received packets when it last returned None."""
 
     @property
     def due(self) -> float:
-        """Return when to call `read` even if poll(2) reports nothing, on the monotonic clock."""
+        """Return when to call `read` even without an event of poll(2), on the monotonic clock."""
 
     @property
     def interfaces(self) -> list[CapturedInterface]: ...
@@ -104,8 +104,8 @@ class PacketSource(Protocol):
 class PacketSocket(ABC):
     """Receives packets of the interfaces of `settings`.
 
-    With several interfaces, the first entry of `interfaces` means all and has no packets, because the kernel counts
-    their drops together. Raises `CannotCapture`, or `PermissionError`.
+    With several interfaces, the first entry of `interfaces` means all and has no packets, since the kernel counts their
+    drops together. Raises `CannotCapture` or `PermissionError`.
     """
 
     delay = 0.0
@@ -122,7 +122,6 @@ class PacketSocket(ABC):
             if not each.is_up:
                 raise CannotCapture(f"{each.name} is down", f"ip link set {each.name} up")
         self._down: set[int] = set()
-        """Indexes of interfaces that are down."""
         self._is_any = ANY in (each.name for each in self._requested)
         if len(self._requested) > MAX_INTERFACES:
             raise CannotCapture(f"more than {MAX_INTERFACES} interfaces", f"capture from {ANY}")
@@ -137,7 +136,6 @@ class PacketSocket(ABC):
                 self._number(each.index, each.hardware_type, each.name)
 
     def _bind(self) -> None:
-        """Bind the socket, which starts to receive packets."""
         alone = self._requested[0].index if len(self._requested) == 1 else 0
         # Python's bind accepts only names, none of which means all interfaces; struct sockaddr_ll
         address = struct.pack("=HHiHBB8x", socket.AF_PACKET, socket.htons(ALL_PROTOCOLS), alone, 0, 0, 0)
@@ -161,7 +159,7 @@ class PacketSocket(ABC):
     def _filter(self, loopback: int) -> list[Instruction]:
         """Return the program that selects interfaces and applies the filter of each link type.
 
-        Outgoing packets on loopback are rejected, because they are also received.
+        Outgoing packets on loopback are rejected, since they are also received.
         """
         wanted = [each.index for each in self._requested]
         program: list[Instruction] = []
@@ -213,22 +211,21 @@ class PacketSocket(ABC):
         self.counts.append(0)
 
     def fileno(self) -> int:
-        """Return the file descriptor for poll(2)."""
         return self.socket.fileno()
 
     def stop(self) -> None:
-        """Stop to receive; packets received earlier can still be read."""
+        """Receive no more; packets received earlier can still be read."""
         self._set_filter([REJECT])
 
     def statistics(self) -> tuple[int, int, int]:
-        """Return the kernel's counters since the last call: packets that passed the filter, packets dropped of
-        these, and times that the ring was full."""
+        """Return the kernel's counters since the last call: packets that passed the filter, those of them dropped, and
+        times that the ring was full."""
         counts = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 12)
         received, dropped, *freezes = struct.unpack(f"={len(counts) // 4}I", counts)
         return received, dropped, freezes[0] if freezes else 0
 
     def check(self) -> list[str]:
-        """Return a sentence for each interface that went down, is up again, or was deleted, since the last call.
+        """Return a sentence for each interface that went down, came up, or was deleted since the last call.
 
         Raises `CannotCapture` if no interface is left.
         """
@@ -263,7 +260,7 @@ class PacketSocket(ABC):
 def _by_link_type(programs: Mapping[int, Program]) -> list[Instruction]:
     """Run the filter of the packet's link type, and reject packets of other link types.
 
-    For unknown link types the program of raw IP reads the packet from its network header on.
+    For unknown link types the program of raw IP starts at the network header.
     """
     joined: list[Instruction] = [REJECT]
     begins: dict[int, int] = {}
@@ -281,7 +278,6 @@ def _by_link_type(programs: Mapping[int, Program]) -> list[Instruction]:
 
 
 def _from_network_header(instruction: Instruction) -> Instruction:
-    """Make packet offsets relative to the network header."""
     code, jt, jf, k = instruction
     is_load = code & 0x07 in LOADS and code & 0xE0 in OUT_OF_THE_PACKET
     return code, jt, jf, k + NETWORK_HEADER if is_load and k < NETWORK_HEADER else k

@@ -1,4 +1,4 @@
-"""Read packets from a pcap or pcapng stream that another program on this machine writes."""
+"""Reads packets from a pcap or pcapng stream that another program on this machine writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALL = sys.maxsize
 
 
 class FedSource(Source):
-    """Octets added by `feed`. The end is always temporary."""
+    """Octets added by `feed`; more may follow at any time."""
 
     def __init__(self) -> None:
         super().__init__("-", None, pipe=False)
@@ -39,7 +39,7 @@ class FedSource(Source):
 
 
 class PacketStream:
-    """`interfaces` and `counts` are as in `PacketSource`; a pcap stream has one interface, called `name`."""
+    """`interfaces` and `counts` are as in `PacketSource`. A pcap stream has one interface, named `name`."""
 
     def __init__(self, name: str) -> None:
         self.interfaces: list[CapturedInterface] = []
@@ -52,12 +52,12 @@ class PacketStream:
 
     @property
     def has_header(self) -> bool:
-        """Whether the descriptions of the interfaces were read."""
+        """Whether the interfaces are known."""
         return bool(self.interfaces)
 
     @property
     def dropped(self) -> int:
-        """Lost packets recorded in the stream."""
+        """Lost packets that the stream records."""
         return sum(interface.dropped for interface in self._statistics.interfaces.values())
 
     def feed(self, octets: bytes) -> Batch | None:

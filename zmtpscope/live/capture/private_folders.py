@@ -1,6 +1,6 @@
-"""Folders for private captures, which keep packets until they are read if the user named no file.
+"""Folders for captures without a file name, which keep packets until they are read.
 
-If the file system is full, it continues in memory.
+If the file system is full, the capture continues in memory.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from zmtpscope.live.capture.settings import RingLimits
 
 ON_DISK = RingLimits(filesize=256 << 20, files=2)
 MEMORY, IN_MEMORY = "/dev/shm", RingLimits(filesize=24 << 20, files=2)
-"""A folder in memory, and file limits that fit the small share of it that containers have."""
+"""A folder in memory, and file limits for the small share of it that containers have."""
 PREFIX = "zmtpscope-capture-"
 NEW = 60
-"""Seconds after which the creator of a directory has certainly locked it."""
+"""Seconds after which the creator of a directory must have locked it."""
 
 
 class PrivateFolders:
-    """The directories of one private capture, each in a different folder."""
+    """The directories of one private capture, each in another folder."""
 
     def __init__(self) -> None:
         self.directories: list[str] = []
@@ -37,7 +37,7 @@ class PrivateFolders:
     def enter(self, why: OSError | None = None) -> tuple[Path, RingLimits]:
         """Create a directory in the next folder; return the prefix of its file names, and their limits.
 
-        `why` is the error of the previous folder. Raises `CannotCapture` if there is no folder left.
+        `why` is the error of the previous folder. Raises `CannotCapture` if no folder is left.
         """
         before = os.path.dirname(self.directories[-1]) if self.directories else ""
         while self._candidates:
@@ -62,7 +62,6 @@ class PrivateFolders:
         )
 
     def remove(self) -> None:
-        """Remove the folders with all files in them."""
         for directory in self.directories:
             shutil.rmtree(directory, ignore_errors=True)
 
@@ -76,7 +75,7 @@ def _candidates() -> list[tuple[str, RingLimits]]:
 
 
 def hold(directory: str) -> int:
-    """Lock the directory of a private capture; return the open descriptor. Raises `OSError`."""
+    """Lock the directory of a private capture; return its descriptor. Raises `OSError`."""
     import fcntl  # missing on some systems that import this module
 
     descriptor = os.open(directory, os.O_RDONLY)
@@ -85,7 +84,7 @@ def hold(directory: str) -> int:
 
 
 def remove_abandoned(folder: str) -> None:
-    """Remove private captures without a lock: their processes were killed, or the machine crashed."""
+    """Remove private captures without a lock, left by a crash or a killed process."""
     import fcntl
 
     for path in Path(folder).glob(f"{PREFIX}*"):

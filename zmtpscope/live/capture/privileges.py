@@ -1,6 +1,6 @@
-"""The privileges that capture needs on Linux, how to get them, and how to drop them (capabilities(7)).
+"""The privileges that capture needs on Linux (capabilities(7)): how to get and how to drop them.
 
-After that none is needed, so a process started by root continues as the user who ran sudo.
+A running capture needs none, so a process started by root continues as the user who ran sudo.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CAP_NET_RAW, CAP_SYS_ADMIN = 13, 21
 NAMES = {CAP_NET_RAW: "CAP_NET_RAW", CAP_SYS_ADMIN: "CAP_SYS_ADMIN"}
 
 FOLLOWING = {"top": "top --follow", "tui": "tui --follow"}
-"""Commands that read a capture from a pipe with a further option; all others need only `-`."""
+"""Commands that need another option to read a capture from a pipe; others need only `-`."""
 CAPABILITY_VERSION_3 = 0x20080522  # <linux/capability.h>
 
 
@@ -43,15 +43,15 @@ class UnknownUser(Exception):
 
 
 class RightsKept(Exception):
-    """Privileges could not be dropped, so the process must not continue; the text is the reason."""
+    """Privileges could not be dropped, so the process must end; the text is the reason."""
 
 
 def missing_rights(
     command: Sequence[str], interface: str, *, namespace: str | None = None, filter_text: str = ""
 ) -> MissingRights | None:
-    """Return the missing privileges; None if there are none, or if the system has no packet sockets.
+    """Return the missing privileges, None if there are none or if the system has no packet sockets.
 
-    `command` is the command line including the program; `interface`, `namespace` and `filter_text` are its arguments.
+    `command` is the command line with the program; `interface`, `namespace` and `filter_text` are its arguments.
     """
     if not hasattr(socket, "AF_PACKET"):
         return None
@@ -113,7 +113,7 @@ def _may_open_a_packet_socket() -> bool:
 
 
 def _effective_capabilities() -> int:
-    """Return CapEff as bits; all bits if /proc is missing."""
+    """Return CapEff as bits, all set if /proc is missing."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:
             return next((int(line.split()[1], 16) for line in file if line.startswith("CapEff:")), -1)
@@ -122,9 +122,9 @@ def _effective_capabilities() -> int:
 
 
 def invoking_user(name: str | None, environment: Mapping[str, str]) -> User | None:
-    """Return the user that root should switch to: the user `name`, or else the user who ran sudo.
+    """Return the user that root should become: `name`, or else the user who ran sudo.
 
-    None if the process should keep its user. Raises `UnknownUser`.
+    None keeps the user. Raises `UnknownUser`.
     """
     if sys.platform == "win32":
         return None
@@ -164,8 +164,8 @@ def _user_numbered(uid: int, gid: int) -> User:
 def become(user: User | None) -> None:
     """Drop root and all capabilities permanently, and continue as `user`, or as the current user if None.
 
-    Without a user root keeps its capabilities. Call this in a process with one thread, after its sockets are open and
-    before it reads from them. Raises `RightsKept`.
+    Without a user root keeps its capabilities. The process must have one thread, its sockets open, and must not have
+    read from them. Raises `RightsKept`.
     """
     if sys.platform == "win32":
         return
@@ -202,7 +202,7 @@ def _may_become_root() -> bool:
 
 
 def _clear_capabilities() -> None:
-    """Remove all capabilities of this thread, including inheritable ones, and verify that there are none."""
+    """Remove all capabilities of this thread, inheritable ones too, and check that none are left."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
     sets = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, the lower 32 bits and then the upper

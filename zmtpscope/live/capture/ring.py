@@ -1,11 +1,9 @@
-"""Read packets from a ring that the kernel fills (TPACKET_V3, packet(7), the kernel's packet_mmap document).
+"""Reads packets from a ring that the kernel fills (TPACKET_V3, packet(7), the kernel's packet_mmap document).
 
-The kernel packs packets into the blocks of the ring, and hands over each full block.
-
-Packets do not wait for a full block: each look also reads the packets in the block that the kernel is still filling. A
-packet is complete once the last field of its header is set, because blocks are zeroed before the kernel gets them back,
-and the kernel sets that field after copying the packet. Processors may reorder the visibility of stores, so a packet
-found complete is taken a little later (`SETTLE`).
+The kernel packs packets into blocks and hands over each full block. Packets need not wait for that: each look also
+reads the block that the kernel is filling. A packet is complete once the last field of its header is set, since blocks
+are zeroed before the kernel gets them back, and the kernel sets that field after copying the packet. Processors may
+reorder stores, so a packet found complete is taken a little later (`SETTLE`).
 """
 
 from __future__ import annotations
@@ -23,16 +21,16 @@ BLOCK = 1 << 19
 ROOM_BEHIND = 8
 """Octets left free after the last packet, for the end of its pcapng block."""
 RETIRE = 60_000
-"""Milliseconds after which the kernel hands over a block that is not full.
+"""Milliseconds after which the kernel hands over a block that is not full (16 bits in the kernel).
 
-A short time would waste most of the ring when few packets arrive. The kernel stores it in 16 bits.
+A short time would waste most of the ring when few packets arrive.
 """
 LOOK, SETTLE = 0.015, 0.001
 """Seconds between looks at the block that the kernel is filling, and from a look until its packets are taken."""
 KERNEL, USER = 0, 1
 """Owners of a block. Other bits of its status are ignored."""
 
-# native formats: the kernel writes concurrently, and an aligned native number is read at once
+# native formats: the kernel writes meanwhile, and an aligned native number is read at once
 _block = struct.Struct("@8xIIII").unpack_from
 """struct tpacket_block_desc: status, packets, offsets of the first packet and of the end."""
 _owner = struct.Struct("@8xII").pack_into
@@ -49,7 +47,7 @@ class RingSocket(PacketSocket):
 
     def __init__(self, settings: CaptureSettings) -> None:
         super().__init__(settings)
-        # one more block, because the block that the kernel is filling may have been read almost to its end
+        # one more block, since the one that the kernel is filling may be read almost to its end
         self._blocks = -(-settings.buffer_octets // BLOCK) + 1
         self.socket.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V3)
         # struct tpacket_req3; version 3 ignores the frame size, but it must divide the block size
@@ -73,8 +71,11 @@ class RingSocket(PacketSocket):
         return self._looked + (SETTLE if self._found else LOOK)
 
     def read(self) -> Batch | None:
-        """Return the next packets, if any: all remaining ones of the block if the kernel has finished it, otherwise
-        the packets that the previous call found complete."""
+        """Return the next packets, if any.
+
+        If the kernel has finished the block, these are all remaining ones, otherwise those that the previous call found
+        complete.
+        """
         begin = self._block * BLOCK
         status, count, first, end = _block(self._ring, begin)
         at = self._at or begin + first
@@ -93,7 +94,6 @@ class RingSocket(PacketSocket):
         return None
 
     def _complete(self, at: int, count: int) -> int:
-        """Return how many of the next packets are complete."""
         for number in range(count):
             size, seconds, interface = _header(self._ring, at)
             if not (size and seconds and interface):
@@ -102,7 +102,7 @@ class RingSocket(PacketSocket):
         return count
 
     def _take(self, begin: int, count: int, end: int = 0) -> Batch:
-        """Return the next packets. In a full block they end at `end`, because its last header has no next offset."""
+        """Return the next packets. In a full block they end at `end`, since its last header has no next offset."""
         from zmtpscope.live.capture.ring_packets import packet_batch  # loads numpy, so only after the socket is open
 
         headers, at = [], begin

@@ -1,6 +1,6 @@
-"""Convert the packets of a ring (TPACKET_V3) into pcapng blocks, many at once.
+"""Converts the packets of a ring (TPACKET_V3) to pcapng blocks, many at once.
 
-They are converted in place, in a copy of the ring: the kernel leaves more room before each packet than the header of a
+Conversion is in place, in a copy of the ring: before each packet the kernel leaves more room than the header of a
 packet block needs.
 """
 
@@ -54,14 +54,13 @@ ADDRESSES = np.dtype(f"V{VLAN_TAG_AT}")
 
 
 Numbering = Callable[[int, int, int], int]
-"""Function that returns the number of an interface in the file, by index and hardware type, and adds to its count of
-packets."""
+"""Returns the number of an interface in the file, by index and hardware type, and adds to its count of packets."""
 
 
 def packet_batch(octets: bytearray, headers: list[int], snap_length: int, number: Numbering) -> Batch:
     """Convert the packets whose headers start at `headers`, in place.
 
-    Free octets for the end of its block must follow the last packet (`ring.ROOM_BEHIND`).
+    After the last packet there must be free octets for the end of its block (`ring.ROOM_BEHIND`).
     """
     if not headers:
         return Batch([], np.zeros(0, np.int64))
@@ -105,7 +104,7 @@ def _windows(octets: bytearray, form: np.dtype[np.void] | np.dtype[np.uint32]) -
 
 
 def _restore_tags(octets: bytearray, starts: NDArray[np.int64], fields: NDArray[np.void]) -> None:
-    """Reinsert VLAN tags that the kernel removed, and move the addresses forward."""
+    """Reinsert VLAN tags that the kernel removed, moving the addresses forward."""
     addresses = _windows(octets, ADDRESSES)
     addresses[starts - VLAN_TAG_OCTETS] = addresses[starts]
     tags = np.empty(len(fields), TAG)
@@ -121,7 +120,7 @@ def _numbers(
     any."""
     if (indexes == indexes[0]).all() and int(hardware[0]) in LINK_TYPES:
         return number(int(indexes[0]), int(hardware[0]), len(indexes)), None
-    # number interfaces in the order of their first packets
+    # in the order of their first packets
     found, firsts, which, counts = np.unique(indexes, return_index=True, return_inverse=True, return_counts=True)
     numbers = np.empty(len(found), np.int64)
     unknown = np.empty(len(found), bool)

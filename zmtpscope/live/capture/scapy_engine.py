@@ -1,9 +1,9 @@
-"""Capture by libpcap through scapy, and write pcap to standard output until SIGTERM.
+"""Captures by libpcap through scapy, and writes pcap to standard output until SIGTERM.
 
-    python -m zmtpscope.live.capture.scapy_engine INTERFACE SNAP_LENGTH PROMISCUOUS BUFFER_OCTETS FILTER USER
+python -m zmtpscope.live.capture.scapy_engine INTERFACE SNAP_LENGTH PROMISCUOUS BUFFER_OCTETS FILTER USER
 
 The last resort: it polls every 10 ms, and each packet takes about 10 us. At the end it prints the kernel's dropped
-packets to standard error, as tcpdump does.
+packets to standard error, like tcpdump.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Loop:
         output.flush()
 
     def drops(self) -> int:
-        """Return the number of packets that the kernel has dropped."""
+        """Return the packets dropped by the kernel."""
         statistics = self.libpcap.pcap_stat()
         self.libpcap.pcap_stats(self._handle, ctypes.byref(statistics))
         return int(statistics.ps_drop)
@@ -98,7 +98,6 @@ class Loop:
 
 
 def main() -> None:
-    """Capture with the settings of the command line."""
     interface, snap_length, promiscuous, buffer_octets, filter_text, user = sys.argv[1:]
     try:
         from scapy.libs import winpcapy

@@ -23,7 +23,7 @@ CHUNK = 1 << 16
 
 
 class CaptureRefused(Exception):
-    """A capture cannot start. The text is the reason; each line of `hint` is one remedy, or it is None."""
+    """A capture cannot start. The text is the reason; each line of `hint` is one remedy."""
 
     def __init__(self, sentence: str, hint: str | None = None) -> None:
         super().__init__(sentence)
@@ -31,7 +31,7 @@ class CaptureRefused(Exception):
 
 
 class CaptureFile(NamedTuple):
-    """A file of the capture. Its first `octets`, whole blocks, can be read. Nothing is added to a complete file."""
+    """A file of the capture. Its first `octets`, whole blocks, can be read. A complete file does not grow."""
 
     path: str
     octets: int
@@ -40,17 +40,17 @@ class CaptureFile(NamedTuple):
 
 @dataclass
 class CaptureStatus:
-    """The state of a capture, as last reported by the capture process.
+    """The state of a capture, from the last report of the capture process.
 
-    `engine` captures the packets; `passed_over` are the reasons why earlier engines failed. `names` are the requested
-    interfaces, `interfaces` the ones in the file. `packets` and `octets` were written.
+    `engine` captures; `passed_over` are the reasons why earlier engines failed. `names` are the requested interfaces,
+    `interfaces` those in the file. `packets` and `octets` were written.
 
     `kernel_drops` packets did not fit into the kernel's buffer, which was full `freezes` times. `unread_drops` packets
-    had no room in the files because the files were not read yet, or were left in the buffer at the end. All packets up
-    to `known_until` (ns since the epoch) are in `files` or lost; this time also advances without packets.
+    found no room in unread files, or were left in the buffer at the end. All packets up to `known_until` (ns since the
+    epoch) are in `files` or lost; this time advances without packets, too.
 
-    `notices` are messages for people; the caller removes them after printing, and the oldest are discarded. `failure`
-    is the reason why the capture ended early.
+    `notices` are messages for people, which the caller removes after printing; the oldest are discarded. `failure` is
+    the reason of an early end.
     """
 
     engine: str = ""
@@ -83,7 +83,9 @@ class CaptureSession:
 
     def start(self) -> None:
         """Start the capture. On return the sockets and the first file are open, and the process has dropped root.
-        Raises `CaptureRefused`."""
+
+        Raises `CaptureRefused`.
+        """
         # -P: import nothing from the working directory, which may belong to another user
         command = [sys.executable, "-P", "-m", PROCESS]
         # its own process group: `close` also kills its children, and the terminal interrupts none of them
@@ -106,7 +108,7 @@ class CaptureSession:
         self._update()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a report; return False once the capture has ended and everything written was reported."""
+        """Wait for a report. Return False once the capture has ended and everything written was reported."""
         if self.status.ended or self._process is None or self._process.stdout is None:
             return False
         ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, seconds))
@@ -116,12 +118,12 @@ class CaptureSession:
         return True
 
     def consumed(self, file: int, octets: int) -> None:
-        """Report that a file was read up to `octets`. A completely read file makes room for the next one."""
+        """Report that a file was read up to `octets`. Reading it completely makes room for the next one."""
         self._consumed[file] = octets
         self._release()
 
     def stop(self) -> None:
-        """Stop capturing and write the received packets; `wait` then returns False at the end."""
+        """Stop capturing, and write the received packets. `wait` returns False at the end."""
         self._send("stop")
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Read packets one by one with recvmsg(2), for kernels without a ring.
+"""Reads packets one by one with recvmsg(2), for kernels without a ring.
 
 Time stamps, lengths and VLAN tags are in control messages (SO_TIMESTAMPNS of socket(7), PACKET_AUXDATA of packet(7)).
 """
@@ -26,7 +26,7 @@ from zmtpscope.live.capture.settings import CaptureSettings
 
 SO_TIMESTAMPNS, SO_RCVBUFFORCE, PACKET_AUXDATA = 35, 33, 8
 MAX_PACKETS = 1024
-"""Packets to read before other events are handled."""
+"""Maximum packets read before other events are handled."""
 ROOM = 512
 """Octets for the control messages of a packet."""
 
@@ -38,7 +38,7 @@ _about = struct.Struct("=IIIHHHH").unpack  # struct tpacket_auxdata
 
 
 class MessageSocket(PacketSocket):
-    """A packet socket that reads one packet per system call. It has the methods of `ring.RingSocket`."""
+    """A packet socket that reads one packet per system call, with the methods of `ring.RingSocket`."""
 
     delay = 0.02  # only the delay of the processor that received the packet
 
@@ -57,7 +57,6 @@ class MessageSocket(PacketSocket):
         self._bind()
 
     def read(self) -> Batch | None:
-        """Read at most `MAX_PACKETS` packets."""
         blocks, captured = [], []
         for _ in range(MAX_PACKETS):
             try:

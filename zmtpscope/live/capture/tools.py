@@ -1,6 +1,6 @@
-"""Capture by other programs (dumpcap, tcpdump, our loop over libpcap), for users and systems without packet sockets.
+"""Captures by other programs (dumpcap, tcpdump, our loop over libpcap), for users and systems without packet sockets.
 
-Each program writes pcap or pcapng to a pipe, and reports the kernel's dropped packets at its end.
+The program writes pcap or pcapng to a pipe, and reports the kernel's dropped packets at its end.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KERNEL_DROPS = re.compile(r"^(\d+) packets? dropped by kernel", re.MULTILINE)
 
 
 def dumpcap(settings: CaptureSettings) -> Tool:
-    """Start dumpcap. Raises `EngineRefused`."""
+    """Raises `EngineRefused`."""
     if invoking_user(settings.user, os.environ) is not None:
         raise EngineRefused("if started by root it stays root, and we could not stop it after dropping privileges")
     options = ["-s", str(settings.snap_length), "-B", str(max(1, settings.buffer_octets >> 20))]
@@ -51,7 +51,7 @@ def dumpcap(settings: CaptureSettings) -> Tool:
 
 
 def tcpdump(settings: CaptureSettings) -> Tool:
-    """Start tcpdump, which captures from one interface. Raises `EngineRefused`."""
+    """Start tcpdump, which captures from one interface only. Raises `EngineRefused`."""
     command = [_program("tcpdump"), "-U", "-w", "-", "-i", _only_name(settings), "-s", str(settings.snap_length)]
     command += ["-B", str(max(1, settings.buffer_octets >> 10))]
     if sys.platform == "linux":
@@ -59,13 +59,13 @@ def tcpdump(settings: CaptureSettings) -> Tool:
     if not settings.promiscuous:
         command.append("-p")
     user = invoking_user(settings.user, os.environ)
-    if user is not None:  # we must be able to end it after we have dropped root
+    if user is not None:  # needed to end it after we have dropped root
         command += ["-Z", user.name]
     return Tool("tcpdump", [*command, "--", settings.filter], settings, delay=1.5)  # it buffers packets for a second
 
 
 def scapy(settings: CaptureSettings) -> Tool:
-    """Start our own loop over libpcap through scapy, the last resort. Raises `EngineRefused`."""
+    """Start our own loop over libpcap through scapy. Raises `EngineRefused`."""
     command = [sys.executable, "-P", "-m", SCAPY_ENGINE, _only_name(settings), str(settings.snap_length)]
     command += [str(int(settings.promiscuous)), str(settings.buffer_octets), settings.filter, settings.user or ""]
     return Tool("scapy", command, settings, delay=0.2)
@@ -88,7 +88,7 @@ def _program(name: str) -> str:
 
 
 def _find(name: str, mode: int) -> str | None:
-    """Return the first file with this name and access `mode`."""
+    """Return the first file of this name with access `mode`."""
     folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *MORE_FOLDERS])
     return shutil.which(name, mode, folders)
 
@@ -109,7 +109,7 @@ TOOLS = {"dumpcap": dumpcap, "tcpdump": tcpdump, "scapy": scapy}
 
 
 class Tool:
-    """A started program that captures. Implements `PacketSource`. Raises `EngineRefused`."""
+    """A running program that captures, as a `PacketSource`. Raises `EngineRefused`."""
 
     has_read_all = True
     due = inf
@@ -119,7 +119,7 @@ class Tool:
         self._name = name
         self._stream = PacketStream(settings.interfaces[0])
         self._rest: deque[Batch | None] = deque()
-        """Batches that were read but not returned."""
+        """Batches read but not returned."""
         self._is_stopped = False
         self._counted = 0, 0
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would stop it
@@ -141,12 +141,10 @@ class Tool:
 
     @property
     def interfaces(self) -> list[CapturedInterface]:
-        """Return the interfaces that the stream describes."""
         return self._stream.interfaces
 
     @property
     def counts(self) -> list[int]:
-        """Count the packets read from each interface."""
         return self._stream.counts
 
     def _await_the_beginning(self) -> None:
@@ -164,7 +162,6 @@ class Tool:
         return bool(select.select([self._output], [], [], max(0.0, deadline - time.monotonic()))[0])
 
     def fileno(self) -> int:
-        """Return the file descriptor for poll(2)."""
         return self._output.fileno()
 
     def read(self) -> Batch | None:
@@ -184,7 +181,7 @@ class Tool:
         return self._stream.feed(octets)
 
     def stop(self) -> None:
-        """Stop the tool. Packets captured before can still be read, and the final counts are known."""
+        """Stop the program. Captured packets can still be read, and the final counts are known."""
         self._is_stopped = True
         self._read_until(time.monotonic() + self.delay)
         with suppress(PermissionError):  # it may run as root; it then ends with us, when the pipe closes
@@ -202,8 +199,10 @@ class Tool:
             left -= len(octets)
 
     def statistics(self) -> tuple[int, int, int]:
-        """Return the packets since the last call, and the kernel's drops, which are known only at the end. The
-        number of full buffers is unknown."""
+        """Return the packets since the last call, and the kernel's drops, known only at the end.
+
+        The number of full buffers is unknown.
+        """
         dropped = self._stream.dropped
         if self._is_stopped:
             dropped += sum(map(int, KERNEL_DROPS.findall(self._errors_so_far())))

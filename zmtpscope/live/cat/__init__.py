@@ -1,1 +1,1 @@
-"""The `zmtpscope cat` command: a socket between standard input and standard output."""
+"""`zmtpscope cat`: a socket between standard input and standard output."""

@@ -1,4 +1,4 @@
-"""Parse messages from arguments, files, and lines or NUL-separated pieces of a stream, as text or hex."""
+"""Parses messages from arguments, files, and lines or NUL-separated pieces of a stream, as text or hex."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from zmtpscope.records import from_text
 LARGEST = 64 << 20
 """Octets of a message read from a file or a stream."""
 AT_ONCE = 1 << 18
-"""Octets to read at a time."""
 TAB = b"\t"
 
 
@@ -22,8 +21,8 @@ class BadMessage(ValueError):
 class Notation(NamedTuple):
     """How the user writes messages.
 
-    `separator` separates the parts of a message; None: a line is one part. The first part of an `addressed` message
-    ends at the first TAB; it is a `text` (`zmtpscope.records`), so that any octets can be typed.
+    `separator` separates the parts of a message; None for one part a line. The first part of an `addressed` message
+    ends at the first TAB and is a `text` (`zmtpscope.records`), so that any octets can be typed.
     """
 
     hex: bool = False
@@ -43,8 +42,10 @@ class Notation(NamedTuple):
         return [self._part(piece, number) for number, piece in enumerate(pieces)]
 
     def given(self, texts: Sequence[str]) -> list[bytes]:
-        """Return one message for each argument. `@FILE` is replaced by the contents of FILE, a leading `@@` by `@`.
-        Raises `BadMessage`."""
+        """Return one message per argument.
+
+        `@FILE` becomes the contents of FILE, a leading `@@` is `@`. Raises `BadMessage`.
+        """
         return [
             _content(text[1:]) if _names_a_file(text) else self._part(_literal(text), number)
             for number, text in enumerate(texts)
@@ -68,7 +69,7 @@ def typed_octets(written: bytes) -> bytes:
 
 
 class Splitter:
-    """Splits a stream into messages. `end` is the octet after each; after the last one it may be missing."""
+    """Splits a stream into messages. `end` is the octet after each, optional after the last."""
 
     def __init__(self, end: bytes, name: str = "standard input") -> None:
         self.end = end
@@ -76,10 +77,9 @@ class Splitter:
         self._held: list[bytes] = []
         self._size = 0
         self.count = 0
-        """Number of messages so far."""
 
     def feed(self, block: bytes) -> list[bytes]:
-        """Return the messages that end in the next block. Raises `BadMessage` for one larger than `LARGEST`."""
+        """Return the messages that end in the next block. Raises `BadMessage` for one above `LARGEST`."""
         pieces = block.split(self.end)
         self._held.append(pieces[0])
         self._size += len(pieces[0])

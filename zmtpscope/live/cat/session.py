@@ -1,4 +1,4 @@
-"""One run of `zmtpscope cat`: send the input, print received messages, and end when the goal is reached."""
+"""One run of `zmtpscope cat`: sends the input, prints received messages, and ends when its goal is reached."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ WAIT = 5.0
 GRACE = 0.25
 """Seconds added to a time limit, so that a connection with the same limit can report its reason first."""
 MAX_LINES_OF_A_KIND = 10
-"""Lines of a kind to print; further ones are only counted."""
+"""Lines of a kind to print; further ones are counted."""
 CATCH_UP = 0.1
-"""Delay in seconds that `--rate` catches up with by sending faster."""
+"""Delay in seconds that `--rate` makes up for by sending faster."""
 
 
 class Unexpected(Exception):
@@ -49,7 +49,7 @@ class Goal:
     """The condition that ends a run.
 
     `count`: messages received, or sent if the socket never receives; `wait`: seconds for a connection and for each
-    reply; `rate`: messages per second; `expected`: a part that every received message must contain.
+    reply; `rate`: messages per second; `expected`: a part of every received message.
     """
 
     count: int | None = None
@@ -59,16 +59,14 @@ class Goal:
 
 
 class ConnectionLog:
-    """Prints connections that open and close, and messages that are lost. `say` prints a line for people.
+    """Prints connections that open and close, and lost messages. `say` prints a line for people.
 
-    A socket that `asks` (REQ) finds out by itself that no reply can arrive any more, and sends its next request to
-    another peer.
+    A socket that `asks` (REQ) finds out by itself that no reply can arrive, and sends its next request to another peer.
     """
 
     def __init__(self, say: Callable[[str], None], *, listens: bool, asks: bool = False) -> None:
         self.failure: PeerError | None = None
-        """Reason why there is no connection. The error of a peer that was reached takes precedence over a later
-        `Unreachable`."""
+        """Why there is no connection. The error of a peer that was reached is not replaced by a later `Unreachable`."""
         self.lost = False
         """A connection that we opened ended before all messages were delivered."""
         self.welcomed = asyncio.Event()
@@ -121,14 +119,14 @@ class ConnectionLog:
             self.failure = error
 
     def say(self, kind: str, text: str) -> None:
-        """Print a line unless `MAX_LINES_OF_A_KIND` lines of this kind have been printed."""
+        """Print a line, at most `MAX_LINES_OF_A_KIND` of this kind."""
         self._counts[kind] += 1
         count = self._counts[kind]
         if count <= MAX_LINES_OF_A_KIND:
             self._say(text + (f"; further {kind} are only counted" if count == MAX_LINES_OF_A_KIND else ""))
 
     def finish(self) -> None:
-        """Print the totals of kinds that were only counted."""
+        """Print the totals of lines that were only counted."""
         if self._soon is not None:
             self._soon.cancel()
         for kind, count in self._counts.items():
@@ -170,7 +168,7 @@ class CatSession:
         self._idle_since: float | None = None
         """Start of the current wait for a message."""
         self._due: float | None = None
-        """Time of the next message, if there is a rate."""
+        """Time of the next message at the requested rate."""
         self._undelivered: PeerError | None = None
 
     async def run(self) -> None:
@@ -249,7 +247,7 @@ class CatSession:
             await self._say(parts)
 
     async def _send_and_receive(self) -> None:
-        """Send and receive at once. After the last message was sent, silence ends the run."""
+        """Send and receive at once. After the last message, silence ends the run."""
         async with running(self._send_all()) as sending, running(self._receive_all()) as receiving:
             await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
@@ -274,7 +272,7 @@ class CatSession:
 
     @property
     def _time_limit(self) -> float | None:
-        """Seconds to wait for a peer. A listening socket has no limit by default."""
+        """Seconds to wait for a peer; None for a listening socket by default."""
         return self.goal.wait or (None if self._listens else WAIT)
 
     async def _connect(self) -> None:
@@ -291,7 +289,7 @@ class CatSession:
     async def _until_silent(
         self, receiving: asyncio.Task[Any], limit: float | None, other: asyncio.Task[Any] | None = None
     ) -> None:
-        """Wait until `receiving` is done, `other` has no more messages, or nothing was received for `limit` seconds.
+        """Wait until `receiving` is done, `other` has no more messages, or nothing arrives for `limit` seconds.
 
         Raises `TooSlow` if an expected message did not arrive.
         """
@@ -317,9 +315,9 @@ class CatSession:
             raise failure or TooSlow(f"no {'further ' if self.received else ''}message arrived within {limit:g} s")
 
     async def _receive(self, most: int | None = 1) -> list[list[bytes]]:
-        """Receive the next message, or up to `most` that are waiting, and write them.
+        """Receive the next message, or up to `most` waiting ones, and write them.
 
-        Output is flushed when no more messages are waiting.
+        Output is flushed when no more messages wait.
         """
         if not self.socket.waiting:
             await self.output.flush()
@@ -338,7 +336,7 @@ class CatSession:
         return messages
 
     async def _say(self, parts: list[bytes]) -> None:
-        """Send a message, not before the requested rate allows it."""
+        """Send a message when the requested rate allows it."""
         if self.goal.rate is not None:
             now = asyncio.get_running_loop().time()
             due = now if self._due is None else max(self._due, now - CATCH_UP)
@@ -361,7 +359,7 @@ class CatSession:
             raise BadMessage(str(error)) from None
 
     async def _send_when_connected(self, parts: list[bytes]) -> None:
-        """Send to the peer named by the first part, and wait for it if it has not connected yet."""
+        """Send to the peer named by the first part, once it has connected."""
         limit = self.goal.wait or WAIT
         try:
             async with asyncio.timeout(limit):
@@ -376,7 +374,7 @@ class CatSession:
 
 @asynccontextmanager
 async def running(work: Coroutine[Any, Any, Any]) -> AsyncIterator[asyncio.Task[Any]]:
-    """Run a task that is cancelled at the end of the block, done or not."""
+    """Run a task that is cancelled at the end of the block."""
     task = asyncio.get_running_loop().create_task(work)
     try:
         yield task

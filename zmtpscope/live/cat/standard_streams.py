@@ -1,4 +1,4 @@
-"""Read and write messages on file descriptors without blocking the event loop."""
+"""Reads and writes messages on file descriptors without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 class Worker:
     """A thread that makes one call after the other.
 
-    A call that still blocks when the program ends does not delay the end, unlike in an executor's threads.
+    Unlike an executor's threads, a call that still blocks does not delay the end of the program.
     """
 
     def __init__(self, name: str) -> None:
@@ -67,16 +67,16 @@ LARGEST_OUTPUT = 1 << 18
 
 
 class Messages(Protocol):
-    """Messages to send, each a list of parts."""
+    """Messages to send."""
 
     def batches(self) -> AsyncIterator[Sequence[list[bytes]]]:
-        """Yield the available messages, then the following ones. Raises `BadMessage`."""
+        """Yield the available messages, then later ones. Raises `BadMessage`."""
 
     async def next(self) -> list[bytes] | None:
-        """Return the next message to send, or None after the last one. Raises `BadMessage`."""
+        """Return the next message to send, None after the last. Raises `BadMessage`."""
 
     def close(self) -> None:
-        """Stop reading input."""
+        pass
 
 
 class GivenMessages:
@@ -158,7 +158,6 @@ class Output:
 
     @property
     def is_full(self) -> bool:
-        """Whether the caller must call `flush`."""
         return self._size >= LARGEST_OUTPUT
 
     async def flush(self) -> None:

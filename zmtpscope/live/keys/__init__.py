@@ -1,1 +1,1 @@
-"""Record the CURVE keys of our own programs in key logs."""
+"""Records the CURVE keys of our own programs in key logs."""

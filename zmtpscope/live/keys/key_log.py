@@ -1,4 +1,4 @@
-"""Write a key log: a plain file that only its user can read, created or appended to."""
+"""Writes a key log: a plain file that only its user can read, created or appended to."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ class KeyLogError(Exception):
 def open_key_log(path: Path) -> FileIO:
     """Open for appending complete lines. Each write reaches the file at once.
 
-    Raises `KeyLogError` if the path is a symbolic link or no plain file, belongs to another user or is readable by
-    others.
+    Raises `KeyLogError` if the path is a link or no plain file, belongs to another user or is readable by others.
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK  # a named pipe must not block
     try:
@@ -58,7 +57,7 @@ def _check_permissions(path: Path, status: os.stat_result) -> None:
 
 
 class KeyLog:
-    """Raises `KeyLogError` as `open_key_log` does, and `OSError` with the path."""
+    """Raises `KeyLogError` like `open_key_log`, and `OSError` with the path."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,7 +1,7 @@
-"""Run a program and record the keys of its CURVE connections in a key log.
+"""Runs a program and records the keys of its CURVE connections in a key log.
 
 A small library (`key_recorder.c`) is compiled on first use and preloaded into the program and its child processes. It
-wraps two functions of libsodium, and appends the line `CURVE_SHARED` (curve.md 6) for each connection: the transient
+wraps two functions of libsodium, and appends a line `CURVE_SHARED` (curve.md 6) for each connection: the transient
 client key C' and the shared key k.
 """
 
@@ -30,7 +30,7 @@ SOURCE = Path(__file__).with_name("key_recorder.c")
 KEY_LOG_VARIABLE = "ZMTPSCOPE_KEY_LOG"
 """Path of the key log. The source of the library contains the same name."""
 LIBRARY = "zmtpscope-key-recorder-"
-"""Starts the compiled library's file name."""
+"""Starts the file name of the compiled library."""
 LINE = re.compile(rb"CURVE_SHARED ([0-9a-f]{64}) [0-9a-f]{64}\n")
 LONGEST_LINE = 200
 COMPILER_OPTIONS = ["-O2", "-std=gnu11", "-fPIC", "-shared"]
@@ -46,10 +46,10 @@ class KeyRecordingError(Exception):
 class KeyRecording:
     """A program to run with its keys recorded. All checks are made when the object is created.
 
-    `command` is the program, searched in PATH, and its arguments. `key_log` is created if missing (mode 0600),
-    otherwise appended to. Raises `KeyRecordingError` if the system is not Linux; the program is missing or runs with
-    other rights than its caller; the library cannot be compiled, or not be kept where only the user can write; the key
-    log is not a file that only the user can read.
+    `command` is the program, searched in PATH, and its arguments. `key_log` is created (mode 0600) or appended to.
+    Raises `KeyRecordingError` if the system is not Linux; the program is missing or runs with other rights than its
+    caller; the library cannot be compiled, or not be kept where only the user can write; the key log is not a file that
+    only the user can read.
     """
 
     def __init__(self, command: Sequence[str], key_log: Path) -> None:
@@ -68,8 +68,8 @@ class KeyRecording:
     def run(self) -> int:
         """Return the program's exit code, or 128 + N if signal N ended it, as a shell does.
 
-        The terminal also sends its interrupts to the program, so they are ignored here; SIGTERM and SIGHUP are passed
-        on. Call this from the main thread only, because it sets signal handlers.
+        The terminal sends its interrupts to the program, too, so they are ignored here; SIGTERM and SIGHUP are passed
+        on. Call this from the main thread only, since it sets signal handlers.
         """
         process: subprocess.Popen[bytes] | None = None
         early: list[int] = []
@@ -98,14 +98,14 @@ class KeyRecording:
     def _environment(self) -> dict[str, str]:
         """Put our library first in LD_PRELOAD.
 
-        A recorder of another version is removed: two recorders would call each other without end.
+        A recorder of another version is removed: the two would call each other without end.
         """
         others = re.split("[ :]+", os.environ.get("LD_PRELOAD", ""))
         preloaded = [str(self._library), *(each for each in others if each and LIBRARY not in each)]
         return {**os.environ, "LD_PRELOAD": ":".join(preloaded), KEY_LOG_VARIABLE: str(self._key_log)}
 
     def connections(self) -> int:
-        """Return the number of connections whose keys were added since this object was created."""
+        """Number of connections whose keys were added since this object was created."""
         try:
             with open(self._key_log, "rb") as file:
                 file.seek(self._start)
@@ -151,8 +151,7 @@ def _program(name: str) -> str:
 
 
 def _interpreter(program: str) -> str | None:
-    """Return the interpreter on the `#!` line of a readable script. The system applies the rights of the
-    interpreter, not of the script."""
+    """Return the interpreter on the `#!` line of a readable script. Its rights apply, not those of the script."""
     try:
         with open(program, "rb") as file:
             first = file.readline(4096)
@@ -163,7 +162,7 @@ def _interpreter(program: str) -> str | None:
 
 
 def _attributes(path: str) -> list[str]:
-    """Return names of extended attributes; empty if the file system has none."""
+    """Return names of extended attributes; none if the file system has none."""
     try:
         return os.listxattr(path)
     except OSError:
@@ -171,7 +170,7 @@ def _attributes(path: str) -> list[str]:
 
 
 def _library() -> Path:
-    """Return the compiled library in the user's cache, compiling it if needed.
+    """Return the compiled library in the user's cache, compiled if needed.
 
     It runs inside other programs, so no other user may have put it there.
     """
@@ -202,9 +201,9 @@ def _library() -> Path:
 
 
 def _is_ours(library: Path) -> bool:
-    """Whether the library exists and only its user can have written it.
+    """Whether only its user can have written the library.
 
-    Its name is predictable, and other users may have been able to write to the folder earlier.
+    Its name is predictable, and other users may have been able to write to the folder before.
     """
     try:
         status = library.lstat()
@@ -249,7 +248,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _compile(command: list[str], source: bytes) -> None:
-    """Compile the source, which is passed on standard input so that exactly the hashed source is compiled."""
+    """Compile the source from standard input, so that exactly the hashed source is compiled."""
     try:
         done = subprocess.run(command, input=source, capture_output=True, timeout=COMPILER_SECONDS)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Create sockets. All arguments are checked before anything is opened."""
+"""Creates sockets. All arguments are checked before anything is opened."""
 
 from __future__ import annotations
 
@@ -86,9 +86,9 @@ def bind(
     report: Report | None = None,
     recording: Recording | None = None,
 ) -> Socket:
-    """Create a socket that listens on `endpoint`: on loopback if it has no host, on all interfaces if the host is `*`.
+    """Create a socket that listens on `endpoint`: on loopback without a host, on all interfaces with host `*`.
 
-    With port 0 the system chooses: see `Socket.endpoint` inside `async with`. Options as in `connect`.
+    With port 0 the system chooses: see `Socket.endpoint` inside `async with`. Options are as in `connect`.
     """
     settings = _settings(socket_type, identity, security, properties, version, oldest, heartbeat, limits)
     where = endpoint_of(endpoint, bind=True)

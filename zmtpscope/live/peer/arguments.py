@@ -1,4 +1,4 @@
-"""Endpoints, and checks of the arguments of socket calls, so that errors are raised at the call."""
+"""Endpoints, and checks of socket arguments, so that errors are raised at the call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ANYWHERE = "*"
 class Endpoint(NamedTuple):
     """`path` for ipc, otherwise `host` (None: all interfaces) and `port`.
 
-    A path that begins with NUL is in Linux's abstract namespace, not a file; it is written with @ instead of NUL.
+    A path that begins with NUL is in Linux's abstract namespace, and written with @ instead of NUL.
     """
 
     host: str | None
@@ -30,9 +30,9 @@ class Endpoint(NamedTuple):
 
 
 def parse_endpoint(text: str, *, bind: bool = False) -> Endpoint:
-    """Parse `tcp://host:port` or `ipc://path`. Raises `ValueError`, with the part that is missing.
+    """Parse `tcp://host:port` or `ipc://path`. Raises `ValueError` with the missing part.
 
-    With `bind`, port 0 lets the system choose, the host `*` means all interfaces, and an empty host means loopback.
+    With `bind`, port 0 lets the system choose, host `*` means all interfaces, and no host means loopback.
     """
     transport, separator, rest = text.partition("://")
     if not separator:
@@ -62,11 +62,11 @@ def parse_endpoint(text: str, *, bind: bool = False) -> Endpoint:
 
 Octets = bytes | bytearray | memoryview
 Text = str | bytes
-"""Octets, or text: UTF-8, any other octet as `\\xNN`, and each backslash doubled."""
+"""Octets, or text: UTF-8, other octets as `\\xNN`, backslashes doubled."""
 
 
 def checked_parts(parts: object) -> list[bytes]:
-    """Raises `TypeError` unless `parts` is a list (or tuple) of octets, and `ValueError` if it is empty."""
+    """Raises `TypeError` unless `parts` is a list (or tuple) of octets, `ValueError` if it is empty."""
     if not isinstance(parts, list | tuple):
         raise TypeError(f"a message is a list of parts, for example [b'hello'], not {_kind(parts)}")
     if not parts:
@@ -86,7 +86,7 @@ def _part(part: object) -> bytes:
 
 
 def octets_of(text: object, what: str) -> bytes:
-    """Return the octets of a topic, group or identity. Raises `TypeError` if it is neither octets nor text."""
+    """Return the octets of a topic, group or identity. Raises `TypeError` for other types."""
     if isinstance(text, str):
         return from_text(text)
     if not isinstance(text, bytes):
@@ -95,19 +95,19 @@ def octets_of(text: object, what: str) -> bytes:
 
 
 def text_of(text: object, what: str) -> str:
-    """Return the text of a topic, group or identity. Raises `TypeError` if it is neither octets nor text."""
+    """Return the text of a topic, group or identity. Raises `TypeError` for other types."""
     return text if isinstance(text, str) else to_text(octets_of(text, what))
 
 
 def several(texts: Iterable[Text], option: str) -> list[Text]:
-    """Return the topics or groups. Raises `TypeError` for a single text instead of a list."""
+    """Return the topics or groups. Raises `TypeError` for a single text."""
     if isinstance(texts, str | bytes):
         raise TypeError(f"{option} takes a list, as {option}=[{texts!r}]")
     return [*texts]
 
 
 def endpoint_of(endpoint: object, *, bind: bool) -> Endpoint:
-    """Raises `TypeError` for any other type than text, and `ValueError` as `parse_endpoint` does."""
+    """Raises `TypeError` unless it is text, and `ValueError` like `parse_endpoint`."""
     if isinstance(endpoint, Endpoint):
         return endpoint
     if not isinstance(endpoint, str):

@@ -26,16 +26,18 @@ if TYPE_CHECKING:
     from zmtpscope.live.recording.recording import RecordedConnection, Recording
 
 PIECE, MIN_PIECE = 1 << 15, 1 << 8
-"""Octets of a read. The work for a read is unknown in advance, so reads are small in the handshake and after a read
-that took long to process."""
+"""Octets of a read.
+
+The work for a read is unknown in advance, so reads are small in the handshake, and after a read that took long.
+"""
 BODY_PIECE = 1 << 18
-"""Octets of a read inside a message body, which makes no work until it is complete."""
+"""Octets of a read inside a message body, which makes no work until complete."""
 MANY, MANY_IN_A_CROWD = 1000, 64
 """Events of a read, normally and while connections wait for room: the application's work for events counts too."""
 FULL = 1 << 16
 """Waiting octets above which a sender waits until the system has taken them."""
 LINGER = 2.0
-"""Seconds that the other endpoint has to take the remaining octets of a closed connection, before it is aborted."""
+"""Seconds in which the other endpoint may take the remaining octets of a closed connection, before it is aborted."""
 LARGEST_UNREAD = 1 << 20
 """Octets of PONGs that wait because the other endpoint does not read."""
 
@@ -71,7 +73,7 @@ async def reach(endpoint: Endpoint, limit: float) -> tuple[StreamReader, asyncio
 async def _addresses(host: str) -> list[str]:
     """Raises `OSError`, and `UnicodeError` for an invalid name.
 
-    The lookup runs in a daemon thread: asyncio's own threads would keep the program from ending while a name server
+    The lookup runs in a daemon thread, since asyncio's own threads keep the program from ending while a name server
     does not answer.
     """
     loop = asyncio.get_running_loop()
@@ -112,8 +114,8 @@ def reason(error: OSError | UnicodeError) -> str:
 class Connection:
     """Runs until either side closes it or `fail` is called.
 
-    Events of the peer are passed to `hear`, with the number of octets that they arrived in. `inbox` decides when
-    received octets are processed; until then nothing more is read.
+    `hear` gets the events of the peer, with the number of octets that they arrived in. `inbox` decides when received
+    octets are processed; nothing more is read until then.
     """
 
     def __init__(
@@ -125,7 +127,7 @@ class Connection:
         inbox: Inbox[Connection],
     ) -> None:
         self.since = self.active_at = asyncio.get_running_loop().time()
-        """Times at which the connection was made, and at which the other endpoint last sent or acknowledged octets."""
+        """When the connection was made, and when the other endpoint last sent or acknowledged octets."""
         self.peer = Peer(settings, self.since)
         self.remote = remote_name(writer)
         self._reader, self._writer = reader, writer
@@ -173,7 +175,7 @@ class Connection:
             reset = self.lost = True
             self._end()
         except PeerError:
-            if self.peer.ready and self.unsent:  # the queued messages are of no use after an error
+            if self.peer.ready and self.unsent:  # queued messages are of no use after an error
                 self._writer.transport.abort()
             raise
         except asyncio.CancelledError:
@@ -226,7 +228,7 @@ class Connection:
             self._task.cancel()
 
     def _end(self) -> None:
-        """Process the end of the received stream. Raises `PeerError` if the protocol does not allow it here."""
+        """Process the end of the stream. Raises `PeerError` if the protocol does not allow it here."""
         if not self._closing:
             self._closed_by_us = False
             self.flush()
@@ -234,7 +236,7 @@ class Connection:
             self.peer.end()
 
     async def _read(self) -> bytes:
-        """Return the next octets, or empty octets at the end. Runs the peer's timers meanwhile."""
+        """Return the next octets, or none at the end. The peer's timers run meanwhile."""
         while True:
             try:
                 async with asyncio.timeout_at(self.peer.deadline) as timer:
@@ -299,9 +301,9 @@ class Connection:
             self._recording.key(KeyLine(f"CURVE_{label}", public, secret, server or None))
 
     def flush_soon(self, size: int) -> bool:
-        """Send a message together with the messages that follow at once.
+        """Send a message together with messages that follow at once.
 
-        Returns True if many octets were sent: the caller should let other tasks run.
+        Returns True after many octets: the caller should let other tasks run.
         """
         self._waiting += size
         if self._waiting > FULL:
@@ -323,12 +325,11 @@ class Connection:
 
     @property
     def held(self) -> int:
-        """Return the octets of memory that the connection uses."""
+        """Octets of memory that the connection uses."""
         return self.peer.held + (self.unsent if self.is_stuck else 0)
 
     @property
     def is_over(self) -> bool:
-        """Whether the connection is closed or closing."""
         return self._writer.is_closing()
 
     async def drain(self) -> None:
@@ -339,7 +340,7 @@ class Connection:
         await asyncio.sleep(0)
 
     async def close(self) -> None:
-        """Send the remaining octets and close. The other endpoint has `LINGER` seconds to take them."""
+        """Send the remaining octets and close, within `LINGER` seconds."""
         self.flush()
         self._closing = True
         with contextlib.suppress(OSError, TimeoutError):

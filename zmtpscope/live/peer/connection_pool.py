@@ -1,4 +1,4 @@
-"""The open connections of a socket, their common limits, and which one to close when a limit is reached."""
+"""The open connections of a socket, their common limits, and the choice of one to close at a limit."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class MemoryLimit:
             self._held.pop(holder, None)
 
     def largest(self) -> tuple[Connection, int]:
-        """Return the largest holder and its octets. At least one holder must have octets."""
+        """Return the largest holder and its octets. There must be one."""
         return max(self._held.items(), key=lambda each: each[1])
 
 
 MAX_CONNECTIONS = 1024
-"""Connections of a listening socket. The limit is at most half of the files that the process may open: some hundred
-connections are accepted before one can be closed, and without a free file none can be accepted."""
+"""Connections of a listening socket, at most half of the files that the process may open: some hundred connections are
+accepted before one can be closed, and without a free file none can be."""
 LARGEST_HELD = 256 << 20
-"""Octets that all connections of a socket may use together, for incomplete messages, subscriptions, and octets
-queued for slow receivers. At least twice the largest message."""
+"""Octets that all connections of a socket may use for incomplete messages, subscriptions, and octets queued for slow
+receivers; at least twice the largest message."""
 MIN_IDLE = 10.0
 """Seconds without octets in either direction after which a connection may be closed for a new one."""
 
@@ -74,9 +74,9 @@ class ConnectionPool:
         return len(self.connections) >= self._most
 
     def evict(self, now: float) -> Eviction | None:
-        """Return the connection to close for a new one, or None if all are in use.
+        """Return the connection to close for a new one, None if all are in use.
 
-        The oldest connection with an incomplete handshake is chosen, otherwise the one that was silent longest.
+        It is the oldest with an incomplete handshake, otherwise the one that was silent longest.
         """
         connection = next((each for each in self.connections if not each.peer.ready), None)
         if connection is not None:

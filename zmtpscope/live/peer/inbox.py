@@ -21,12 +21,14 @@ MAX_WAITING = 1000
 LARGEST_WAITING = 16 << 20
 """Octets of waiting messages, with `PART_COST` for each.
 
-Above this limit, only connections in their handshake continue; above twice this limit, none, because messages might
-follow the handshake.
+Above this limit, only connections in their handshake continue; above twice this limit none, since messages might follow
+the handshake.
 """
 TURN = 0.002
-"""Seconds of processor time for received octets before other tasks of the loop run. If other tasks took longer the
-last time, as long as they took."""
+"""Seconds of processor time for received octets before other tasks run.
+
+If those took longer the last time, as long as they did.
+"""
 
 Sender = TypeVar("Sender", bound=Hashable)
 
@@ -40,9 +42,9 @@ class Turns:
 
     def __init__(self) -> None:
         self._waiting: dict[bool, list[tuple[int, asyncio.Future[None]]]] = {False: [], True: []}
-        """Waiting connections in the order of their arrival (heaps): in their handshake, and after it."""
+        """Waiting connections in order of arrival (heaps): in their handshake, and after it."""
         self._first = False
-        """The heap that is served next; the two alternate."""
+        """The heap that is served next."""
         self._arrival_numbers = itertools.count()
         self._spent, self._limit = 0.0, TURN
         self._looked = 0
@@ -66,8 +68,10 @@ class Turns:
                 return
 
     def _wake(self) -> None:
-        """Wake connections after all other tasks ran. If the time is used up before a connection runs, it waits
-        again."""
+        """Wake connections after all other tasks ran.
+
+        If the time is used up before a connection runs, it waits again.
+        """
         now = time.thread_time()
         everything_else = 0.0 if self._woken is None else now - self._woken - self._spent
         many = 2 * self._looked + 1  # their amount of work is unknown
@@ -96,7 +100,7 @@ class Inbox(Generic[Sender]):
     def __init__(self) -> None:
         self.turns = Turns()
         self.awaits_room = 0
-        """Senders that may not add messages until their own are taken."""
+        """Number of senders that may not add messages until their own are taken."""
         self._queues: dict[Sender, deque[Message]] = {}
         self._next: deque[Sender] = deque()
         """Senders with waiting messages, in turn."""
@@ -124,7 +128,6 @@ class Inbox(Generic[Sender]):
         self._count += 1
 
     def charge(self, sender: Sender, octets: int) -> None:
-        """Charge octets to the waiting messages of `sender`."""
         if sender in self._queues:
             self._octets[sender] = self._octets.get(sender, 0) + octets
             self.octets += octets
@@ -187,7 +190,7 @@ class Inbox(Generic[Sender]):
             del self._taken[sender]
 
     def close(self) -> None:
-        """Release all waiting senders, because no more messages will be taken."""
+        """Release all waiting senders: no more messages will be taken."""
         self._is_closed = True
         self._room.set()
         for taken in self._taken.values():

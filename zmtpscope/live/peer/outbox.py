@@ -1,8 +1,7 @@
-"""Select the connections that a message goes to, and limit how long it waits for slow receivers.
+"""Selects the connections that a message goes to, and limits the wait for slow receivers.
 
-At first, a receiver that never reads cannot be distinguished from a slow one, so all receivers that are not yet known
-to read share a few seconds: many of them, or one that reconnects again and again, delay a socket no longer than one
-does.
+At first, a receiver that never reads looks like a slow one. So all receivers that are not known to read share a few
+seconds: many of them, or one that reconnects again and again, delay a socket no longer than one does.
 """
 
 from __future__ import annotations
@@ -20,14 +19,16 @@ from zmtpscope.zmtp.peer import Dropped
 from zmtpscope.zmtp.peer.patterns import PATTERNS
 
 SEND_TIMEOUT = 5.0
-"""Seconds to wait while a receiver takes nothing: for each receiver that is known to read, and shared by all others."""
+"""Seconds to wait while a receiver takes nothing: for each that is known to read, and for all others together."""
 RENEWAL = 0.01
 """Seconds added to the shared ones per second."""
 MIN_TAKEN = 1 << 16
-"""Octets that a slow receiver must take in `SEND_TIMEOUT`; with less it counts as stuck."""
+"""Octets that a slow receiver must take in `SEND_TIMEOUT`; with less it is stuck."""
 KNOWN = 1 << 19
-"""Octets after which a receiver is known to read. Its system takes the first ones even if no program reads: on Linux
-up to 400 kB by default."""
+"""Octets after which a receiver is known to read.
+
+Its system takes the first ones even if no program reads: on Linux up to 400 kB by default.
+"""
 
 
 class Receiver(Protocol):
@@ -36,7 +37,7 @@ class Receiver(Protocol):
     is_stuck: bool
     """A sender has waited for it until the timeout."""
     stuck_at: int
-    """Value of `taken` at the last timeout."""
+    """`taken` at the last timeout."""
 
     @property
     def taken(self) -> int:
@@ -44,14 +45,14 @@ class Receiver(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether the receiver is closed or closing."""
+        pass
 
     async def drain(self) -> None:
         """Wait until everything is taken, or the connection is closed."""
 
 
 class SendTimeout:
-    """The send time-out of one socket. All its connections share the same seconds."""
+    """The send time-out of one socket, whose connections share the seconds."""
 
     def __init__(self) -> None:
         self._left = SEND_TIMEOUT
@@ -108,7 +109,7 @@ MIN_FRAME = 2
 
 
 class Outbox:
-    """Connections after their handshake. `route` selects the ones that get a message.
+    """Connections after their handshake. `route` selects those that get a message.
 
     `dropped` is called for each message that a connection does not get, `stuck` for a connection that exceeded the send
     timeout. `changed` is set when a connection can be used again.
@@ -128,7 +129,7 @@ class Outbox:
         """Connections that are not known to be blocked, in turn."""
         self._names: dict[bytes, Connection] = {}
         self._awaited: set[asyncio.Task[None]] = set()
-        """Wait until a connection has taken its octets, and then return it to its turn."""
+        """Tasks that wait until a connection has taken its octets, and then return it to its turn."""
         self._send_timeout = SendTimeout()
 
     def add(self, connection: Connection, identity: bytes) -> None:
@@ -159,7 +160,7 @@ class Outbox:
         return [self._names[name]] if name in self._names else []
 
     def next_in_turn(self) -> Connection | None:
-        """Return the next connection that takes octets, or None if the caller must wait for `changed`."""
+        """Return the next connection that takes octets, None if the caller must wait for `changed`."""
         while self._turns:
             connection = self._turns.popleft()
             if not connection.unsent:
@@ -182,10 +183,9 @@ class Outbox:
     async def send_to(
         self, connections: Sequence[Connection], parts: Sequence[bytes], envelope: Sequence[bytes] = ()
     ) -> int:
-        """Send to all `connections` that want the message, and wait until they can take more; return their number.
+        """Send to all `connections` that want the message, and wait until they can take more. Return their number.
 
-        A connection that exceeded the send timeout gets no messages until it takes octets again, so that it does not
-        delay the others.
+        A connection that exceeded the send timeout gets no messages until it takes octets again.
         """
         sent, much = 0, False
         dropped = Dropped([*parts], "the other side does not read")
@@ -209,9 +209,9 @@ class Outbox:
         return sent
 
     async def flush(self) -> None:
-        """Wait until the system has taken everything sent so far, except on connections that exceeded the send timeout.
+        """Wait until the system has taken everything sent so far, except on stuck connections.
 
-        With round robin there is no timeout, because no other connection gets the same message.
+        Round robin has no timeout, since no other connection gets the same message.
         """
         for connection in self.connections:
             connection.flush()

@@ -50,19 +50,22 @@ if TYPE_CHECKING:
     from zmtpscope.live.recording.recording import Recording
 
 FIRST_DELAY, LONGEST_DELAY = 0.1, 5.0
-"""Seconds between attempts to connect. The delay doubles after each attempt, and varies by 50 %, so that the clients
-of a server do not all reconnect at the same time."""
+"""Seconds between attempts to connect.
+
+The delay doubles after each attempt, and varies by 50 %, so that the clients of a server do not all reconnect at the
+same time.
+"""
 CONNECT_LIMIT = 5.0
-"""Seconds for one attempt to connect, unless the limit of the handshake is lower."""
+"""Seconds for one attempt to connect, unless the handshake's limit is lower."""
 
 MAX_IN_VAIN = 32
-"""Messages sent without a receiver after which other tasks of the loop run."""
+"""Messages sent without a receiver after which other tasks run."""
 MAX_CONCURRENT = 256
-"""Messages received without waiting after which other tasks of the loop run."""
+"""Messages received without waiting after which other tasks run."""
 
 
 class ConnectionClosed(NamedTuple):
-    """The other endpoint closed the connection between two messages. `lost`: it did not receive all of our messages."""
+    """The other endpoint closed the connection between two messages. `lost`: it did not receive all of ours."""
 
     lost: bool
 
@@ -93,7 +96,7 @@ class Socket:
         self.endpoint = endpoint
         self.settings = settings
         self.failure: PeerError | None = None
-        """Reason why no more messages can arrive."""
+        """Why no more messages can arrive."""
         self._listens = listens
         self._report = report or (lambda remote, what: None)
         self._recording = recording
@@ -112,7 +115,7 @@ class Socket:
         self._asker: tuple[Connection, Message] | None = None
         self._replier: Connection | None = None
         self._lost: PeerError | None = None
-        """Error about the peer that closed before its reply."""
+        """Error of the peer that closed before its reply."""
         self._topics: list[bytes] = []
         self._groups: list[str] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -153,8 +156,7 @@ class Socket:
     async def receive(self) -> list[bytes]:
         """Return the next message.
 
-        Raises `PeerError` if no more can arrive, and `ValueError` on a socket that only sends or a REQ without a
-        request.
+        Raises `PeerError` if no more can arrive, `ValueError` on a socket that only sends or a REQ without a request.
         """
         (message,) = await self.receive_all(1)
         return message
@@ -162,7 +164,7 @@ class Socket:
     async def receive_all(self, most: int | None = None) -> list[list[bytes]]:
         """Return the waiting messages, at most `most`. Waits for the first one; REP and REQ return only one.
 
-        Raises as `receive` does.
+        Raises like `receive`.
         """
         if self._received >= MAX_CONCURRENT:
             self._received = 0
@@ -193,11 +195,11 @@ class Socket:
             yield await self.receive()
 
     async def send(self, parts: Sequence[Octets]) -> int:
-        """Send one message; return the number of connections that it was sent to.
+        """Send one message; return the number of connections that got it.
 
         Returns 0 if no peer wants it, or if the addressed peer is not connected. With round robin it waits for a
         connection. Raises `TypeError` unless `parts` is a list of octets, `ValueError` if the socket type cannot send
-        it, and `PeerError` if there will be no connection any more.
+        it, and `PeerError` if there will be no connection.
         """
         checked = checked_parts(parts)
         if not self._pattern.sends:
@@ -248,9 +250,9 @@ class Socket:
             await self._wait()
 
     async def subscribe(self, topic: Text) -> None:
-        """Subscribe on all current and later connections to messages that begin with `topic` (SUB, XSUB).
+        """Subscribe to messages that begin with `topic` on all current and later connections (SUB, XSUB).
 
-        Raises `ValueError` on sockets of other types.
+        Raises `ValueError` on other socket types.
         """
         octets = self._add_topic(topic)
         self._for_all(lambda connection: connection.peer.subscribe(octets))
@@ -262,8 +264,10 @@ class Socket:
         self._for_all(lambda connection: connection.peer.cancel(octets))
 
     async def join(self, group: Text) -> None:
-        """Join `group` on all connections (DISH). Raises `ValueError` for an invalid group, and on other socket
-        types."""
+        """Join `group` on all connections (DISH).
+
+        Raises `ValueError` for an invalid group, and on other socket types.
+        """
         text = self._add_group(group)
         self._for_all(lambda connection: connection.peer.join(text))
 
@@ -274,7 +278,7 @@ class Socket:
         self._for_all(lambda connection: connection.peer.leave(text))
 
     def set_subscriptions(self, topics: Iterable[Text], groups: Iterable[Text]) -> None:
-        """Set the subscriptions of future connections. Raises as `subscribe` and `join` do."""
+        """Set the subscriptions of future connections. Raises like `subscribe` and `join`."""
         for topic in topics:
             self._add_topic(topic)
         for group in groups:
@@ -313,10 +317,7 @@ class Socket:
             await self._wait()
 
     async def flush(self) -> None:
-        """Wait until the system has taken everything sent so far, except on stuck connections.
-
-        With round robin it waits without limit, because no other connection gets the same message.
-        """
+        """As in `Outbox.flush`."""
         await self._outbox.flush()
 
     def _give_up_if_failed(self) -> None:
@@ -453,7 +454,10 @@ class Socket:
         self._report(connection.remote, event)
 
     def _has_subscribed(self, topic: bytes) -> bool:
-        """Whether a message matches a subscription: a ZMTP 1.0 publisher gets none, so each subscriber filters."""
+        """Whether a message matches a subscription.
+
+        A ZMTP 1.0 publisher gets no subscriptions, so each subscriber filters.
+        """
         return self.settings.socket_type not in SUBSCRIBERS or any(map(topic.startswith, self._topics))
 
     def _welcome(self, connection: Connection, event: Ready) -> None:

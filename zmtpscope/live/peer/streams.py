@@ -1,4 +1,4 @@
-"""asyncio streams that return all octets received before a connection failed; asyncio's own streams drop unread octets.
+"""asyncio streams that return all octets received before a connection failed; asyncio's own drop unread octets.
 
 They also read less ahead: all connections of a socket share one receive buffer.
 """
@@ -12,18 +12,17 @@ from typing import Any
 LARGEST_TAKEN, MIN_TAKEN = 1 << 18, 1 << 14
 """Octets of one read from the system."""
 TAKEN_BY_ALL = 1 << 24
-"""Octets of a read, as a sum over all connections of a socket."""
+"""Octets of a read, summed over all connections of a socket."""
 READ_AHEAD = 1 << 14
 """Half the unread octets above which reading pauses."""
 
 
 class StreamReader(asyncio.StreamReader):
-    """An asyncio stream that ends when its connection fails; `failure` then contains the error."""
+    """Ends when its connection fails; `failure` is the error."""
 
     failure: Exception | None = None
 
     def set_exception(self, exc: Exception) -> None:
-        """Called by asyncio."""
         self.failure = exc
         self.feed_eof()
 
@@ -32,12 +31,12 @@ Opened = Callable[[StreamReader, asyncio.StreamWriter], None]
 
 
 async def connect_tcp(host: str, port: int) -> tuple[StreamReader, asyncio.StreamWriter]:
-    """Connect as `asyncio.open_connection` does. Raises `OSError`."""
+    """Connect like `asyncio.open_connection`. Raises `OSError`."""
     return await _connected(lambda protocol: asyncio.get_running_loop().create_connection(protocol, host, port))
 
 
 async def connect_ipc(path: str) -> tuple[StreamReader, asyncio.StreamWriter]:
-    """Connect as `asyncio.open_unix_connection` does. Raises `OSError`."""
+    """Connect like `asyncio.open_unix_connection`. Raises `OSError`."""
     return await _connected(lambda protocol: asyncio.get_running_loop().create_unix_connection(protocol, path))
 
 
@@ -49,12 +48,12 @@ async def _connected(connect: Callable[[Any], Any]) -> tuple[StreamReader, async
 
 
 async def listen_tcp(opened: Opened, host: str | None, port: int) -> asyncio.Server:
-    """Listen as `asyncio.start_server` does. Raises `OSError`."""
+    """Listen like `asyncio.start_server`. Raises `OSError`."""
     return await asyncio.get_running_loop().create_server(_accepting(opened), host, port)
 
 
 async def listen_ipc(opened: Opened, path: str) -> asyncio.Server:
-    """Listen as `asyncio.start_unix_server` does. Raises `OSError`."""
+    """Listen like `asyncio.start_unix_server`. Raises `OSError`."""
     return await asyncio.get_running_loop().create_unix_server(_accepting(opened), path)
 
 
@@ -69,7 +68,7 @@ def _accepting(opened: Opened) -> Callable[[], _Protocol]:
 
 
 class _Taking:
-    """The receive buffer that the connections of one socket use one after the other."""
+    """The receive buffer that the connections of one socket use in turn."""
 
     def __init__(self) -> None:
         self.octets = memoryview(bytearray(LARGEST_TAKEN))

@@ -1,1 +1,1 @@
-"""Identify the peer at an endpoint, without side effects on it."""
+"""Identifies the peer at an endpoint, without side effects on it."""

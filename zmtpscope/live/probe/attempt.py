@@ -23,9 +23,9 @@ MAX_CONNECTIONS = 20
 MAX_OCTETS = 4 << 20
 """Octets on all connections of a probe together."""
 SHORTEST_PAUSE = 0.1
-"""Seconds of each of our pauses, in addition to two round trips."""
+"""Seconds of each of our pauses, besides two round trips."""
 LAST_WORDS = 0.1
-"""Seconds that the other endpoint has to take the remaining octets of a closed connection, before it is aborted."""
+"""Seconds in which the other endpoint may take the remaining octets of a closed connection."""
 VERSION_STOP = SIGNATURE_SIZE + 1
 """Octets of our greeting before the major version."""
 FORMS = {Class.REVISION_1: Form.GREETING_2, Class.REVISION_2: Form.GREETING_2, Class.REVISION_3: Form.GREETING_3}
@@ -43,7 +43,7 @@ class Budget:
 
     @property
     def deadline(self) -> float:
-        """Return the deadline by the clock of the event loop."""
+        """The end of `wait` on the clock of the event loop."""
         return self.started + self.wait
 
     def spend_connection(self) -> None:
@@ -60,7 +60,7 @@ class Budget:
 
 
 class Arrival(NamedTuple):
-    """Octets of the other endpoint's greeting from one read, with the number of octets that we had sent before."""
+    """Octets of the other endpoint's greeting from one read, and how many octets we had sent before."""
 
     octets: int
     sent: int
@@ -85,7 +85,7 @@ class Attempt:
         self.closed = False
         self.connecting = 0.0
         self.greeting: float | None = None
-        """Time from the connection to the end of the other endpoint's greeting, without our own pauses."""
+        """Time from the connection to the end of the other endpoint's greeting, without our pauses."""
         self.answering: float | None = None
         """Time from the end of its greeting to its socket type."""
         self._endpoint = endpoint
@@ -93,7 +93,7 @@ class Attempt:
         self._unsent = b""
         self._sent = 0
         self._may_send: int | None = 0
-        """Octets of our stream that may be sent; None means all."""
+        """Octets of our stream that may be sent; None for all."""
         self._paused = 0.0
 
     async def __aenter__(self) -> Self:
@@ -121,13 +121,13 @@ class Attempt:
 
     @property
     def socket_type(self) -> str | None:
-        """Return the peer's socket type, once it is announced."""
+        """The peer's socket type, once announced."""
         socket_type: str | None = self.announced.get("socket_type") or self.peer.facts.get("socket_type")
         return socket_type
 
     @property
     def announced(self) -> Fields:
-        """Return the fields of the peer's greeting so far, even if it is incomplete."""
+        """The fields of the peer's greeting so far."""
         fields: Fields = {}
         form = FORMS.get(classify(self.begin))
         if form is not None:
@@ -138,8 +138,8 @@ class Attempt:
     async def greet(self) -> None:
         """Exchange greetings. Ours is sent in pieces of 10, 1 and 53 octets, and not at all with ZMTP 1.0.
 
-        We pause before each piece, so that the other endpoint shows which octets it sends unasked and which it waits to
-        send. It also announces its mechanism before it receives ours: many peers close silently if the mechanisms
+        A pause before each piece shows which octets the other endpoint sends unasked and which it waits to send. It
+        also makes it announce its mechanism before it receives ours: many peers close silently if the mechanisms
         differ.
         """
         start = self._now()
@@ -165,7 +165,7 @@ class Attempt:
 
     @property
     def has_greeted(self) -> bool:
-        """The greeting of the other endpoint is complete; for 2.0, up to its socket type."""
+        """Whether the greeting of the other endpoint is complete; for 2.0, up to its socket type."""
         return self.peer.greeting is not None or self.socket_type is not None
 
     async def receive_ready(self, seconds: float) -> bool:
@@ -189,15 +189,14 @@ class Attempt:
         await self.complete()
 
     async def ping(self, context: bytes, answered: Callable[[], object], seconds: float) -> float | None:
-        """Send a PING; return the seconds until it was answered, or None without an answer."""
+        """Send a PING; return the seconds until its answer, or None."""
         start = self._now()
         self.peer.ping(start, context)
         self._flush()
         return self._now() - start if await self.receive_until(answered, seconds) else None
 
     async def receive_until(self, enough: Callable[[], object], seconds: float | None = None) -> bool:
-        """Receive until `enough()` is true, for at most `seconds` or up to the deadline; return whether it became
-        true."""
+        """Receive until `enough()` is true, at most `seconds` or up to the deadline; return whether it became true."""
         start, deadline = self._now(), self._budget.deadline
         limit = deadline if seconds is None else min(start + seconds, deadline)
         while not enough():

@@ -1,8 +1,8 @@
-"""Identify the implementation of a peer by comparing its observed behaviour with known implementations.
+"""Identifies the implementation of a peer by comparing its behaviour with known implementations.
 
 ZMTP does not name the implementation or its release. But most implementations greet, announce and answer in their own
-ways, which a connected peer can observe without side effects. An implementation not in the table may behave like one in
-the table, so the answer is never more than likely.
+ways, which a connected peer can observe without side effects. An implementation that is not in the table may behave
+like one that is, so the answer is never more than likely.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Observed(NamedTuple):
     padding: int | None = None
     """Octets 1 to 8 of the signature as a number."""
     pieces: tuple[int, ...] = ()
-    """Sizes of the pieces in which the greeting arrived. The last piece may contain later octets."""
+    """Sizes of the pieces in which the greeting arrived. The last may contain later octets."""
     ahead: int | None = None
-    """Octets of the greeting received before we sent more than the ten octets of a signature."""
+    """Octets of the greeting received before we sent more than a signature."""
     mechanism: str | None = None
     as_server: int | None = None
     socket_type: str | None = None
@@ -51,14 +51,16 @@ class Observed(NamedTuple):
     pong: Pong | None = None
     """Reaction to a PING. A PING has side effects: libzmq before 4.2 passes it to its application as a message."""
     subscription_commands: bool | None = None
-    """Whether it subscribes by the command SUBSCRIBE. False only for a SUB that subscribes by a message: on an XSUB,
-    the application may have sent the message."""
+    """Whether it subscribes by the command SUBSCRIBE.
+
+    False only for a SUB that subscribes by a message: on an XSUB, the application may have sent the message.
+    """
     misspelt_hello: bool | None = None
     """Whether its PLAIN HELLO is called WELCOME (PLAIN-07)."""
     misspelt_error: bool | None = None
     """Whether its PLAIN ERROR begins with 5E (wire.md 8.2)."""
     little_endian_nonces: bool | None = None
-    """The short nonce of its CURVE READY or INITIATE is little-endian."""
+    """Whether the short nonce of its CURVE READY or INITIATE is little-endian."""
 
 
 Properties = Callable[[tuple[str, ...], str | None], bool]
@@ -99,22 +101,26 @@ def _none(names: tuple[str, ...], socket_type: str | None) -> bool:
 class Fingerprint(NamedTuple):
     """Behaviour of the releases `first` to `last` of an implementation; the later fields correspond to `Observed`.
 
-    `first` and `last` are empty if all known releases behave the same; `last` is also empty if the newest releases do.
+    `first` and `last` are empty if all known releases behave the same, `last` also if the newest do.
     """
 
     implementation: str
     first: str
     last: str
     evidence: str
-    """The releases that were measured, and the releases whose source was read."""
+    """Releases that were measured, and releases whose source was read."""
     versions: tuple[str, ...]
     flags: tuple[int, ...] = ()
     counts_identity: bool = False
-    """The padding is the identity's size + 1, so that the signature is also the header of a 1.0 identity frame.
-    Otherwise it is 0."""
+    """The padding is the identity's size + 1, which makes the signature the header of a 1.0 identity frame, too.
+
+    Otherwise it is 0.
+    """
     writes: tuple[int, ...] = ()
-    """Sizes of the pieces in which it writes its greeting. The network may join pieces, so only a piece that ends at
-    one of these boundaries is evidence, in favour of the row."""
+    """Sizes of the pieces in which it writes its greeting.
+
+    The network may join pieces, so only a piece that ends at one of these boundaries is evidence, in favour of the row.
+    """
     most_ahead: int = 64
     """Octets that it sends before it has read more than a signature."""
     mechanisms: tuple[str, ...] = ("NULL",)
@@ -305,9 +311,9 @@ TABLE = (
 
 
 def fitting(observed: Observed) -> list[Fingerprint]:
-    """Return the rows that are consistent with `observed`, first the ones that the pieces of the greeting confirm.
+    """Return the rows that are consistent with `observed`, first those that the pieces of the greeting confirm.
 
-    Empty if the version is unknown, because then there are no observations.
+    Empty if the version is unknown, since then nothing was observed.
     """
     rows = [row for row in TABLE if _fits(observed, row)]
     return sorted(rows, key=lambda row: not _pieces_speak_for(observed, row))
@@ -316,7 +322,7 @@ def fitting(observed: Observed) -> list[Fingerprint]:
 def likely(observed: Observed) -> str | None:
     """Format the consistent rows: "libzmq 4.2.0 to 4.3.2, JeroMQ or NetMQ"; None if there are none.
 
-    Adjacent rows are joined to a range of releases.
+    Adjacent rows become a range of releases.
     """
     ranges: list[tuple[Fingerprint, Fingerprint]] = []
     for row in fitting(observed):
@@ -360,7 +366,7 @@ def _padding_fits(observed: Observed, row: Fingerprint) -> bool:
 
 
 def _pieces_speak_for(observed: Observed, row: Fingerprint) -> bool:
-    """Whether there were several pieces, and all except the last end where the row's writes end."""
+    """Whether there were several pieces, and all but the last end where the row's writes end."""
     ends = _ends(observed.pieces[:-1])
     return bool(ends) and ends <= _ends(row.writes)
 

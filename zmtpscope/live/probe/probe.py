@@ -1,8 +1,8 @@
-"""Identify the peer at an endpoint, without disturbing its work.
+"""Identifies the peer at an endpoint, without disturbing its work.
 
-Where possible (NULL, 2.0), the probe therefore waits for the peer's socket type, and continues only as a type that gets
-no messages from the peer. If the peer needs our type first (PLAIN, CURVE), the probe tries only harmless types. It
-sends no messages and no subscriptions.
+Where possible (NULL, 2.0), the probe waits for the peer's socket type, and continues only as a type that gets no
+messages from the peer. If the peer needs our type first (PLAIN, CURVE), the probe tries only harmless types. It sends
+no messages and no subscriptions.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ HARMLESS = {
     "SERVER": "CLIENT",
     "GATHER": "SCATTER",
 }
-"""Our socket type by the peer's, if the peer sends us no messages without being asked."""
+"""Our socket type by the peer's, if the peer sends us no messages unasked."""
 
 JOINING = {
     "PUSH": "PULL",
@@ -80,18 +80,17 @@ class Ping:
     """Result of a PING with a random context."""
 
     seconds: float | None
-    """Time until the PONG; None if there was no PONG."""
+    """Time until the PONG; None without one."""
     context_returned: bool
 
 
 @dataclass(slots=True)
 class Found:
-    """Facts about the peer; None is unknown. Texts are as received from the network: escape them."""
+    """Facts about the peer; None is unknown. Texts are unescaped, as received from the network."""
 
     remote: str | None = None
     """The address that was reached; None for ipc."""
     version: str | None = None
-    """Version announced by the peer."""
     version_in_force: str | None = None
     mechanism: str | None = None
     as_server: int | None = None
@@ -110,10 +109,9 @@ class Found:
     connecting: float | None = None
     greeting: float | None = None
     answering: float | None = None
-    """Time until the socket type; see `Attempt.answering`."""
+    """As in `Attempt.answering`."""
     connections: int = 0
     octets: int = 0
-    """Octets received from the peer."""
     error: PeerError | None = None
 
     @property
@@ -125,10 +123,10 @@ class Found:
 async def probe(
     endpoint: Endpoint, security: Security, wait: float, *, join: bool = False, ping: bool = False
 ) -> Found:
-    """Identify the peer within `wait` seconds. Never raises: `Found.error` contains the failure.
+    """Identify the peer within `wait` seconds. Never raises: `Found.error` is the failure.
 
-    `join`: also complete the handshake with a socket that will send us messages. `ping`: also send a PING if the peer
-    announces 3.0; libzmq before 4.2 passes it to its application as a message.
+    `join`: also complete the handshake as a socket that gets messages. `ping`: also send a PING if the peer announces
+    3.0; libzmq before 4.2 passes it to its application as a message.
     """
     return await _Probe(endpoint, security, wait, join=join, ping=ping).run()
 
@@ -180,7 +178,6 @@ class _Probe:
 
     @asynccontextmanager
     async def _attempt(self, socket_type: str, security: Security, *, waits: bool = False) -> AsyncIterator[Attempt]:
-        """Open a connection and exchange greetings."""
         settings = Settings(socket_type, security, limits=self._limits)
         attempt = self._last = Attempt(self._endpoint, settings, self._budget, waits=waits)
         try:
@@ -229,7 +226,7 @@ class _Probe:
         self.found.handshake = WITHHELD
 
     async def _search(self, last: Attempt) -> None:
-        """Find out the mechanism of a peer that closed during its greeting. Sends no credentials."""
+        """Find the mechanism of a peer that closed during its greeting. Sends no credentials."""
         from zmtpscope import curve_crypto  # loads libsodium, which is rarely needed here
 
         where = f"the other side closed during its greeting, after {len(last.begin)} octets"
@@ -257,7 +254,7 @@ class _Probe:
     # -- facts ---------------------------------------------------------------------------------------------------------
 
     def _learn(self, attempt: Attempt) -> None:
-        """Add the facts of a connection to the facts of earlier ones."""
+        """Add the facts of a connection to those of earlier ones."""
         found, peer, begin = self.found, attempt.peer, attempt.begin
         greeting, facts = peer.greeting or {}, peer.facts
         self._begin = self._begin or begin

@@ -1,1 +1,1 @@
-"""Convert the traffic of our own sockets into packets, for a capture file or for the dissector."""
+"""Converts the traffic of our own sockets to packets, for a capture file or for the dissector."""

@@ -1,4 +1,4 @@
-"""Dissect packets as they arrive, without a file."""
+"""Dissects packets as they arrive, without a file."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MAX_WAITING = 1 << 20
 class LiveDissection:
     """Dissects packets and passes the records to `write`, batch by batch.
 
-    Records name `file` as their capture; None: the packets are in no file. How packets are grouped into calls changes
-    only when records are written. A block costs a hundred times as much as a packet, so call `advance` once for events
-    that arrive together.
+    Records name `file` as their capture, None for packets in no file. Dividing packets into other calls only changes
+    when records are written. A block costs a hundred times as much as a packet, so call `advance` once for events that
+    arrive together.
     """
 
     def __init__(self, options: Options, write: Callable[[Batch], None], file: str | None = None) -> None:
@@ -49,7 +49,6 @@ class LiveDissection:
             self._write_all(self.analyser.feed(block))
 
     def finish(self) -> None:
-        """Write the remaining records."""
         self.advance()
         self._segmenter.finish()
         self._write_all(self.analyser.finish())

@@ -1,6 +1,6 @@
-"""Convert the traffic of an application's connections into packets, as a capture would contain them.
+"""Converts the traffic of an application's connections to packets, as in a capture.
 
-Headers are generated as for a capture without losses: every octet is acknowledged at once.
+Headers are generated as without losses: every octet is acknowledged at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 PacketSink = Callable[[int, Sequence[bytes]], None]
-"""Function that takes IP packets that share one time (ns since the epoch)."""
+"""Takes IP packets that share one time (ns since the epoch)."""
 KeySink = Callable[["KeyLine"], None]
 
 COMMENT = (
@@ -31,12 +31,14 @@ COMMENT = (
 """Comment for users who open a recording with another tool."""
 
 SEQUENCE_CLOCK = 4_000
-"""Nanoseconds after which the initial sequence number of new connections increases by one (RFC 9293, 3.4.1)."""
+"""Nanoseconds after which the initial sequence number of new connections grows by one (RFC 9293, 3.4.1)."""
 
 IPC_HOST = "127.0.0.1"
 FIRST_PORT, IPC_PORTS = 49_152, 8_192
-"""Dynamic ports, registered for no service. The first `IPC_PORTS` are for clients of ipc endpoints, the next for ipc
-endpoints."""
+"""Dynamic ports, registered for no service.
+
+The first `IPC_PORTS` are for clients of ipc endpoints, the next for the endpoints.
+"""
 
 
 class Recording:
@@ -115,10 +117,10 @@ class RecordedConnection:
 
 
 class CaptureFile:
-    """A new pcapng file that can be read while it grows, only by its owner because it may contain PLAIN passwords.
+    """A new pcapng file that can be read while it grows, only by its owner, since it may contain PLAIN passwords.
 
-    `comment` appears in the file's properties. Raises `FileExistsError` if `path` exists; with `force` a plain file is
-    replaced. Every method raises `OSError` with the path.
+    `comment` appears in the file's properties. Raises `FileExistsError` if `path` exists; `force` replaces a plain
+    file. Every method raises `OSError` with the path.
     """
 
     def __init__(self, path: Path, comment: str, *, force: bool = False) -> None:
@@ -126,7 +128,7 @@ class CaptureFile:
         with self._naming_path():
             if force:
                 _remove_plain_file(path)
-            # created anew, never overwritten: an existing file might be readable by others, or be a link
+            # never overwritten: an existing file might be readable by others, or a link
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             self._file = os.fdopen(descriptor, "wb")
             self._writer = PcapngWriter(self._file, comment)

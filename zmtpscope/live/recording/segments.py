@@ -1,4 +1,4 @@
-"""Build IP packets from the octets of a connection, with headers by dpkt (RFC 791, 8200, 9293)."""
+"""Builds IP packets from the octets of a connection, with headers by dpkt (RFC 791, 8200, 9293)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpkt.tcp import TCP
 from zmtpscope.capture.segments import ACK, FIN, PSH, SYN
 
 Address = tuple[str, int]
-"""An IP address (a scope after % is ignored) and a port. A longer tuple, as sockets return it, is also accepted."""
+"""An IP address (a scope after % is ignored) and a port; further elements, as sockets return them, are ignored."""
 
 LARGEST_PACKET = 65_535
 """Octets of a packet with all headers: the limit of IPv4's length field, and of other tools."""
@@ -31,8 +31,8 @@ FEW = 1000
 TIME_TO_LIVE = 64
 WINDOW = 0xFFFF
 SYN_OPTIONS = Struct(">BBHBB3B3x").pack(2, 4, LARGEST_PAYLOAD, 4, 2, 3, 3, 14)
-"""Maximum segment size, selective acknowledgments (Wireshark reports them missing otherwise) and a window of 1 GiB
-(RFC 7323), which no recording fills."""
+"""Maximum segment size, selective acknowledgments (Wireshark reports them missing otherwise) and a window of 1 GiB (RFC
+7323), which no recording fills."""
 WORDS_OF_HEADER = 5
 """A TCP header without options, in 32-bit words."""
 
@@ -50,7 +50,7 @@ class Direction:
         self.next = sequence
         self._is_ipv4 = hosts[0].version == 4
         self._tcp = TCP(sport=source[1], dport=target[1], win=WINDOW)
-        """A header that is reused for each packet: creating it takes as long as all other work on a packet."""
+        """A header reused for each packet: creating one takes as long as all other work on a packet."""
         ends = {"src": hosts[0].packed, "dst": hosts[1].packed}
         if self._is_ipv4:
             self._ip = IP(**ends, df=1, ttl=TIME_TO_LIVE, p=IP_PROTO_TCP, data=self._tcp)
@@ -93,8 +93,10 @@ class Direction:
         ]
 
     def _checksum(self) -> int:
-        """Compute the checksum of the TCP segment and its pseudo header (RFC 9293, 3.1). The checksum field must be
-        0."""
+        """Compute the checksum of the TCP segment and its pseudo header (RFC 9293, 3.1).
+
+        The checksum field must be 0.
+        """
         ip, tcp = self._ip, self._tcp
         header = tcp.pack_hdr() + tcp.opts
         total: int = word_sum(ip.src + ip.dst) + IP_PROTO_TCP + len(tcp) + word_sum(header) + word_sum(tcp.data)
