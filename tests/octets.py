@@ -31,7 +31,7 @@ INSIDE = {
 
 
 @dataclass
-class Stretch:
+class OctetRange:
     """The octets `start..stop` of the stream of a side, which `record` covers; it accounts for `named` of them
     itself."""
 
@@ -69,10 +69,10 @@ def octets_named(records: Iterable[Record]) -> Naming:
     Each greeting, command, message, gap and leftover covers `length` octets from `offset` on. A gap can be inside a
     unit, a command or leftover between the frames of a message, and commands and messages between parts of a leftover:
     then the inner record accounts for its octets. `bytes` of a gap or leftover is the number of octets that it accounts
-    for. If it represents many, octets of its stretch that other records cover are not counted. The stream of a side has
+    for. If it represents many, octets of its range that other records cover are not counted. The stream of a side has
     `stream_bytes_0` and `stream_bytes_1` octets.
     """
-    sides: dict[tuple[int, int], list[Stretch]] = defaultdict(list)
+    sides: dict[tuple[int, int], list[OctetRange]] = defaultdict(list)
     ends: dict[tuple[int, int], int] = {}
     for record in records:
         if record["record"] == "connection":
@@ -80,7 +80,7 @@ def octets_named(records: Iterable[Record]) -> Naming:
                 ends[record["conn"], side] = record[f"stream_bytes_{side}"]
         elif record["record"] in NAMING and record["conn"] is not None:
             start = record["offset"]
-            sides[record["conn"], record["side"]].append(Stretch(start, start + record["length"], record))
+            sides[record["conn"], record["side"]].append(OctetRange(start, start + record["length"], record))
     naming = Naming()
     for place in sorted({*sides, *ends}):
         wrong = _name_side(sides[place], ends.get(place), naming.octets)
@@ -88,13 +88,13 @@ def octets_named(records: Iterable[Record]) -> Naming:
     return naming
 
 
-def _name_side(stretches: list[Stretch], end: int | None, octets: Counter[str]) -> list[str]:
+def _name_side(ranges: list[OctetRange], end: int | None, octets: Counter[str]) -> list[str]:
     """Count the octets of one side by part of the sum; return contradictions. The stream of the side ends at `end`."""
     if end is None:
-        return [f"{len(stretches)} records, but none of the connection"]
-    many = [each for each in stretches if each.is_for_many]
-    apart = [each for each in stretches if each not in many and each.start < each.stop]
-    faults = [f"{each} has no octets" for each in stretches if each.stop < each.start]
+        return [f"{len(ranges)} records, but none of the connection"]
+    many = [each for each in ranges if each.is_for_many]
+    apart = [each for each in ranges if each not in many and each.start < each.stop]
+    faults = [f"{each} has no octets" for each in ranges if each.stop < each.start]
     faults += _name_octets(sorted(apart, key=lambda each: (each.start, -each.stop)), end, many)
     for each in apart + many:
         octets[each.summand] += each.named
@@ -104,17 +104,17 @@ def _name_side(stretches: list[Stretch], end: int | None, octets: Counter[str]) 
     return faults
 
 
-def _name_octets(stretches: list[Stretch], end: int, many: list[Stretch]) -> list[str]:
-    """Assign each octet of a side to the innermost stretch around it, all others to the stretches that represent
+def _name_octets(ranges: list[OctetRange], end: int, many: list[OctetRange]) -> list[str]:
+    """Assign each octet of a side to the innermost range around it, all others to the ranges that represent
     many."""
     faults: list[str] = []
     at = 0
-    around: list[Stretch] = []
-    """The stretches that have begun and not ended, each inside the previous one."""
+    around: list[OctetRange] = []
+    """The ranges that have begun and not ended, each inside the previous one."""
     rest: Counter[int] = Counter({number: each.record["bytes"] for number, each in enumerate(many)})
 
     def nobody(start: int, stop: int) -> None:
-        """Note octets in no stretch: one that represents many must account for them."""
+        """Note octets in no range: one that represents many must account for them."""
         for number, each in enumerate(many):
             taken = min(stop - start, rest[number]) if each.start <= start and stop <= each.stop else 0
             rest[number] -= taken
@@ -135,7 +135,7 @@ def _name_octets(stretches: list[Stretch], end: int, many: list[Stretch]) -> lis
             while around and around[-1].stop <= at:
                 around.pop()
 
-    for each in stretches:
+    for each in ranges:
         go_to(each.start)
         if around:
             kind, outer = each.record["record"], around[-1].record["record"]
@@ -143,7 +143,7 @@ def _name_octets(stretches: list[Stretch], end: int, many: list[Stretch]) -> lis
                 faults.append(f"{each} and {around[-1]} have octets in common")
                 each.stop = max(each.start, min(each.stop, around[-1].stop))
         around.append(each)
-    last = max((each.stop for each in [*stretches, *many]), default=0)
+    last = max((each.stop for each in [*ranges, *many]), default=0)
     if last > end:
         faults.append(f"records go on to {last}, the stream ends at {end}")
     go_to(max(end, last))

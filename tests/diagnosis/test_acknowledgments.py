@@ -207,4 +207,4 @@ def why(path: Path, peer: str) -> list[tuple[int, int, bool, str]]:
         search.feed(batch)
         derivation.feed(batch)
     (answer,) = answers(search, derivation.knowledge(), peer)
-    return [(each.first, each.last, each.reason.came, each.reason.text) for each in answer.stretches]
+    return [(each.first, each.last, each.reason.came, each.reason.text) for each in answer.ranges]

@@ -31,7 +31,7 @@ def _ask(capture: object, topic: bytes, peer: str) -> list[Answer]:
 
 def _of(path: Path, topic: bytes, peer: str) -> list[tuple[int, int, str]]:
     (answer,) = _ask(open_captures([str(path)]), topic, peer)
-    return [(each.first, each.last, each.reason.text) for each in answer.stretches]
+    return [(each.first, each.last, each.reason.text) for each in answer.ranges]
 
 
 def _scripted(*connections: Conversation) -> Capture:
@@ -78,7 +78,7 @@ def test_a_message_before_one_that_arrived_was_dropped() -> None:
             if subscriber is both or number not in (4, 5, 9):
                 subscriber.publish(b"a", b"%d" % number)
     (answer,) = _ask(_scripted(both, some), b"a", "10.0.0.3")
-    texts = [(each.first, each.last, each.reason.text.partition(" (")[0]) for each in answer.stretches]
+    texts = [(each.first, each.last, each.reason.text.partition(" (")[0]) for each in answer.ranges]
     assert texts == [
         (1, 4, "came"),
         (5, 6, "dropped by the publisher"),
@@ -89,7 +89,7 @@ def test_a_message_before_one_that_arrived_was_dropped() -> None:
 
 def _reasons(*connections: Conversation, topic: bytes = b"a") -> list[tuple[int, int, str]]:
     (answer,) = _ask(_scripted(*connections), topic, "10.0.0.3")
-    return [(each.first, each.last, each.reason.text) for each in answer.stretches]
+    return [(each.first, each.last, each.reason.text) for each in answer.ranges]
 
 
 def _both(*subscribers: Subscriber, first: int, last: int) -> None:
@@ -177,10 +177,10 @@ def test_every_message_of_both_is_counted_once(messages: list[tuple[bool, bool, 
             if is_sent:
                 subscriber.publish(b"a", b"%d" % content)
     (answer,) = _ask(_scripted(one, other), b"a", "10.0.0.3")
-    came = sum(each.last - each.first + 1 for each in answer.stretches if each.reason.came)
+    came = sum(each.last - each.first + 1 for each in answer.ranges if each.reason.came)
     assert came == sum(is_for_other for _, is_for_other, _ in messages)
     assert answer.messages >= max(came, sum(is_for_one for is_for_one, _, _ in messages))
-    assert answer.messages == answer.stretches[-1].last if answer.stretches else not came
+    assert answer.messages == answer.ranges[-1].last if answer.ranges else not came
 
 
 def test_octets_that_are_missing_are_no_accusation() -> None:
@@ -192,7 +192,7 @@ def test_octets_that_are_missing_are_no_accusation() -> None:
     some.acknowledge(0)
     del some.packets[-4]
     (answer,) = _ask(_scripted(both, some), b"a", "10.0.0.3")
-    assert [each.reason.text for each in answer.stretches if not each.reason.came] == [
+    assert [each.reason.text for each in answer.ranges if not each.reason.came] == [
         "unknown: octets of its connection are missing from the capture"
     ]
 

@@ -232,7 +232,7 @@ def test_the_next_connection_is_reported_not_the_last() -> None:
     assert finding["text"].endswith("10.0.0.2 tried once to reach 10.0.0.1:5555; it connected 0.2 s later")
 
 
-def test_a_server_that_was_started_again_leaves_two_stretches() -> None:
+def test_a_server_that_was_started_again_leaves_two_groups() -> None:
     packets = attempt(0, *REFUSED) + _connected(1, 1, 1)
     packets += attempt(2, *REFUSED, at=3) + attempt(3, *REFUSED, at=3.5) + _connected(4, 4, 1)
     found = {finding["count"]: finding["text"].partition("; ")[2] for finding in told(later(packets))}
@@ -240,7 +240,7 @@ def test_a_server_that_was_started_again_leaves_two_stretches() -> None:
 
 
 def test_a_pair_with_many_stretches_costs_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "MAX_STRETCHES", 4)
+    monkeypatch.setattr(attempts, "MAX_GROUPS", 4)
     packets = []
     for number in range(30):
         packets += attempt(2 * number, *REFUSED, at=number) + _connected(2 * number + 1, number + 0.2, 0.1)

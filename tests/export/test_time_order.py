@@ -130,7 +130,7 @@ def test_a_source_is_asked_for_once_for_all_rows_of_an_item() -> None:
         return item
 
     order = TimeOrder(source_of)
-    given = [stretch for batch in batches for stretch in order.feed(batch)] + order.finish()
+    given = [row_range for batch in batches for row_range in order.feed(batch)] + order.finish()
     assert sorted(map(id, asked)) == sorted({id(item) for item, _ in given})
     frames = [(item, row) for item, rows in given if isinstance(item, FrameTable) for row in rows]
     assert len(frames) == sum(len(run.sizes) for batch in batches for run in batch.frames)

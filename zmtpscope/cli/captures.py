@@ -62,13 +62,13 @@ def open_keys(names: Sequence[str], source: str = "") -> Keys:
     return keys
 
 
-def report_problems(keys: Keys | None, said: Sequence[str] = ()) -> Sequence[str]:
-    """Report unusable lines of key files, except the ones in `said`; return all problems reported so far."""
+def report_problems(keys: Keys | None, reported: Sequence[str] = ()) -> Sequence[str]:
+    """Report unusable lines of key files, except the ones in `reported`; return all problems reported so far."""
     if keys is None:
-        return said
+        return reported
     problems = keys.problems
     for problem in problems:
-        if problem not in said:
+        if problem not in reported:
             notify(f"zmtpscope: {problem}")
     return problems
 
@@ -221,7 +221,7 @@ def reading(
     from zmtpscope.dissect import Analyser
 
     keys = given_keys(given)
-    said = report_problems(keys)
+    reported = report_problems(keys)
     options = analyser_options(given, keys=keys, **more)
     try:
         if captures is None:
@@ -233,7 +233,7 @@ def reading(
     except CaptureError as error:
         raise NoCapture(str(error)) from error
     run.report_shortcomings()
-    report_problems(keys, said)
+    report_problems(keys, reported)
 
 
 def read_through(given: dict[str, Any], feed: Callable[[Run, Batch], object], write: Callable[[Run], object]) -> int:

@@ -21,7 +21,7 @@ def copy_packets(paths: Sequence[str], wanted: WantedPackets, file: OutputFile) 
     `CaptureError`."""
     file.write(section_header("packets selected by zmtpscope; its findings are packet comments"))
     known, interfaces, count = wanted.packets, dict[int, int](), 0
-    segmenter = Segmenter() if wanted.lifetimes or wanted.stretches else None
+    segmenter = Segmenter() if wanted.lifetimes or wanted.ranges else None
     for packets in read_packets(paths):
         chosen = _among(packets.references, known)
         if segmenter is not None:
@@ -55,20 +55,20 @@ def _among(references: Int64, known: Int64) -> Bool:
 
 
 def _of_connections(block: SegmentBlock, wanted: WantedPackets) -> Int64:
-    """Return the packets of a block that belong to wanted connections or stretches."""
+    """Return the packets of a block that belong to wanted connections or ranges."""
     found = [np.empty(0, np.int64)]
     for number, key in enumerate(block.keys):
         size = (len(key) - 4) // 2
         back = key[size : 2 * size] + key[:size] + key[-2:] + key[-4:-2]
         lifetimes = [*wanted.lifetimes.get(key, ()), *wanted.lifetimes.get(back, ())]
-        stretches = wanted.stretches.get(key, ())
-        if not lifetimes and not stretches:
+        ranges = wanted.ranges.get(key, ())
+        if not lifetimes and not ranges:
             continue
         rows = np.flatnonzero(block.flows == number)
         times, packets = block.times[rows], block.packets[rows]
         carries = block.stops[rows] > block.starts[rows]
         found += [packets[(times >= each.start) & (times <= each.end)] for each in lifetimes]
-        found += [packets[carries & (packets >= each.first) & (packets <= each.last)] for each in stretches]
+        found += [packets[carries & (packets >= each.first) & (packets <= each.last)] for each in ranges]
     return np.concatenate(found)
 
 

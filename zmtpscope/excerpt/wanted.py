@@ -81,7 +81,7 @@ class Comments:
 MIN_PACKETS = 1 << 20
 
 
-class Stretch(NamedTuple):
+class PacketRange(NamedTuple):
     """Packets in one direction that carry octets: first and last packet reference, both included."""
 
     first: int
@@ -101,8 +101,8 @@ class WantedPackets:
     def __init__(self, options: Options) -> None:
         self.comments = Comments(options)
         self.options = options
-        self.stretches: dict[bytes, list[Stretch]] = defaultdict(list)
-        """Wanted stretches by the flow key of their direction, for records whose single packets are not known."""
+        self.ranges: dict[bytes, list[PacketRange]] = defaultdict(list)
+        """Wanted ranges by the flow key of their direction, for records whose single packets are not known."""
         self.lifetimes: dict[bytes, list[Lifetime]] = defaultdict(list)
         """Lifetimes of connections by the flow key of the side that opened the connection or sent first."""
         self.references: set[str] = set()
@@ -211,7 +211,7 @@ class WantedPackets:
                 if covered < stop - start:
                     stream = run.stream
                     key = _key(stream.src_ip, stream.src_port, stream.dst_ip, stream.dst_port)
-                    self.stretches[key].append(Stretch(int(run.packets[row]), int(run.packet_ends[row])))
+                    self.ranges[key].append(PacketRange(int(run.packets[row]), int(run.packet_ends[row])))
 
 
 def _runs(batch: Batch) -> list[MessageTable | FrameTable]:

@@ -20,9 +20,9 @@ from zmtpscope.export.clock import Clock
 from zmtpscope.export.describe import DESCRIBE
 from zmtpscope.export.front import Column, Files, Front, SidesColumn
 from zmtpscope.export.repeats.cuts import CutFold
+from zmtpscope.export.repeats.fold import Fold, Repeats, RowRange
 from zmtpscope.export.repeats.heartbeats import HeartbeatFold
 from zmtpscope.export.repeats.retries import RetryFold
-from zmtpscope.export.repeats.stretches import Fold, Repeats, Stretch
 from zmtpscope.export.row_lines import lines_of
 from zmtpscope.export.rows import RowWords
 from zmtpscope.export.safe_text import safe_text
@@ -45,21 +45,21 @@ class Folding:
         if folds:
             self._folds += HeartbeatFold(waits=waits), RetryFold(waits=waits), CutFold()
 
-    def feed(self, stretches: Iterable[Stretch]) -> Iterable[Stretch]:
-        """Return the stretches to print now."""
+    def feed(self, ranges: Iterable[RowRange]) -> Iterable[RowRange]:
+        """Return the ranges to print now."""
         for fold in self._folds:
-            stretches = fold.feed(stretches)
-        return stretches
+            ranges = fold.feed(ranges)
+        return ranges
 
-    def rest(self, stretches: Iterable[Stretch]) -> Iterable[Stretch]:
-        """Return the last stretches to print."""
+    def rest(self, ranges: Iterable[RowRange]) -> Iterable[RowRange]:
+        """Return the last ranges to print."""
         for fold in self._folds:
-            stretches = _with_rest(fold, stretches)
-        return stretches
+            ranges = _with_rest(fold, ranges)
+        return ranges
 
 
-def _with_rest(fold: Fold, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
-    yield from fold.feed(stretches)
+def _with_rest(fold: Fold, ranges: Iterable[RowRange]) -> Iterator[RowRange]:
+    yield from fold.feed(ranges)
     yield from fold.rest()
 
 
@@ -129,8 +129,8 @@ class TextLines:
         Records without news have no line."""
         number = 0
         words: dict[int, RowWords] = {}
-        """Rows by table, because a table can have many stretches."""
-        for item, low, high in batch.stretches():
+        """Rows by table, because a table can have many ranges."""
+        for item, low, high in batch.ranges():
             if isinstance(item, Record):
                 made: Sequence[str | None] = [self._record(item, batch.files)]
             else:
@@ -144,7 +144,7 @@ class TextLines:
 
     def pass_by(self, batch: Batch) -> None:
         """Update the state as if the lines of a batch had been formatted."""
-        for item, low, high in batch.stretches():
+        for item, low, high in batch.ranges():
             if isinstance(item, Record):
                 self._record(item, batch.files)
             else:
@@ -165,24 +165,24 @@ class TextLines:
         columns = item if isinstance(item, MessageColumns) else columns_of_table(item, files)
         return RowWords(columns, self.options, self.look.width)
 
-    def _lines(self, stretches: Iterable[Stretch]) -> Iterator[str]:
+    def _lines(self, ranges: Iterable[RowRange]) -> Iterator[str]:
         has_details = self.look.tree or self.look.hex
-        for (said, files), rows in stretches:
-            if isinstance(said, Repeats):
-                yield self._line_of_repeats(said, files)
-            elif isinstance(said, Record):
-                line = self._record(said, files)
+        for (source, files), rows in ranges:
+            if isinstance(source, Repeats):
+                yield self._line_of_repeats(source, files)
+            elif isinstance(source, Record):
+                line = self._record(source, files)
                 if line is not None:
                     yield line
                     if has_details:
-                        yield from detail_lines(said, -1, self.look, self.options)
+                        yield from detail_lines(source, -1, self.look, self.options)
             else:
                 for begin in range(0, len(rows), ROWS_AT_ONCE):
                     some = rows[begin : begin + ROWS_AT_ONCE]
-                    for row, line in zip(some, self._rows(said, some), strict=True):
+                    for row, line in zip(some, self._rows(source, some), strict=True):
                         yield line
                         if has_details:
-                            yield from detail_lines(said.columns.alone(row), 0, self.look, self.options)
+                            yield from detail_lines(source.columns.alone(row), 0, self.look, self.options)
 
     def _record(self, record: Record, files: Files) -> str | None:
         kind = record.type
@@ -230,12 +230,12 @@ class TextLines:
         """Whether a beacon repeats an earlier one; nodes send one per second."""
         if self.look.chat or datagram.own["kind"] != "beacon":
             return False
-        said = datagram.values["src_ip"], datagram.own["payload"]["summary"]
-        if said in self.beacons:
+        content = datagram.values["src_ip"], datagram.own["payload"]["summary"]
+        if content in self.beacons:
             return True
         if len(self.beacons) == MAX_BEACONS:
             self.beacons.clear()
-        self.beacons.add(said)
+        self.beacons.add(content)
         return False
 
     def _rows(self, words: RowWords, rows: Sequence[int]) -> list[str]:

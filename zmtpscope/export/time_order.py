@@ -86,16 +86,16 @@ class TimeOrder(Generic[T]):
         if order is not None:
             keys, packets, item_of, row_of = keys[order], packets[order], item_of[order], row_of[order]
         final = int(np.searchsorted(keys, watermarks[-1], "right"))
-        stretches = self._stretches(item_of[:final], row_of[:final])
+        ranges = self._ranges(item_of[:final], row_of[:final])
         left, item_of = np.unique(item_of[final:], return_inverse=True)
         self._sources = [self._sources[source] for source in left.tolist()]
         self._waiting = keys[final:], packets[final:], item_of, row_of[final:]
-        return stretches
+        return ranges
 
     def finish(self) -> list[tuple[T, list[int]]]:
         """Return all waiting records, in order."""
         _, _, items, rows = self._waiting
-        return self._stretches(items, rows)
+        return self._ranges(items, rows)
 
     def _watermarks(self, columns: _Columns) -> Int64:
         """Return the watermarks of new records and of the next record."""
@@ -117,7 +117,7 @@ class TimeOrder(Generic[T]):
         self._recent = times[kept:], ordinals[kept:], sums[kept:]
         return latest[passed]
 
-    def _stretches(self, source_of: Int64, row_of: Int64) -> list[tuple[T, list[int]]]:
+    def _ranges(self, source_of: Int64, row_of: Int64) -> list[tuple[T, list[int]]]:
         """Join adjacent rows of one item."""
         cuts = np.flatnonzero(source_of[1:] != source_of[:-1]) + 1
         edges, rows = [0, *cuts.tolist(), len(source_of)], row_of.tolist()

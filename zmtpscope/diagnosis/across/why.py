@@ -156,7 +156,7 @@ class Fate(NamedTuple):
     reason: Reason
 
 
-class Stretch(NamedTuple):
+class MessageRange(NamedTuple):
     """Consecutive messages with the same outcome; their numbers begin at 1."""
 
     first: int
@@ -176,7 +176,7 @@ class Answer(NamedTuple):
     peer: str
     sibling: str | None
     messages: int
-    stretches: list[Stretch]
+    ranges: list[MessageRange]
     gap: ObservedFinding | None
 
 
@@ -265,11 +265,11 @@ def _answer(search: TopicSearch, publisher: Publisher, own: Client, sibling: Cli
     got = _copies(search, own)
     published = [] if sibling is None else _copies(search, sibling)
     fates = sorted(_fates(search, own, got, published), key=lambda fate: fate.moment.ns)
-    stretches = []
+    ranges = []
     number = 1
     for reason, each in groupby(fates, key=lambda fate: fate.reason):
         same = list(each)
-        stretches.append(Stretch(number, number + len(same) - 1, same[0].moment, same[-1].moment, reason))
+        ranges.append(MessageRange(number, number + len(same) - 1, same[0].moment, same[-1].moment, reason))
         number += len(same)
     has_shown = sibling is not None and bool(published)
     return Answer(
@@ -277,7 +277,7 @@ def _answer(search: TopicSearch, publisher: Publisher, own: Client, sibling: Cli
         _peer_name(own),
         _peer_name(sibling) if sibling is not None and has_shown else None,
         len(fates),
-        stretches,
+        ranges,
         next(filter(None, (each.connection.findings.get((GAP, 1 - each.side)) for each in own)), None),
     )
 

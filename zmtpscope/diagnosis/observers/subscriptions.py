@@ -87,7 +87,7 @@ class Subscriptions:
                     is_new = bool(kinds[row] == SUBSCRIBE)
                     self._changes.append(Change(*place, topic[:LONGEST_TOPIC], is_new, "message", moment))
 
-    def stretches(self, run: MessageTable) -> Iterator[MessageTable]:
+    def parts(self, run: MessageTable) -> Iterator[MessageTable]:
         """Yield parts of a run of the other side, and make the subscriptions that precede each part active."""
         self._changes.sort()
         orders = run.orders
@@ -251,9 +251,9 @@ class PublishingObserver(Observer):
         for run in runs:
             if run.socket_type == "RADIO":
                 run = replace(run, topics=first_frames(run))
-            for stretch in to.stretches(run):
+            for part in to.parts(run):
                 matching = to.matching if to.has_begun else None
-                own.published.feed(stretch, rows.files, self.observed, matching, self.room)
+                own.published.feed(part, rows.files, self.observed, matching, self.room)
 
     def derive(self) -> list[DerivedTable]:
         return [table for each in self.subscriptions for table in each.derive()]

@@ -121,7 +121,7 @@ class ZmtpConnection:
         self.relations.evaluate(block, rows)
         self._record_relations()
         self._write_gaps()
-        self._write_stretches()
+        self._write_intervals()
         self.rows.write()
         self._give_segments()
 
@@ -207,7 +207,7 @@ class ZmtpConnection:
             for note in self.session.notes(arrival):
                 self._write(note)
         self._write_gaps()
-        self._write_stretches()
+        self._write_intervals()
         self.rows.write()
         self._give_segments()
         self.rows.release()
@@ -238,7 +238,7 @@ class ZmtpConnection:
         self._record_relations()
         self.sink.connected_to((self.writer.whole.dst_ip, self.writer.whole.dst_port), arrival)
         self.writer.counted_findings(arrival.ordinal)
-        self._write_other_stretches(arrival.ordinal)
+        self._write_other_intervals(arrival.ordinal)
         came_out = outcome.outcome_of(self.view)
         if self.options.records:
             self.writer.connection(tcp.start, outcome.values(came_out, tcp), arrival.ordinal)
@@ -320,7 +320,7 @@ class ZmtpConnection:
                 finding = finding._replace(severity="note", hint=LOST_ON_PATH)
             self._note(side, finding, gap.decided)
 
-    def _write_stretches(self) -> None:
+    def _write_intervals(self) -> None:
         """Write finished stalls, outages and late acknowledgments, once the connection is known to be ZMTP."""
         since = self.view.zmtp_since
         for side in self.tcp.tcp if since is not None else ():
@@ -360,7 +360,7 @@ class ZmtpConnection:
             fin, side = closing
             yield self.tcp.ends()[side].conn_id, side, fin.time
 
-    def _write_other_stretches(self, ordinal: int) -> None:
+    def _write_other_intervals(self, ordinal: int) -> None:
         """Write one record each for the remaining stalls, outages and lost segments of a side."""
         for side in self.tcp.tcp:
             if side.stalls is not None and side.stalls.others is not None:

@@ -29,7 +29,7 @@ from zmtpscope.zmtp.reader import Finding
 MAX_PAIRS = 4096
 """Pairs of client and endpoint. When full, the pair unused for longest is forgotten."""
 
-MAX_STRETCHES = 16
+MAX_GROUPS = 16
 """Series of attempts of a pair and outcome to keep apart; above, the two nearest are joined."""
 
 MAX_LISTED = 20
@@ -150,12 +150,12 @@ class Attempts:
         if attempt.outcome == UNDER_WAY:
             return
         place = attempt.outcome, pair
-        stretches = self.tried.setdefault(place, [])
+        groups = self.tried.setdefault(place, [])
         self.tried.move_to_end(place)
-        self._add(stretches, attempt)
+        self._add(groups, attempt)
         if len(self.tried) > MAX_PAIRS:
-            forgotten, stretches = self.tried.popitem(last=False)
-            self._leave_out(forgotten[0], stretches)
+            forgotten, groups = self.tried.popitem(last=False)
+            self._leave_out(forgotten[0], groups)
 
     def _connect(self, pair: bytes, start: Stamp) -> None:
         first, last = self.connected.pop(pair, (start, start))
@@ -167,20 +167,20 @@ class Attempts:
             if before and (before[-1].connected is None or start < before[-1].connected):
                 before[-1].connected = start
 
-    def _add(self, stretches: list[Tried], attempt: Attempt) -> None:
+    def _add(self, groups: list[Tried], attempt: Attempt) -> None:
         later = [each for each in self.connected.get(attempt.pair, ()) if each > attempt.last]
-        insort(stretches, Tried(attempt, attempt, 1, attempt.syns, min(later, default=None)), key=_first_began)
-        if len(stretches) <= MAX_STRETCHES:
+        insort(groups, Tried(attempt, attempt, 1, attempt.syns, min(later, default=None)), key=_first_began)
+        if len(groups) <= MAX_GROUPS:
             return
         gaps = [
             (before.is_apart(after), after.first.connection.start.time - before.last.last.time)
-            for before, after in pairwise(stretches)
+            for before, after in pairwise(groups)
         ]
         place = gaps.index(min(gaps))
-        stretches[place].add(stretches.pop(place + 1))
+        groups[place].add(groups.pop(place + 1))
 
-    def _leave_out(self, outcome: str, stretches: Iterable[Tried]) -> None:
-        for tried in stretches:
+    def _leave_out(self, outcome: str, groups: Iterable[Tried]) -> None:
+        for tried in groups:
             others = self.others.get(outcome)
             if others is None:
                 self.others[outcome] = tried
@@ -190,9 +190,7 @@ class Attempts:
     def finish(self, end: Arrival) -> list[Note]:
         """Return the findings, most attempts first."""
         tried = [
-            (outcome, each)
-            for (outcome, _), stretches in self.tried.items()
-            for each in _between_connections(stretches)
+            (outcome, each) for (outcome, _), groups in self.tried.items() for each in _between_connections(groups)
         ]
         tried.sort(key=lambda entry: (-entry[1].count, _first_began(entry[1])))
         notes = [self._note(outcome, each, end) for outcome, each in tried[:MAX_LISTED]]
@@ -246,10 +244,10 @@ class Attempts:
         return Note(None, finding, first, end.ordinal, events=tried.count, last=last, stream=stream)
 
 
-def _between_connections(stretches: Iterable[Tried]) -> list[Tried]:
+def _between_connections(groups: Iterable[Tried]) -> list[Tried]:
     """Join adjacent series without a connection between them."""
     whole: list[Tried] = []
-    for tried in stretches:
+    for tried in groups:
         if whole and not whole[-1].is_apart(tried):
             whole[-1].add(tried)
         else:

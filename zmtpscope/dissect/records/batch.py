@@ -169,11 +169,11 @@ class Batch:
 
     def in_order(self) -> Iterator[tuple[Record | MessageTable | FrameTable, int]]:
         """Yield (Record, -1), or rows and the index of one, in record order."""
-        for item, low, high in self.stretches():
+        for item, low, high in self.ranges():
             for index in range(low, high):
                 yield item, index
 
-    def stretches(self) -> Iterator[tuple[Record | MessageTable | FrameTable, int, int]]:
+    def ranges(self) -> Iterator[tuple[Record | MessageTable | FrameTable, int, int]]:
         """Yield consecutive rows of a table together: (table, low, high) with `high` excluded, or (Record, -1, 0)."""
         tables, places, between = self.arranged()
         table_of, row_of = tables_and_rows(tables, places)
@@ -181,7 +181,7 @@ class Batch:
         cuts[1:-1] = (table_of[1:] != table_of[:-1]) | (row_of[1:] != row_of[:-1] + 1)
         cuts[[place for place, _, _ in between]] = True
         begins = np.flatnonzero(cuts)
-        stretches = zip(
+        ranges = zip(
             begins[:-1].tolist(),
             table_of[begins[:-1]].tolist(),
             row_of[begins[:-1]].tolist(),
@@ -189,7 +189,7 @@ class Batch:
             strict=True,
         )
         at = 0
-        for begin, table, row, count in stretches:
+        for begin, table, row, count in ranges:
             while at < len(between) and between[at][0] == begin:
                 yield between[at][1], between[at][2], between[at][2] + 1
                 at += 1

@@ -163,7 +163,7 @@ class RecordWriter:
 
     def stall(self, side: int, stall: Stall, ordinal: int) -> None:
         """Write a period during which `side` could not send; decided by the segment `ordinal`."""
-        self.sink.summary.stalls += stall.stretches
+        self.sink.summary.stalls += stall.intervals
         self.sink.summary.stalled += stall.duration
         if self.is_writing:
             self.sink.put(self.stall_record(side, stall, ordinal))
@@ -171,12 +171,12 @@ class RecordWriter:
     def stall_record(self, side: int, stall: Stall, ordinal: int) -> Record:
         own = empty_own("stall") | {"source": 0, "offset": stall.position, "length": 0}
         own.update(duration_ns=stall.duration, until=stall.until, until_ns=stall.end, window_probes=stall.probes)
-        own.update(count=stall.stretches, longest_ns=stall.longest)
+        own.update(count=stall.intervals, longest_ns=stall.longest)
         return self._record("stall", self.streams[side], stall.begin, ordinal, stall.position, own)
 
     def outage(self, side: int, outage: Outage, ordinal: int) -> None:
         """Write a period during which data was not acknowledged; decided by the segment `ordinal`."""
-        self.sink.summary.outages += outage.stretches
+        self.sink.summary.outages += outage.intervals
         self.sink.summary.unacknowledged += outage.duration
         if self.is_writing:
             self.sink.put(self.outage_record(side, outage, ordinal))
@@ -192,7 +192,7 @@ class RecordWriter:
         own["acknowledged"] = None if outage.until == UNSEEN else outage.until == ACKNOWLEDGED
         own.update(retransmissions=outage.retransmissions, keepalive_probes=outage.probes)
         own.update(smallest=outage.smallest, largest=outage.largest, answers=outage.answers)
-        own.update(count=outage.stretches, longest_ns=outage.longest)
+        own.update(count=outage.intervals, longest_ns=outage.longest)
         own["icmp"] = None if outage.unreachable is None else UNREACHED[outage.unreachable]
         return self._record("retransmission", self.streams[side], outage.begin, ordinal, outage.position, own)
 

@@ -132,20 +132,20 @@ class Subscriptions:
         """
         changes, self.changes = sorted(self.changes, key=itemgetter(0, 1)), []
         ordinals = np.array([change.ordinal for change in changes], np.int64)
-        stretches: list[tuple[int, int, Int64]] = []
+        parts: list[tuple[int, int, Int64]] = []
         for number, run in enumerate(runs):
             rows = np.flatnonzero(may_match(run))
             if len(rows) and not changes:
-                stretches.append((0, number, rows))
+                parts.append((0, number, rows))
             elif len(rows):
                 applied = ordinals.searchsorted(run.orders[rows], "right")
                 cuts = np.flatnonzero(np.diff(applied)) + 1
                 begins = applied[np.append(0, cuts)].tolist()
-                stretches += zip(begins, [number] * len(begins), np.split(rows, cuts), strict=True)
-        stretches.sort(key=itemgetter(0, 1))
+                parts += zip(begins, [number] * len(begins), np.split(rows, cuts), strict=True)
+        parts.sort(key=itemgetter(0, 1))
         steps: list[Change | Unmatched] = []
         done = 0
-        for count, number, rows in stretches:
+        for count, number, rows in parts:
             steps += self._apply(changes[done:count])
             done = count
             unmatched = self._match(runs[number], rows)

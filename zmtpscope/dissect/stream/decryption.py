@@ -164,8 +164,8 @@ class Decryption:
             return
         data, base = made.data, sealed.base
         prefix = session.prefix(self.side)
-        stretch = list[tuple[int, int, int]]()
-        stretches: list[tuple[list[tuple[int, int, int]], Row | None]] = []
+        sequence = list[tuple[int, int, int]]()
+        sequences: list[tuple[list[tuple[int, int, int]], Row | None]] = []
         """Opened MESSAGEs in sequence, each list with the unopened frame after it."""
         parts: list[bytes] = []
         done = 0
@@ -186,14 +186,14 @@ class Decryption:
             if content is not None:
                 parts += data[done : start + CONTENT_OF_MESSAGE], content
                 done = start + size
-                stretch.append((offset, body, size))
+                sequence.append((offset, body, size))
             else:
-                stretches.append((stretch, row))
-                stretch = []
-        stretches.append((stretch, None))
+                sequences.append((sequence, row))
+                sequence = []
+        sequences.append((sequence, None))
         if parts:
             data = made.data = b"".join((*parts, data[done:]))
-        for opened, row_behind in stretches:
+        for opened, row_behind in sequences:
             if opened:
                 self.opened += len(opened)
                 reader = self._reader(sealed)

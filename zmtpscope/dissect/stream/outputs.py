@@ -50,7 +50,7 @@ class FoundMidstream(NamedTuple):
 Output = UnitRead | Note | Repeats | FoundMidstream | Gap | Leftover
 
 
-class Stretch(NamedTuple):
+class OpenLeftover(NamedTuple):
     """Leftover octets whose end is unknown. `inside` octets of them belong to units. `data` are the first, or None
     if they must stay hidden."""
 
@@ -66,7 +66,7 @@ class Outputs:
 
     def __init__(self) -> None:
         self._outputs: list[Output] = []
-        self._stretch: Stretch | None = None
+        self._open: OpenLeftover | None = None
         self._gap: tuple[int, Hole] | None = None
         """A hole, while a frame boundary is searched after it."""
         self.units = 0
@@ -100,31 +100,31 @@ class Outputs:
 
         `may_be_shown`: it cannot contain a password.
         """
-        if self._stretch is None:
-            self._stretch = Stretch(start, first, reason, inside, b"" if may_be_shown else None)
+        if self._open is None:
+            self._open = OpenLeftover(start, first, reason, inside, b"" if may_be_shown else None)
 
     @property
     def wants_octets(self) -> bool:
         """Whether the leftover still needs octets from `show`."""
-        data = None if self._stretch is None else self._stretch.data
+        data = None if self._open is None else self._open.data
         return data is not None and len(data) < FIRST
 
     def show(self, start: int, octets: bytes) -> None:
         """Keep the first of these leftover octets."""
-        stretch = self._stretch
-        if stretch is not None and stretch.data is not None:
-            known = stretch.start + len(stretch.data) - start
-            self._stretch = stretch._replace(data=stretch.data + octets[known : known + FIRST - len(stretch.data)])
+        open_ = self._open
+        if open_ is not None and open_.data is not None:
+            known = open_.start + len(open_.data) - start
+            self._open = open_._replace(data=open_.data + octets[known : known + FIRST - len(open_.data)])
 
     @property
     def is_leaving(self) -> bool:
-        return self._stretch is not None
+        return self._open is not None
 
     def leave_until(self, stop: int, ordinal: int) -> None:
         """End the leftover, as the segment `ordinal` decides."""
-        stretch, self._stretch = self._stretch, None
-        if stretch is not None and stretch.start < stop:
-            start, first, reason, inside, data = stretch
+        open_, self._open = self._open, None
+        if open_ is not None and open_.start < stop:
+            start, first, reason, inside, data = open_
             decided = first._replace(ordinal=ordinal)
             if data is not None:
                 data = data[: stop - start]

@@ -22,8 +22,8 @@ from zmtpscope.dissect.tcp.stalls import (
     UNSEEN,
     UNTIL_CLOSE,
     ClosedWindow,
+    Intervals,
     Stall,
-    Stretches,
 )
 
 SHORTEST = 10_000_000
@@ -115,7 +115,7 @@ def _end(side: TcpSide, window: ClosedWindow, until: str, end: int, decided: int
     if stall is None:
         return
     if side.stalls is None:
-        side.stalls = Stretches()
+        side.stalls = Intervals()
     side.stalls.add(stall)
 
 

@@ -8,7 +8,7 @@ from zmtpscope.dissect.identity import Stream, ends_of, stream_of
 from zmtpscope.dissect.tcp.out_of_order import Hole, OutOfOrder
 from zmtpscope.dissect.tcp.outages import Outage, Unanswered
 from zmtpscope.dissect.tcp.sequence import MODULUS, distance
-from zmtpscope.dissect.tcp.stalls import ClosedWindow, Stall, Stretches
+from zmtpscope.dissect.tcp.stalls import ClosedWindow, Intervals, Stall
 from zmtpscope.records import SECOND
 
 CONNECTED, REFUSED, UNANSWERED, HALF_OPEN = "connected", "refused", "not answered", "never completed"
@@ -101,14 +101,14 @@ class TcpSide:
         """Segments out of order, from the first hole on."""
         self.closed_window: ClosedWindow | None = None
         """The other side's receive window while it is closed."""
-        self.stalls: Stretches[Stall] | None = None
+        self.stalls: Intervals[Stall] | None = None
         """Stalls, from the first one on."""
         self.unanswered: Unanswered | None = None
         """Retransmitted octets without an acknowledgment."""
         self.unread: tuple[tuple[Arrival, int, bool], ...] = ()
         """The deciding segment and the first packet where the side's system begins to acknowledge late, or (True) at
         once again, until reported."""
-        self.outages: Stretches[Outage] | None = None
+        self.outages: Intervals[Outage] | None = None
         """Outages, from the first one on."""
         self.losses: Outage | None = None
         """Sum of the short outages: data was sent again and soon acknowledged."""

@@ -20,7 +20,7 @@ from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.incarnations import Incarnations
 from zmtpscope.dissect.tcp.reassembly import Reassembler
 from zmtpscope.dissect.tcp.sequence import MODULUS, distance
-from zmtpscope.dissect.tcp.stalls import Stretches
+from zmtpscope.dissect.tcp.stalls import Intervals
 
 NOT_PLAIN = SYN | FIN | RST | CUT | CLOSED_WINDOW | UNREACHABLE
 MAX_OPEN = 65_536
@@ -266,14 +266,14 @@ class Flows:
 
     def _watch(self, side: TcpSide, peer: TcpSide, header: SegmentHeader, at: Arrival) -> None:
         """Track closed receive windows and retransmissions."""
-        stretches: list[Stretches[Any] | None] = []
+        intervals: list[Intervals[Any] | None] = []
         if header.flags & CLOSED_WINDOW or side.closed_window or peer.closed_window:
             closed_windows.take(side, peer, header, at)
-            stretches += side.stalls, peer.stalls
+            intervals += side.stalls, peer.stalls
         if header.sequence != side.next or side.unanswered or peer.unanswered:
             retransmissions.take(side, peer, header, at)
-            stretches += side.outages, peer.outages
-        if any(each and each.apart for each in stretches) and self.connections[side].has_octets:
+            intervals += side.outages, peer.outages
+        if any(each and each.apart for each in intervals) and self.connections[side].has_octets:
             self.reassembler.touched[side] = None  # otherwise no record can refer to the connection yet
 
     def _advance_clock(self, connection: Connection, now: int, ordinal: int) -> None:

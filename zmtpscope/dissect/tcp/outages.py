@@ -45,7 +45,7 @@ class Unanswered:
 
 
 class Outage(NamedTuple):
-    """One outage, or `stretches` joined ones: counts and `duration` are sums; `until` and `end` belong to the last.
+    """One outage, or `intervals` joined ones: counts and `duration` are sums; `until` and `end` belong to the last.
 
     Times are packet times (ns); `decided` is the ordinal of the segment that ended the outage.
     """
@@ -62,7 +62,7 @@ class Outage(NamedTuple):
     answers: int
     decided: int
     longest: int
-    stretches: int = 1
+    intervals: int = 1
     unreachable: int | None = None
 
     def joined(self, later: Outage) -> Outage:
@@ -76,5 +76,5 @@ class Outage(NamedTuple):
             largest=max(self.largest, later.largest),
             answers=self.answers + later.answers,
             longest=max(self.longest, later.longest),
-            stretches=self.stretches + later.stretches,
+            intervals=self.intervals + later.intervals,
         )

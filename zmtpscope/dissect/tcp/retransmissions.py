@@ -12,7 +12,7 @@ from zmtpscope.dissect.tcp.closed_windows import SegmentHeader
 from zmtpscope.dissect.tcp.connection import TcpSide
 from zmtpscope.dissect.tcp.outages import ACKNOWLEDGED, Outage, Unanswered
 from zmtpscope.dissect.tcp.sequence import distance
-from zmtpscope.dissect.tcp.stalls import RUNNING, UNSEEN, UNTIL_CLOSE, Stretches
+from zmtpscope.dissect.tcp.stalls import RUNNING, UNSEEN, UNTIL_CLOSE, Intervals
 
 SHORTEST = 1_000_000_000
 """Shortest outage to report; TCP recovers from a lost packet in less time."""
@@ -85,7 +85,7 @@ def _end(side: TcpSide, again: Unanswered, until: str, end: int, decided: int) -
     outage = _outage(again, until, end, decided)
     if outage.duration >= SHORTEST:
         if side.outages is None:
-            side.outages = Stretches()
+            side.outages = Intervals()
         side.outages.add(outage)
     elif outage.retransmissions and until == ACKNOWLEDGED:
         lose(side, outage)
@@ -103,7 +103,7 @@ def losses(side: TcpSide) -> Outage | None:
     """
     found = side.losses
     is_copied = MAX_REPEATED * side.repeated >= side.captured
-    return None if found is None or found.stretches < MIN_LOSSES or is_copied else found
+    return None if found is None or found.intervals < MIN_LOSSES or is_copied else found
 
 
 def fill(side: TcpSide, length: int, at: Arrival) -> None:

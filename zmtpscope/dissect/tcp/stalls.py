@@ -46,7 +46,7 @@ class ClosedWindow:
 
 
 class Stall(NamedTuple):
-    """One stall, or `stretches` joined ones: `duration` and `probes` are sums; `until` and `end` belong to the last.
+    """One stall, or `intervals` joined ones: `duration` and `probes` are sums; `until` and `end` belong to the last.
 
     Times are packet times (ns); `decided` is the ordinal of the segment that ended the stall.
     """
@@ -59,7 +59,7 @@ class Stall(NamedTuple):
     probes: int
     decided: int
     longest: int
-    stretches: int = 1
+    intervals: int = 1
 
     def joined(self, later: Stall) -> Stall:
         return later._replace(
@@ -68,21 +68,21 @@ class Stall(NamedTuple):
             duration=self.duration + later.duration,
             probes=self.probes + later.probes,
             longest=max(self.longest, later.longest),
-            stretches=self.stretches + later.stretches,
+            intervals=self.intervals + later.intervals,
         )
 
 
-AnyStretch = TypeVar("AnyStretch", bound="Stretch")
+AnyInterval = TypeVar("AnyInterval", bound="Interval")
 
 
-class Stretch(Protocol):
+class Interval(Protocol):
     @property
     def duration(self) -> int: ...
 
-    def joined(self: AnyStretch, later: AnyStretch, /) -> AnyStretch: ...
+    def joined(self: AnyInterval, later: AnyInterval, /) -> AnyInterval: ...
 
 
-class Stretches(Generic[AnyStretch]):
+class Intervals(Generic[AnyInterval]):
     """The stalls, or outages, of a side. The first are kept `apart`; the `others` are joined into one, reported at
     the end of the connection."""
 
@@ -90,18 +90,18 @@ class Stretches(Generic[AnyStretch]):
 
     def __init__(self) -> None:
         self.count = self.duration = 0
-        self.apart: list[AnyStretch] = []
-        self.others: AnyStretch | None = None
+        self.apart: list[AnyInterval] = []
+        self.others: AnyInterval | None = None
 
-    def add(self, stretch: AnyStretch) -> None:
+    def add(self, interval: AnyInterval) -> None:
         self.count += 1
-        self.duration += stretch.duration
+        self.duration += interval.duration
         if self.count <= MAX_APART:
-            self.apart.append(stretch)
+            self.apart.append(interval)
         else:
-            self.others = stretch if self.others is None else self.others.joined(stretch)
+            self.others = interval if self.others is None else self.others.joined(interval)
 
-    def drain(self) -> list[AnyStretch]:
+    def drain(self) -> list[AnyInterval]:
         """Return stalls or outages that can be reported now."""
         drained, self.apart = self.apart, []
         return drained

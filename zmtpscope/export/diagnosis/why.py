@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from zmtpscope.diagnosis.across.why import Answer, Stretch
+from zmtpscope.diagnosis.across.why import Answer, MessageRange
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedFinding
 from zmtpscope.dissect.records.row_columns import file_name
@@ -32,16 +32,16 @@ def why_lines(topic: str, found: Iterable[Answer], clock: Clock, paint: Paint = 
         yield "  " + paint("dim", safe_text(_known_from(answer)))
         if answer.gap is not None:
             yield "  " + paint("warn", safe_text(_skipped(answer.gap, clock)))
-        for stretch in answer.stretches[:MAX_LINES]:
-            yield _line(stretch, clock, paint)
-        if len(answer.stretches) > MAX_LINES:
-            yield f"  and {len(answer.stretches) - MAX_LINES} more ranges"
+        for each in answer.ranges[:MAX_LINES]:
+            yield _line(each, clock, paint)
+        if len(answer.ranges) > MAX_LINES:
+            yield f"  and {len(answer.ranges) - MAX_LINES} more ranges"
         yield ""
 
 
 def came(answer: Answer) -> int:
     """Return the number of messages that the peer received."""
-    return sum(each.last - each.first + 1 for each in answer.stretches if each.reason.came)
+    return sum(each.last - each.first + 1 for each in answer.ranges if each.reason.came)
 
 
 def _known_from(answer: Answer) -> str:
@@ -57,11 +57,11 @@ def _skipped(gap: ObservedFinding, clock: Clock) -> str:
     )
 
 
-def _line(stretch: Stretch, clock: Clock, paint: Paint) -> str:
-    count = stretch.last - stretch.first + 1
-    which = f"message {stretch.first}" if count == 1 else f"messages {stretch.first}..{stretch.last}"
-    times = when(stretch.begin, clock) if count == 1 else f"{when(stretch.begin, clock)} .. {when(stretch.end, clock)}"
-    reason = stretch.reason
+def _line(each: MessageRange, clock: Clock, paint: Paint) -> str:
+    count = each.last - each.first + 1
+    which = f"message {each.first}" if count == 1 else f"messages {each.first}..{each.last}"
+    times = when(each.begin, clock) if count == 1 else f"{when(each.begin, clock)} .. {when(each.end, clock)}"
+    reason = each.reason
     why = reason.text + ("" if reason.moment is None else f" {when(reason.moment, clock)}")
     return f"  {which} ({times}): {safe_text(why) if reason.came else paint('warn', safe_text(why))}"
 
@@ -85,14 +85,14 @@ def why_json(topic: str, found: Iterable[Answer]) -> Iterator[bytes]:
             "received": came(answer),
             "gaps": 0 if answer.gap is None else answer.gap.count,
         }
-        for stretch in answer.stretches:
-            reason = stretch.reason
+        for each in answer.ranges:
+            reason = each.reason
             values = {
                 **about,
-                "first": stretch.first,
-                "last": stretch.last,
-                "begin": _where(stretch.begin),
-                "end": _where(stretch.end),
+                "first": each.first,
+                "last": each.last,
+                "begin": _where(each.begin),
+                "end": _where(each.end),
                 "came": reason.came,
                 "why": reason.text,
                 "decided": None if reason.moment is None else _where(reason.moment),

@@ -178,8 +178,8 @@ def _row(step: Step, lines: Lifelines, places: Mapping[Lifeline, int]) -> Row:
     if step.kind in ARROWS and step.ends is not None and step.side is not None:
         first, last = (places[lines.of(step.ends, side)] for side in (step.side, 1 - step.side))
     conn = None if step.ends is None else step.ends.conn
-    said = (step.what, step.content, step.packet, conn, step.severity)
-    return Row(step.kind, step.time, step.time, first, last, *said)
+    description = (step.what, step.content, step.packet, conn, step.severity)
+    return Row(step.kind, step.time, step.time, first, last, *description)
 
 
 def _words_of_fold(fold: Fold) -> str:

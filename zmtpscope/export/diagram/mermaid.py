@@ -55,8 +55,8 @@ def _statement(row: Row, clock: Clock, many: bool, last: int) -> str:
     conn = f" c{row.conn}" if many and row.conn is not None else ""
     time = clock(row.time).strip()
     if row.is_arrow:
-        said = _label([f"{time}{conn} {row.what}", row.content])
-        return f"p{row.source + 1}{ARROWS.get(row.kind, '->>')}p{row.target + 1}: {said}"
+        label = _label([f"{time}{conn} {row.what}", row.content])
+        return f"p{row.source + 1}{ARROWS.get(row.kind, '->>')}p{row.target + 1}: {label}"
     more = "… " if row.kind == FOLD else ""
     over = f"p{row.source + 1}" + (f",p{row.target + 1}" if row.target > row.source else "")
     return f"Note over {over}: {_label([f'{time}{conn} {more}{row.what}', row.content])}"

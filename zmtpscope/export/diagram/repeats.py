@@ -16,7 +16,7 @@ Key = tuple[Hashable, ...]
 """A key that is equal for repetitions of an event; it starts with the ends."""
 
 
-class _Stretch:
+class _Repeated:
     """Events between two peers since the last new kind. `alike` steps of a key are drawn before the rest is counted."""
 
     def __init__(self, alike: int) -> None:
@@ -46,7 +46,7 @@ class Thinning:
     def __init__(self, key_of: Callable[[Event], Key], alike: int) -> None:
         self.alike = alike
         self._key_of = key_of
-        self._stretches: defaultdict[Hashable, _Stretch] = defaultdict(lambda: _Stretch(alike))
+        self._repeated: defaultdict[Hashable, _Repeated] = defaultdict(lambda: _Repeated(alike))
 
     def feed(self, step: Step) -> Iterator[Step]:
         """Yield the steps to draw now."""
@@ -55,31 +55,31 @@ class Thinning:
             self._thin_out(step, kinds)
             return
         for key, event in kinds.items():
-            stretch = self._stretches[key[0]]
-            if stretch.names and (key not in stretch.drawn or event.kind not in ARROWS):
-                yield from stretch.end()
-            stretch.drawn[key] += 1
+            repeated = self._repeated[key[0]]
+            if repeated.names and (key not in repeated.drawn or event.kind not in ARROWS):
+                yield from repeated.end()
+            repeated.drawn[key] += 1
         yield step
 
     def is_full(self, key: Key) -> bool:
         """Whether an arrow of this key is counted and not drawn."""
-        stretch = self._stretches.get(key[0])
-        return stretch is not None and stretch.drawn[key] >= self.alike
+        repeated = self._repeated.get(key[0])
+        return repeated is not None and repeated.drawn[key] >= self.alike
 
     def count(self, key: Key, name: str, count: int, time: int, until: int) -> None:
         """Count events of a key for which `is_full`. Pass the last of them to `keep`."""
-        stretch = self._stretches[key[0]]
-        stretch.time = min(stretch.time, time) if stretch.names else time
-        stretch.until = max(stretch.until, until)
-        stretch.names[name] += count
+        repeated = self._repeated[key[0]]
+        repeated.time = min(repeated.time, time) if repeated.names else time
+        repeated.until = max(repeated.until, until)
+        repeated.names[name] += count
 
     def keep(self, key: Key, event: Event) -> None:
-        stretch = self._stretches[key[0]]
-        stretch.last[key] = stretch.kinds[key] = event
+        repeated = self._repeated[key[0]]
+        repeated.last[key] = repeated.kinds[key] = event
 
     def finish(self) -> Iterator[Step]:
-        for stretch in self._stretches.values():
-            yield from stretch.end()
+        for repeated in self._repeated.values():
+            yield from repeated.end()
 
     def _thin_out(self, step: Step, kinds: dict[Key, Event]) -> None:
         if isinstance(step, Event):
@@ -88,7 +88,7 @@ class Thinning:
             self.keep(key, step)
             return
         for key, event in kinds.items():
-            self._stretches[key[0]].kinds.setdefault(key, event)
+            self._repeated[key[0]].kinds.setdefault(key, event)
         keys = list(kinds)
         if len({key[0] for key in keys}) == 1:
             for name, count in step.names.items():

@@ -68,12 +68,12 @@ class EventSequence:
         assert isinstance(item, MessageColumns), "frames were not requested"
         return BatchEvents(item, self._options), files
 
-    def _take(self, stretches: Iterable[tuple[Source, list[int]]]) -> None:
-        for (said, files), rows in stretches:
-            if isinstance(said, Record):
-                self._take_record(record_values(said, self._options), files)
+    def _take(self, ranges: Iterable[tuple[Source, list[int]]]) -> None:
+        for (source, files), rows in ranges:
+            if isinstance(source, Record):
+                self._take_record(record_values(source, self._options), files)
                 continue
-            for events, low, high in said.by_sender(rows):
+            for events, low, high in source.by_sender(rows):
                 if self._has_room:
                     self._take_messages(events, low, high)
                 else:

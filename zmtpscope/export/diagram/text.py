@@ -100,7 +100,7 @@ class _Drawing:
         front = f"{row.packet:>{self.packet_width}} {time:>{self.time_width}}  "
         front += f"{conn:<{self.conn_width}}  " if self.conn_width else ""
         used = self.front + len(drawn) + 2
-        said = look.paint("dim", front) + drawn + "  "
+        first = look.paint("dim", front) + drawn + "  "
         style = _style(row)
         words = "  ".join(filter(None, (row.what, row.content)))
         if row.kind in (FOLD, REST):
@@ -109,8 +109,8 @@ class _Drawing:
             words = set_cell_size(words, max(1, look.width - used - 1)).rstrip() + "…"
         painted = words if style is None else look.paint(style, words)
         if look.width is None or (row.is_arrow and not row.severity):
-            return said + painted
-        return wrap(said, used, painted, look.width)
+            return first + painted
+        return wrap(first, used, painted, look.width)
 
     def _drawn(self, row: Row) -> str:
         """Draw the lifelines of a row with its arrow or note."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.tcp.reassembly import SNAP_LENGTH
 from zmtpscope.export.front import Files
-from zmtpscope.export.repeats.stretches import ITSELF, Repeats, Stretch, conn_of
+from zmtpscope.export.repeats.fold import ITSELF, Repeats, RowRange, conn_of
 from zmtpscope.words import counted
 
 LOSS = "ZMTP-CONN-05"
@@ -41,7 +41,7 @@ class Cuts:
         gap, _ = self.last
         return finding.stream == gap.stream and all(finding.own[name] == gap.own[name] for name in ("source", "offset"))
 
-    def write(self) -> Iterator[Stretch]:
+    def write(self) -> Iterator[RowRange]:
         """Yield the counted gaps as one line."""
         if self.last is not None:
             gap, files = self.last
@@ -54,32 +54,32 @@ class CutFold:
         self._cuts: dict[int | None, Cuts] = {}
         """Gaps by connection."""
 
-    def feed(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
-        for stretch in stretches:
-            said, files = stretch[0]
-            if not isinstance(said, Record) or (said.type != "gap" and not self._cuts):
-                yield stretch
+    def feed(self, ranges: Iterable[RowRange]) -> Iterator[RowRange]:
+        for row_range in ranges:
+            record, files = row_range[0]
+            if not isinstance(record, Record) or (record.type != "gap" and not self._cuts):
+                yield row_range
                 continue
-            conn = conn_of(said)
-            cuts, own = self._cuts.get(conn), said.own
-            if said.type == "gap" and own["reason"] == SNAP_LENGTH and own["resumed_at"] is not None:
+            conn = conn_of(record)
+            cuts, own = self._cuts.get(conn), record.own
+            if record.type == "gap" and own["reason"] == SNAP_LENGTH and own["resumed_at"] is not None:
                 if cuts is not None:
-                    cuts.add(said, files)
+                    cuts.add(record, files)
                     continue
                 if len(self._cuts) == MAX_CONNECTIONS:
                     yield from self._release(next(iter(self._cuts)))
                 self._cuts[conn] = Cuts()
-            elif cuts is not None and said.type == "finding" and own["id"] == LOSS and cuts.is_of(said):
+            elif cuts is not None and record.type == "finding" and own["id"] == LOSS and cuts.is_of(record):
                 continue
-            elif said.type == "connection":
+            elif record.type == "connection":
                 yield from self._release(conn)
-            yield stretch
+            yield row_range
 
-    def rest(self) -> Iterator[Stretch]:
+    def rest(self) -> Iterator[RowRange]:
         for conn in list(self._cuts):
             yield from self._release(conn)
 
-    def _release(self, conn: int | None) -> Iterator[Stretch]:
+    def _release(self, conn: int | None) -> Iterator[RowRange]:
         cuts = self._cuts.pop(conn, None)
         if cuts is not None:
             yield from cuts.write()

@@ -13,7 +13,7 @@ from typing import Any
 
 from zmtpscope.dissect import Record
 from zmtpscope.export.front import Files
-from zmtpscope.export.repeats.stretches import ITSELF, WRITTEN_EVERY, Repeats, Stretch, conn_of, length, one, time_of
+from zmtpscope.export.repeats.fold import ITSELF, WRITTEN_EVERY, Repeats, RowRange, conn_of, length, one, time_of
 from zmtpscope.records import SECOND
 
 ANSWERS = {"PING": "PONG", "WS-PING": "WS-PONG"}
@@ -68,7 +68,7 @@ class Asker:
                 return True
         return False
 
-    def write(self) -> Iterator[Stretch]:
+    def write(self) -> Iterator[RowRange]:
         """Yield the counted PINGs as one line."""
         if self.last is None:
             return
@@ -82,7 +82,7 @@ class Asker:
         yield (Repeats(ping, text), files), ITSELF
         self.count, self.last, self.slowest, self.since = 0, None, 0, sent
 
-    def release(self) -> Iterator[Stretch]:
+    def release(self) -> Iterator[RowRange]:
         """Yield the counted PINGs, then the waiting ones."""
         yield from self.write()
         for ping, files in self.open:
@@ -100,29 +100,29 @@ class HeartbeatFold:
         self._next_look = 0
         """Capture time of the next check for PINGs and counts that have waited too long."""
 
-    def feed(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
-        for stretch in stretches:
-            said, files = stretch[0]
-            if not isinstance(said, Record):
-                yield stretch
+    def feed(self, ranges: Iterable[RowRange]) -> Iterator[RowRange]:
+        for row_range in ranges:
+            record, files = row_range[0]
+            if not isinstance(record, Record):
+                yield row_range
                 continue
             if not self._waits and self._askers:
-                yield from self._look(time_of(said))
-            if said.type == "command" and said.own["name"] in ANSWERS:
-                yield from self._ping(said, files)
-            elif said.type == "command" and said.own["name"] in ASKED:
-                yield from self._pong(said, files)
+                yield from self._look(time_of(record))
+            if record.type == "command" and record.own["name"] in ANSWERS:
+                yield from self._ping(record, files)
+            elif record.type == "command" and record.own["name"] in ASKED:
+                yield from self._pong(record, files)
             else:
-                if said.type in ENDING or (said.type == "finding" and said.own["severity"] in WARNING):
-                    yield from self._release(conn_of(said))
-                yield stretch
+                if record.type in ENDING or (record.type == "finding" and record.own["severity"] in WARNING):
+                    yield from self._release(conn_of(record))
+                yield row_range
 
-    def rest(self) -> Iterator[Stretch]:
+    def rest(self) -> Iterator[RowRange]:
         """Yield the remaining lines; see `Fold.rest`."""
         for conn in list(self._askers):
             yield from self._release(conn)
 
-    def _ping(self, ping: Record, files: Files) -> Iterator[Stretch]:
+    def _ping(self, ping: Record, files: Files) -> Iterator[RowRange]:
         values = ping.values
         conn, place = values["conn"], (values["side"], values["name"])
         if conn not in self._askers and len(self._askers) == MAX_CONNECTIONS:
@@ -137,7 +137,7 @@ class HeartbeatFold:
         askers[place] = Asker(values)
         yield one(ping, files)
 
-    def _pong(self, pong: Record, files: Files) -> Iterator[Stretch]:
+    def _pong(self, pong: Record, files: Files) -> Iterator[RowRange]:
         values = pong.values
         asker = self._askers.get(values["conn"], {}).get((1 - values["side"], ASKED[values["name"]]))
         if asker is not None and asker.is_answered and values["complete"] and asker.answer(values):
@@ -148,13 +148,13 @@ class HeartbeatFold:
             asker.is_answered = True
         yield one(pong, files)
 
-    def _release(self, conn: int | None) -> Iterator[Stretch]:
+    def _release(self, conn: int | None) -> Iterator[RowRange]:
         """Yield all lines held of a connection. Its next heartbeats are first ones again."""
         askers = self._askers.pop(conn, {}).values() if conn is not None else ()
         for asker in sorted(askers, key=lambda asker: asker.last_sent):
             yield from asker.release()
 
-    def _look(self, now: int) -> Iterator[Stretch]:
+    def _look(self, now: int) -> Iterator[RowRange]:
         """Yield PINGs and counts that have waited too long. Checks once a second."""
         if now < self._next_look:
             return

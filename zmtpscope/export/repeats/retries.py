@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.export.front import Files
-from zmtpscope.export.repeats.stretches import ITSELF, WRITTEN_EVERY, Repeats, Stretch, conn_of, length, one, time_of
+from zmtpscope.export.repeats.fold import ITSELF, WRITTEN_EVERY, Repeats, RowRange, conn_of, length, one, time_of
 from zmtpscope.export.rows import RowWords
 from zmtpscope.records import SECOND
 
@@ -57,7 +57,7 @@ class Attempt:
     """A connection that may still be a failed attempt. `kept` are its delayed lines, or None if they are printed at
     once."""
 
-    def __init__(self, pair: Pair, began: int, kept: list[Stretch] | None) -> None:
+    def __init__(self, pair: Pair, began: int, kept: list[RowRange] | None) -> None:
         self.pair, self.began, self.kept = pair, began, kept
         self.count = 0
         """Number of records."""
@@ -99,7 +99,7 @@ class Failure:
         self.count += 1
         self.last = connection, files
 
-    def write(self) -> Iterator[Stretch]:
+    def write(self) -> Iterator[RowRange]:
         """Yield the counted attempts as one line."""
         if self.last is None:
             return
@@ -132,7 +132,7 @@ class FailedAttempts:
             for failure in self.failures
         )
 
-    def write(self) -> Iterator[Stretch]:
+    def write(self) -> Iterator[RowRange]:
         """Yield the counted attempts as lines."""
         for failure in self.failures:
             yield from failure.write()
@@ -152,29 +152,29 @@ class RetryFold:
         self._next_look = 0
         """Capture time of the next check for counts that have waited too long."""
 
-    def feed(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
-        for stretch in stretches:
-            line, files = stretch[0]
+    def feed(self, ranges: Iterable[RowRange]) -> Iterator[RowRange]:
+        for row_range in ranges:
+            line, files = row_range[0]
             if isinstance(line, RowWords):
                 if self._open:
-                    yield from self._rows(line, files, stretch[1])
+                    yield from self._rows(line, files, row_range[1])
                 else:
-                    yield stretch
+                    yield row_range
             elif not isinstance(line, Record) or line.stream is None or line.stream.conn is None:
-                yield stretch
+                yield row_range
             else:
                 if self._kept or not self._waits:
                     yield from self._look(time_of(line))
                 handle = self._connection if line.type == "connection" else self._record
                 yield from handle(line, files, line.stream, line.stream.conn)
 
-    def rest(self) -> Iterator[Stretch]:
+    def rest(self) -> Iterator[RowRange]:
         for conn, attempt in self._open.items():
             yield from self._release(conn, attempt)
         for failed in self._failed.values():
             yield from failed.write()
 
-    def _rows(self, words: RowWords, files: Files, rows: Sequence[int]) -> Iterator[Stretch]:
+    def _rows(self, words: RowWords, files: Files, rows: Sequence[int]) -> Iterator[RowRange]:
         """Print rows. A connection with rows is not a failed attempt, so its delayed lines are printed before its
         first row."""
         begin = 0
@@ -189,9 +189,9 @@ class RetryFold:
             yield from released
         yield (words, files), rows[begin:]
 
-    def _record(self, record: Record, files: Files, stream: Stream, conn: int) -> list[Stretch]:
-        """Return the stretches to print for a record other than the end of its connection."""
-        printed: list[Stretch] = []
+    def _record(self, record: Record, files: Files, stream: Stream, conn: int) -> list[RowRange]:
+        """Return the ranges to print for a record other than the end of its connection."""
+        printed: list[RowRange] = []
         own = record.own
         attempt = self._open.get(conn)
         if attempt is None and record.type == "greeting":
@@ -219,7 +219,7 @@ class RetryFold:
         printed.append(one(record, files))
         return printed
 
-    def _make_room(self) -> Iterator[Stretch]:
+    def _make_room(self) -> Iterator[RowRange]:
         """Yield the delayed lines of the oldest attempt, and forget it, if no more may be open."""
         if len(self._open) == MAX_OPEN:
             oldest = next(iter(self._open))
@@ -232,7 +232,7 @@ class RetryFold:
             self._kept[conn] = attempt
         return attempt
 
-    def _connection(self, connection: Record, files: Files, _: Stream, conn: int) -> Iterator[Stretch]:
+    def _connection(self, connection: Record, files: Files, _: Stream, conn: int) -> Iterator[RowRange]:
         """Process the end of a connection: a failed attempt, or more."""
         own = connection.own
         if conn in self._open and (own["handshake"] == "complete" or own["close"] not in FAILED):
@@ -254,7 +254,7 @@ class RetryFold:
                 same.since = own["start_ns"]
         yield one(connection, files)
 
-    def _remember(self, pair: Pair, failure: Failure) -> Iterator[Stretch]:
+    def _remember(self, pair: Pair, failure: Failure) -> Iterator[RowRange]:
         """Remember a new failure; yield the counts of a failure that is forgotten for it."""
         failures = self._failed[pair].failures
         self._failed.move_to_end(pair)
@@ -264,14 +264,14 @@ class RetryFold:
         if len(self._failed) > MAX_PAIRS:
             yield from self._failed.popitem(last=False)[1].write()
 
-    def _connected(self, conn: int) -> Iterator[Stretch]:
+    def _connected(self, conn: int) -> Iterator[RowRange]:
         """Process a connection that is not a failed attempt: it ends the retries of its client."""
         attempt = self._open.pop(conn)
         yield from self._release(conn, attempt)
         if attempt.pair in self._failed:
             yield from self._failed.pop(attempt.pair).write()
 
-    def _release(self, conn: int, attempt: Attempt) -> Iterator[Stretch]:
+    def _release(self, conn: int, attempt: Attempt) -> Iterator[RowRange]:
         """Yield the count and then the delayed lines of an attempt. Its further lines are not delayed."""
         if attempt.kept is not None:
             if attempt.pair in self._failed:
@@ -280,7 +280,7 @@ class RetryFold:
             kept, attempt.kept = attempt.kept, None
             yield from kept
 
-    def _look(self, now: int) -> Iterator[Stretch]:
+    def _look(self, now: int) -> Iterator[RowRange]:
         """Yield lines that have waited too long and, once a second, counts that have."""
         while self._kept:
             conn, attempt = next(iter(self._kept.items()))

@@ -205,7 +205,7 @@ class RowMaker:
         messages = self._values_of(MessageColumns.of(batch, self._options)) if batch.messages else iter(())
         frames = self._values_of(FrameRowColumns.of(batch)) if batch.frames else iter(())
         words_of: dict[int, RowWords] = {}
-        for item, low, high in batch.stretches():
+        for item, low, high in batch.ranges():
             if isinstance(item, Record):
                 values = record_values(item, self._options)
                 yield Line(values, DESCRIBE[values["record"]](values), str)

@@ -118,7 +118,7 @@ class StatisticsView(CountingView):
         """Return a line for all messages, then headings with their lines."""
         every_message = self._row_of(self._all, 1)
         lines = [
-            self._line("all", "all messages", every_message, "", self._stretches),
+            self._line("all", "all messages", every_message, "", self._intervals),
             _heading("sizes", "messages by size", self._by_size, is_open=True),
             _heading("connections", "messages by connection", self._by_connection),
             _heading("types", "records by type", self._by_type, is_open=True),
@@ -155,7 +155,7 @@ class StatisticsView(CountingView):
         kinds = "kind in {data, encrypted}" if self._has_marked else "record == message"
         return every(filter, kinds)
 
-    def _stretches(self) -> Sequence[Line]:
+    def _intervals(self) -> Sequence[Line]:
         start, width = self._scale.start_ns or 0, self._scale.width_ns
         bars = self._row_of(self._all, 1).bars
         lines = []

@@ -1,4 +1,4 @@
-"""Stretches: runs of consecutive records to print, and the lines that replace some of them."""
+"""Folds: filters for ranges of rows to print, which replace some of them by lines about repeats."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ class Repeats(NamedTuple):
     text: str
 
 
-Stretch = tuple[tuple[Record | RowWords | Repeats, Files], Sequence[int]]
+RowRange = tuple[tuple[Record | RowWords | Repeats, Files], Sequence[int]]
 """Rows of one batch, or a single record or line with `ITSELF`; with the files of the batch."""
 
 
 class Fold(Protocol):
-    """A filter for stretches that delays some, or replaces them by `Repeats`."""
+    """A filter for ranges that delays some, or replaces them by `Repeats`."""
 
-    def feed(self, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
-        """Yield the stretches to print now."""
+    def feed(self, ranges: Iterable[RowRange]) -> Iterator[RowRange]:
+        """Yield the ranges to print now."""
 
-    def rest(self) -> Iterator[Stretch]:
-        """Yield the remaining stretches."""
+    def rest(self) -> Iterator[RowRange]:
+        """Yield the remaining ranges."""
 
 
-def one(record: Record, files: Files) -> Stretch:
+def one(record: Record, files: Files) -> RowRange:
     return (record, files), ITSELF
 
 
