@@ -601,6 +601,27 @@ def test_messages_that_a_dissector_knows_are_read_on_the_fast_path(beside: bytes
         assert found[1].findings["note", "PICKLE-01"] == 1
 
 
+@pytest.mark.parametrize(("pair", "may_call"), [(("PUSH", "PULL"), False), (("DEALER", "ROUTER"), True)])
+def test_payloads_of_messages_that_cannot_be_calls_are_read_for_findings_only(
+    pair: tuple[str, str], may_call: bool
+) -> None:
+    conversation = session(*pair)
+    for body in [b'{"a": 1}', b"text", b"\x80\x04K*."] * 6 + [b'{"a": 1}'] * 3:
+        conversation.send(0, message(body))
+    every, calls = (
+        read(conversation.packets, 12, Options(payloads=Registry(), only_calls=only_calls), keep)
+        for only_calls in (False, True)
+    )
+    assert calls[1].findings == every[1].findings
+    assert calls[1].findings["note", "PICKLE-01"]
+    of_calls, of_every = (
+        [(each["payload"] or {}).get("fields") for each in found if each["record"] == "message"]
+        for found in (calls[0], every[0])
+    )
+    assert {"a": 1} in of_every
+    assert (of_calls == of_every) is may_call
+
+
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_dissector_knows_how_many_messages_it_was_not_asked_about(is_written: bool) -> None:
     """A message that begins like JSON is passed to a dissector; this does not restart the count."""

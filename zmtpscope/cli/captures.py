@@ -236,14 +236,16 @@ def reading(
     report_problems(keys, reported)
 
 
-def read_through(given: dict[str, Any], feed: Callable[[Run, Batch], object], write: Callable[[Run], object]) -> int:
-    """Pass all batches to `feed`, then call `write`; return the exit code.
+def read_through(
+    given: dict[str, Any], feed: Callable[[Run, Batch], object], write: Callable[[Run], object], **more: Any
+) -> int:
+    """Pass all batches to `feed`, then call `write`; return the exit code. `more` are further options of the analyser.
 
     The first Ctrl-C stops reading and writes the results so far; a second one exits at once.
     """
     from zmtpscope.capture.captures import LARGE_BLOCK_SIZE
 
-    with reading(given, block_size=LARGE_BLOCK_SIZE) as run:
+    with reading(given, block_size=LARGE_BLOCK_SIZE, **more) as run:
         from zmtpscope.cli.signals import stopped_by_interrupt
 
         stopped: list[bool] = []

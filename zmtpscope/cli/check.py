@@ -116,6 +116,7 @@ def check(**given: Any) -> int:
         {**given, **UNSHOWN},
         lambda run, batch: derivation.feed(batch),
         lambda run: failed.append(_write(derivation, run, given)),
+        only_calls=True,
     )
     return FOUND if any(failed) else code
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zmtpscope.option_texts import DecodeAs, ReadOptions
+from zmtpscope.zmtp.socket_types import ONE_WAY
 
 if TYPE_CHECKING:
     from zmtpscope.curve_keys import Keys
@@ -21,6 +22,7 @@ class Options:
 
     `bodies` selects the message bodies in the rows: "full" keeps messages of at most `body_limit` octets, "head" the
     first `head` octets of each frame, "none" nothing. Without `records`, messages are only counted in the summary.
+    `only_calls` leaves out the payloads of messages that cannot be calls.
     `frames` adds frame records, `details` the octets of greetings and commands for field trees, `index` the positions
     of stream octets in files, to make field trees later.
     """
@@ -29,6 +31,7 @@ class Options:
     body_limit: int = DEFAULT_BODY_LIMIT
     head: int = 0
     records: bool = True
+    only_calls: bool = False
     frames: bool = False
     details: bool = False
     index: bool = False
@@ -59,6 +62,10 @@ class Options:
         Also if bodies are not wanted: dissectors and the search for passwords need them.
         """
         return self.body_limit if self.payloads is None else max(self.body_limit, MIN_KEPT)
+
+    def reads_payloads(self, socket_type: str | None) -> bool:
+        """Whether the payloads of a sender are wanted, and not only their findings."""
+        return self.records and not (self.only_calls and socket_type in ONE_WAY)
 
     @property
     def keeps_bodies(self) -> bool:

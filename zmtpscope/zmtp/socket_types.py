@@ -58,6 +58,9 @@ ONLY_RECEIVE = frozenset({"SUB", "PULL", "DISH", "GATHER"})
 SINGLE_PART = ("CLIENT", "SERVER", "DISH", "SCATTER", "GATHER", "PEER", "CHANNEL")
 """Single-part messages only (wire.md 10.5); RADIO sends two frames, group and body."""
 
+ONE_WAY = PUBLISHERS_AND_RADIO | SUBSCRIBERS_AND_DISH | ONLY_SEND | ONLY_RECEIVE
+"""Types whose messages have no replies."""
+
 REQUEST_ID_SIZE = 4
 """Octets of the optional request id that libzmq sends before the delimiter (wire.md 10.1)."""
 

@@ -128,18 +128,22 @@ def look_inside(
         if each is not None:
             asks[run], asks_for_text[run] = each.wants_rows, each.side.asks_for_text
             asks_about_all[run], unclaimed[run] = each.asks_about_all, each.side.unclaimed
-    if not (asks.any() or asks_about_all.any() or asked.recognises_text):
+    judging = np.array([not asked.options.reads_payloads(each) for each in socket_types])
+    asks_for_text &= ~judging
+    wants_texts = asked.recognises_text and not judging.all()
+    if not (asks.any() or asks_about_all.any() or wants_texts):
         return nothing_inside(len(slots))._replace(is_followed=asks_about_all)
     table, shapes = _joined(messages), asked.side.shapes
     first, last, starts, known = contents_from(table, _content_frames(messages), asked.limit)
     first_of = messages.spread(map(shapes.first_of, socket_types))
     of_rows = shapes_of_rows(shapes, first_of, table, first, last, starts)
     claimable = shapes.claimable(of_rows) | claimable_behind(shapes, table, first, last)
-    texts = plain_texts(table, first, last, starts, known) if asked.recognises_text else None
-    only_claimed = shapes.only_claimed(of_rows) & (first == last) & asked.side.judging
+    texts = plain_texts(table, first, last, starts, known) if wants_texts else None
+    judged = messages.spread(judging) != 0
+    only_claimed = shapes.only_claimed(of_rows) & (first == last) & judged
     may_be_json = known & (first == last) & shapes.only_json[of_rows] & (messages.spread(asks) != 0)
-    if asked.side.judging:  # only the last claim counts
-        may_be_json &= _are_last(messages, claimable)
+    if judging.any():  # only the last claim counts
+        may_be_json &= ~judged | _are_last(messages, claimable)
     json = _are_json(table, starts, may_be_json & asked.side.recognises_json)
     texts = None if texts is None else texts & ~json
     plain = known & (json if texts is None else json | texts)

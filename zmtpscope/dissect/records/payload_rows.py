@@ -92,6 +92,7 @@ class PayloadRows:
 
         Returns the stream offsets of frames with passwords, which are starred in `run`.
         """
+        self.side.judging = not self.options.reads_payloads(run.socket_type)
         count, asked = len(run.first), self._rows_to_ask(run, sender)
         found: list[Dissected | None] = []
         json, texts, done = asked.json, asked.texts, self._ask(run, sender, asked, found, 0)
