@@ -62,6 +62,7 @@ USAGE: dict[str, list[tuple[list[object], str]]] = {
         ([PUBSUB], "'-o'"),
         (["-o", "out"], "name a capture to read"),
         ([PUBSUB, "-o", "out", "--format", "xml"], "'xml' is not one of"),
+        ([PUBSUB, "-o", "out.parquet"], "-o names a directory, with a file for each record type; add --format parquet"),
         (["/no/such.pcap", "-o", "out"], "/no/such.pcap: "),
         ([__file__, "-o", "out"], "is not a capture"),
         ([PUBSUB, "-o", "out", "--body", "all"], "try full:64k"),

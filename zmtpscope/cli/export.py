@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 ON_REQUEST = DERIVED | {"frame"}
 """Written only if requested by name."""
 
+FORMATS = "jsonl", "csv", "parquet"
+
 BLOCK_SIZE = 1 << 20
 """Block size of a capture. Memory holds a row group in addition to the records of a block."""
 
@@ -91,7 +93,7 @@ DIRECTORY = option(
 @option(
     "--format",
     "format_",
-    type=click.Choice(["jsonl", "csv", "parquet"]),
+    type=click.Choice(FORMATS),
     default="jsonl",
     help="File format; parquet needs the extra `arrow` [default: jsonl].",
 )
@@ -108,6 +110,9 @@ def export(**given: Any) -> int:
     """Export the records of capture FILEs to tables, one file per record type: connections, greetings, commands,
     messages, gaps, stalls, leftovers and findings. A type without records gets an empty table. The files appear only
     when all of them are complete."""
+    suffix = given["directory"].suffix[1:]
+    if suffix in FORMATS and suffix != given["format_"]:
+        raise click.UsageError(f"-o names a directory, with a file for each record type; add --format {suffix}")
     run, written = write_tables(given, _selection(given), given["filter"])
     notify(_summary(given["directory"], written))
     return run.exit_code()
