@@ -49,7 +49,6 @@ class DecodeAs(NamedTuple):
     socket_type: str | None = None
 
     def matches(self, conn: int, ports: tuple[int, int]) -> bool:
-        """Whether the rule applies to a connection."""
         return self.value == conn if self.selector == "conn" else self.selector == "tcp.port" and self.value in ports
 
     def socket_types(self, ports: tuple[int, int]) -> tuple[str | None, str | None]:

@@ -88,7 +88,6 @@ RECORDS: dict[str, RecordType] = {
         RecordType("diagnosis", "A problem, its cause and the fix, with --derived", COMMON + fields.DIAGNOSIS),
     )
 }
-"""Record types by name."""
 
 PLURALS = {name: f"{name}s" for name in RECORDS} | {"delivery": "deliveries", "diagnosis": "diagnoses"}
 """Table names by record type."""

@@ -29,7 +29,6 @@ AT_ONCE = 4096
 """Record objects created at a time during iteration."""
 
 SHOWN = 20
-"""Rows of a table in a notebook."""
 
 
 def open(

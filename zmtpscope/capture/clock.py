@@ -43,8 +43,6 @@ def folded(steps: Iterable[SetBack]) -> SetBack | None:
 
 
 class Clocks:
-    """The clocks of all interfaces of one file, or of consecutive files."""
-
     def __init__(self) -> None:
         self._clocks: dict[int, Clock] = {}
 
@@ -74,7 +72,6 @@ class Clock:
     def __init__(self) -> None:
         self._added = 0
         self._latest = 0
-        """Latest corrected time."""
 
     def correct(self, times: Times) -> list[tuple[int, int]]:
         """Correct the times of one file, as `Clocks.correct` does."""

@@ -45,7 +45,6 @@ PORTS = 4
 WINDOW_FLAGS = SYN | RST | ACK
 """A window counts if ACK is the only one of these that is set."""
 WINDOW_AT = 14
-"""Offset of the window in the TCP header."""
 DEEPEST = 16
 """Nested headers before TCP or UDP; more are invalid or an attack."""
 

@@ -153,7 +153,6 @@ class FollowedSource(Source):
         self._last: int | None = None
         """Octets of the last read, or None if more may be available."""
         self._end: int | None = None
-        """End of a complete file."""
 
     def offsets(self, starts: NDArray[np.int64], origin: int) -> NDArray[np.int64]:
         """Return offsets in the file; `NOWHERE` without a name, because the writer removes the file."""

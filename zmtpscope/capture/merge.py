@@ -65,9 +65,7 @@ class AtHand:
         self.unfinished: list[tuple[tuple[int, int], Cursor]] = []
         """A heap by the time of the last loaded packet."""
         self.octets = 0
-        """Octets of all loaded packets."""
         self.sizes = 0
-        """Block sizes of all files together."""
         self.pipes = 0
 
     def limit(self) -> tuple[int, int] | None:

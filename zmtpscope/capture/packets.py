@@ -43,7 +43,6 @@ class PacketBlock:
         return self.links, self.starts, self.stops, self.missing, self.times, self.references, self.offsets
 
     def __getitem__(self, rows: slice) -> PacketBlock:
-        """Slice the packets, over the same octets."""
         return PacketBlock(self.data, *(column[rows] for column in self.columns()))
 
 

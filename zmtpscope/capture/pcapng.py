@@ -29,7 +29,6 @@ LARGEST_BLOCK = LARGEST_PACKET + (1 << 20)
 
 MAX_INTERFACES = 65_536
 LONGEST_NAME = 64
-"""Octets of an interface name to keep."""
 COLUMNS = 6
 """Link types, starts, stops, missing octets, times, interfaces."""
 BYTE_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
@@ -170,11 +169,8 @@ class Reader:
         self.position = 0
         self.origin = 0
         self.count = 0
-        """Number of packets so far."""
         self.blocks = 0
-        """Blocks of any type so far."""
         self.sections = 0
-        """Number of section headers so far."""
         self.time = 0
         """Time of the previous packet; packets without a time get it."""
         self.section = Section("<")

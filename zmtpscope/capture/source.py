@@ -74,7 +74,6 @@ class Source:
         self._open_files = None if pipe else open_files
         self._identity = os.stat(os.devnull) if descriptor is None else os.fstat(descriptor)
         self._position: int | None = None
-        """The position of a file that is temporarily closed."""
         self.damage: str | None = None
         self.octets = 0
         """Octets read so far, decompressed."""

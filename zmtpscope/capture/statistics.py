@@ -12,7 +12,6 @@ from zmtpscope.capture.errors import CaptureProblem
 from zmtpscope.capture.packets import PacketBlock
 
 MAX_INTERFACES = 4096
-"""Interfaces of one file to count."""
 
 
 @dataclass
@@ -28,13 +27,11 @@ class InterfaceStatistics:
     received: int | None = None
     """Packets received, before or after a filter, as the tool decides."""
     delivered: int | None = None
-    """Packets delivered to the capturing tool."""
     dropped_by_interface: int | None = None
     dropped_by_system: int | None = None
     dropped_between: int = 0
     """Sum of losses that single packets report."""
     packets: int = 0
-    """Number of packets read from the file."""
     end: int | None = None
     """Time of the interface's last statistics, in nanoseconds since the epoch."""
 

@@ -107,7 +107,6 @@ class Commands(click.Group):
         return None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete a command or a file to read."""
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(incomplete, type="file"), *super().shell_complete(ctx, incomplete)]

@@ -119,7 +119,6 @@ def report_nothing_found(summary: Summary, captures: Captures) -> None:
 
 
 def report_unusable_dissectors(options: Options) -> None:
-    """Report payload dissectors that failed to load."""
     for problem in options.payloads.problems if options.payloads is not None else ():
         notify(f"zmtpscope: {problem}")
 
@@ -168,8 +167,6 @@ def exit_code(captures: Captures) -> int:
 
 
 class Run:
-    """One analysis of captures by a command."""
-
     def __init__(self, analyser: Analyser, captures: Captures, paths: Sequence[str]) -> None:
         self.analyser = analyser
         self.captures = captures

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 PASSWORD_VARIABLE = "ZMTPSCOPE_PASSWORD"
 LARGEST_FILE = 1 << 20
-"""Size of a file with credentials."""
 
 OPTIONS = {
     "plain_file": "--plain-file",
@@ -36,7 +35,6 @@ OPTIONS = {
     "plain_users": "--plain-users",
     "curve_server": "--curve-server",
 }
-"""Descriptions of options, by parameter."""
 
 TOGETHER = ({"plain_file"}, {"user"}, {"server_key"}, {"server_key", "curve_file"}, {"plain_users"}, {"curve_server"})
 

@@ -16,7 +16,6 @@ INTERVAL, SHARE = 1.0, 20
 """Minimum seconds between updates, also as a multiple of the duration of the last update, which grows with the data."""
 
 MAX_SHOWN = 3
-"""Diagnoses to show on a screen."""
 
 
 class Diagnoses:
@@ -35,7 +34,6 @@ class Diagnoses:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time for an update."""
         return time.monotonic() >= self._due
 
     def news(self, ongoing: Ongoing = ENDED) -> list[str]:

@@ -74,10 +74,8 @@ class Filtered:
         self.options = options
         self.first_time = first_time
         self.records: Counter[str] = Counter()
-        """Matching records so far, by type."""
 
     def __call__(self, batch: Batch) -> Batch:
-        """Return the part of a batch that matches the filter."""
         from zmtpscope.filter.selection import Selection
 
         found = Selection(self.filter, batch, self.options, self.first_time()).as_batch()

@@ -172,7 +172,6 @@ def _settings(given: dict[str, Any]) -> CaptureSettings:
 
 
 def _programs(text: str, snap_length: int) -> Mapping[int, Program]:
-    """Compile the capture filter for each link type."""
     from zmtpscope.live.capture.filters import CaptureFilterError, programs
 
     try:

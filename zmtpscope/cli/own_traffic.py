@@ -67,7 +67,6 @@ class OwnTraffic:
         self.recording = Recording([each.write for each in sinks], [each.write_key for each in sinks])
 
     def finish(self) -> None:
-        """Show and write the remaining traffic."""
         if self._shown is not None:
             self._shown.live.finish()
         if self._file is not None:

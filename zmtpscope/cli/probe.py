@@ -53,7 +53,6 @@ class Expectation(NamedTuple):
         return value == self.expected
 
     def describe(self, value: str | None) -> str:
-        """Describe the unmet expectation and the actual value."""
         known = "is not known" if value is None else f'is "{value}"'
         return f'{self.name} {known}, and "{self.expected}" was expected'
 
@@ -86,7 +85,6 @@ LONGEST_WAIT = 600.0
 STYLES = {"dim": "dim", "endpoint": "bold", "note": "bright_blue"}
 
 Results = list[tuple[Expectation, str | None]]
-"""Expectations with the values found."""
 
 
 def parse_wait(context: click.Context, parameter: click.Parameter, value: float) -> float:

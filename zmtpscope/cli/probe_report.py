@@ -21,7 +21,6 @@ CREDENTIALS = {
     "PLAIN": "add --user NAME or --plain-file FILE",
     "CURVE": "add --server-key KEY, and --curve-file FILE if the server accepts only known clients",
 }
-"""Options to suggest, by mechanism."""
 
 
 def facts(endpoint: str, found: Found) -> Iterator[tuple[str, str]]:

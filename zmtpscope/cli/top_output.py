@@ -43,7 +43,6 @@ class Numbers:
         return self.in_all(kind)
 
     def in_all(self, kind: str) -> list[Row]:
-        """Return the rows to show at the end."""
         from zmtpscope.export.top.rows import total_rows
 
         interval = self.seconds if self.rates.interval_ns is None else self.rates.interval_ns / SECOND

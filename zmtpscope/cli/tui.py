@@ -141,7 +141,6 @@ def tui(**given: Any) -> int:
 
 
 def _title(given: dict[str, Any]) -> str:
-    """Return a title that names the captures shown."""
     if given["interfaces"]:
         return ", ".join(given["interfaces"])
     paths = named_captures(given)

@@ -31,7 +31,6 @@ ABOUT = (
     "complete",
     "bodies_kept",
 )
-"""Fields of a message in the index."""
 MAX_FILES = 1_000_000
 """Use a joined file for more messages."""
 

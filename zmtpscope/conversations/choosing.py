@@ -32,12 +32,10 @@ class Chosen:
     filters: Sequence[Filter] = ()
 
     def selects(self, conn: int | None) -> bool:
-        """Whether the connection's number is among the chosen ones."""
         return not self.conns or conn in self.conns
 
     @property
     def is_whole(self) -> bool:
-        """Whole connections are selected, from their start."""
         return self.peer is None and not self.filters
 
 
@@ -54,7 +52,6 @@ class Choosing:
     """Open connections with a selected record, with its ordinal."""
 
     def batch(self, batch: Batch) -> Batch:
-        """Select the chosen records of a batch."""
         chosen = self.chosen
         if chosen.conns:
             runs = [run for run in batch.by_sender() if chosen.selects(run.stream.conn)]

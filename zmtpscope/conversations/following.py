@@ -61,7 +61,6 @@ class Following:
             yield from self._record(item, chosen)
 
     def _selected(self, batch: Batch) -> Batch:
-        """Return the messages and commands that the connection and the filters select."""
         selects = self.followed.selects
         runs = [run for run in batch.by_sender() if selects(run.stream.conn)]
         records = [each for each in batch.records if _has_content(each) and selects(each.values["conn"])]
@@ -90,7 +89,6 @@ class Following:
 
 
 def _identifies_sender(record: Record) -> bool:
-    """Whether a record contains the socket type or identity of its sender."""
     return record.type in ("greeting", "command") and bool(record.values["socket_type"] or record.values["identity"])
 
 
@@ -108,7 +106,6 @@ def _remember(connections: dict[int, None], conn: int) -> None:
 MAX_NAMES = 10_000
 """Topics, and identities, to remember."""
 LONGEST_NAME = 256
-"""Octets of a name."""
 
 
 class Names:

@@ -34,12 +34,10 @@ class _Message(NamedTuple):
 
     @property
     def place(self) -> tuple[int | None, int | None]:
-        """Return the connection number and the side."""
         return self.alone.stream.conn, self.alone.stream.side
 
     @property
     def packets(self) -> tuple[int, int]:
-        """Return the numbers of the first and last packet."""
         packets = self.alone.packets[0], self.alone.packet_ends[0]
         first, last = (int(packet) & PACKET_MASK for packet in packets)
         return first, last
@@ -62,9 +60,7 @@ class RequestHops:
     options: Options
     _request: _Message | None = None
     _is_over: bool = False
-    """Whether the reply was found."""
     _hops: dict[int | None, _Hop] = field(default_factory=dict)
-    """Hops by connection number."""
     _back: list[_Message] = field(default_factory=list)
     """Possible replies: messages towards the client on hops that have no reply yet."""
     _hop_packets: set[tuple[int | None, int]] = field(default_factory=set)

@@ -21,7 +21,6 @@ MARKERS = (">", "<")
 """Characters before lines of side 0 and side 1."""
 NO_SIDE = "="
 ROW = 16
-"""Octets in a line of hex."""
 
 Values = dict[str, Any]
 

@@ -93,7 +93,6 @@ class KeyFile:
         return problems
 
     def is_readable_by_others(self) -> bool:
-        """Whether the group or other users can read the file."""
         if os.name != "posix" or self.path is None:
             return False
         mode = self._status.st_mode

@@ -24,7 +24,6 @@ LABELS: Final = (
     SERVER_LONGTERM,
     SERVER_PUBLIC,
 )
-"""Kinds of lines in a key log."""
 
 LABEL_OF = {label.encode(): label for label in LABELS}
 FORMS = "64 hex digits or 40 Z85 characters"

@@ -47,7 +47,6 @@ OBSERVERS: tuple[type[Observer], ...] = (
     OrderObserver,
     RoundObserver,
 )
-"""The observers of each connection."""
 
 KNOWN = frozenset({"greeting", "command", "gap", "leftover", "stall", "retransmission"})
 """Types of records that are passed to the observers of their connection."""

@@ -16,7 +16,6 @@ FAILING = ("error", "warn")
 """Severities of problems; a note is only information."""
 
 MAX_EVIDENCE = 3
-"""Occurrences of a problem to report as evidence."""
 
 
 class Evidence(NamedTuple):
@@ -28,12 +27,10 @@ class Evidence(NamedTuple):
 
     @classmethod
     def of(cls, finding: ObservedFinding | RunFinding) -> Evidence:
-        """Return the first occurrence of a finding as evidence."""
         return cls(finding.moment, finding.text, finding.ref or None)
 
     @classmethod
     def opening(cls, connection: ObservedConnection) -> Evidence:
-        """Return the start of a connection as evidence."""
         return cls(connection.start, "the connection begins", connection.ref)
 
 

@@ -51,7 +51,6 @@ class Ongoing(NamedTuple):
 
 
 ENDED = Ongoing()
-"""A capture that has ended."""
 
 
 class Analyser:
@@ -91,7 +90,6 @@ class Analyser:
 
     @property
     def next_ordinal(self) -> int:
-        """Return the ordinal of the first segment of the next block."""
         return self.flows.reassembler.next_ordinal
 
     def run(self, captures: Captures) -> Iterator[Batch]:

@@ -14,8 +14,6 @@ ALL_MEMBERSHIPS = 64 << 20
 
 @dataclass(slots=True, eq=False)
 class OctetBudget:
-    """The number of octets held now."""
-
     held: int = 0
     """Octets held by the streams of all sides, topics and subscriptions included."""
     memberships: int = 0

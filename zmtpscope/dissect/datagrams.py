@@ -257,7 +257,6 @@ class Datagrams:
                 flow.writer.note(Note(0, finding, first, ordinal, unit=offset))
 
     def _kept(self, body: bytes) -> bytes | None:
-        """Return the part of a body to keep."""
         options = self.options
         if options.bodies == "head":
             return body[: options.head]

@@ -38,7 +38,6 @@ class Options:
     decode_as: tuple[DecodeAs, ...] = ()
     show_secrets: bool = False
     keys: Keys | None = None
-    """Keys that decrypt CURVE boxes."""
     payloads: Registry | None = None
     """Payload dissectors; None to disable."""
 

@@ -22,7 +22,6 @@ from zmtpscope.export.values import record_values
 from zmtpscope.words import counted
 
 MAX_LINES = 50
-"""Lines in the comment of one packet."""
 MAX_OCTETS = 64 << 20
 """Octets of all comments. Later packets have none."""
 LINE_WEIGHT = 100
@@ -189,7 +188,6 @@ class WantedPackets:
             self.lifetimes[key].append(Lifetime(values["start_ns"], values["end_ns"]))
 
     def _add_run(self, run: MessageTable | FrameTable, rows: Int64) -> None:
-        """Add the packets of a run of rows. Most rows have one packet."""
         if len(self._packets) > self._most:
             self._packets = array("q", self.packets.tobytes())
             self._most = max(MIN_PACKETS, 2 * len(self._packets))

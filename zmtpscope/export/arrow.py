@@ -20,7 +20,7 @@ from zmtpscope.record_fields import COMMON
 from zmtpscope.records import RECORDS
 
 ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": pa.large_binary(), "json": pa.string()}
-"""Arrow types by field type. Spark reads no unsigned integers, no times in nanoseconds and no views."""
+"""Arrow types by field type. Spark reads no unsigned integers, no nanosecond times and no views."""
 
 
 def arrow_type(type_: str) -> pa.DataType:
@@ -51,7 +51,7 @@ def arrow_batch(batch: Batch, record: str, schema: pa.Schema, options: Options) 
 
 
 def record_arrays(records: Sequence[Record], type_: str, names: Sequence[str], options: Options) -> list[pa.Array]:
-    """Convert records to arrays. Fields that several records share are converted once."""
+    """Convert records to arrays, fields that several records share once."""
     numbers: dict[int, int] = {}
     places, different = list[int](), list[dict[str, Any]]()
     for record in records:
@@ -81,7 +81,6 @@ ROWS: dict[str, Callable[[Batch, Options], RowColumns[Any]]] = {
     "message": MessageColumns.of,
     "frame": lambda batch, _: FrameRowColumns.of(batch),
 }
-"""Columns of record types that are rows."""
 
 
 def arrow_column(values: list[Any], type_: str) -> pa.Array:

@@ -1,6 +1,6 @@
-"""Build Arrow arrays of columns, numpy arrays and Python values from buffers.
+"""Builds Arrow arrays of columns, numpy arrays and Python values from buffers.
 
-`pyarrow.array` and `pyarrow.scalar` import pandas if it is installed, which takes 0.3 s and 60 MB for nothing.
+`pyarrow.array` and `pyarrow.scalar` would import pandas if it is installed: 0.3 s and 60 MB.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def column_array(values: NDArray[Any], mask: Mask | None = None) -> pa.Array:
 def value_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
     """Convert int64, booleans, text, octets, and lists and structs of these; None is null.
 
-    Raises `OverflowError` if an integer has more bits, and `UnicodeEncodeError` if text cannot be encoded.
+    Raises `OverflowError` for larger integers, `UnicodeEncodeError` for text that cannot be encoded.
     """
     missing = np.array([value is None for value in values], np.bool_) if None in values else None
     if pa.types.is_struct(type_):
@@ -62,7 +62,7 @@ def value_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
 NUMBERS: dict[pa.DataType, type[np.generic]] = {pa.int64(): np.int64, pa.bool_(): np.bool_}
 
 NOTHING: dict[pa.DataType, Any] = {pa.int64(): 0, pa.bool_(): False, pa.string(): "", pa.large_binary(): b""}
-"""The value that stands for null."""
+"""Values that stand for null."""
 
 
 def _texts(values: Sequence[str]) -> tuple[bytes, Iterable[int]]:
@@ -90,7 +90,7 @@ def _bits(values: Mask) -> pa.Buffer:
 
 
 WORD = pa.dictionary(pa.int32(), pa.string())
-"""Text with few different values in a block, as indexes, which are faster. In files it is plain text."""
+"""Text with few different values in a block, as indexes, which are faster. Files contain plain text."""
 
 _OF_ALL_ROWS = frozenset({"record", "conn_id", "file", "src_ip", "dst_ip"})
 WORDS = {
@@ -136,7 +136,7 @@ def words(column: Words) -> pa.Array:
 
 
 def octets(column: Octets) -> pa.Array:
-    """Convert slices. Their starts and ends split the octets into an array, every second value of which is a slice."""
+    """Convert slices. Their starts and ends split the octets into an array, whose every second value is a slice."""
     if not len(column.index):
         return value_array([], pa.large_binary())
     edges = np.empty(2 * len(column.starts), np.int64)
@@ -154,7 +154,7 @@ def texts(column: Texts) -> pa.Array:
 
 
 def as_text(values: pa.Array) -> pa.Array:
-    """Convert octets as `to_text` does. No copy unless a value contains a backslash or is not UTF-8."""
+    """Convert octets like `to_text`. Only values with a backslash or that are not UTF-8 are copied."""
     try:
         made = values.cast(pa.string())
         if not pc.any(pc.match_substring(made, "\\")).as_py():
@@ -173,7 +173,7 @@ def lists(column: Lists) -> pa.Array:
 
 
 def payloads(column: Payloads) -> pa.Array:
-    """Convert payloads: short texts of one frame together, everything else individually."""
+    """Convert payloads: short texts of one frame together, all others one by one."""
     inside, count = column.inside, len(column.inside)
     if not inside.any():
         return pa.nulls(count, PAYLOAD)
@@ -241,7 +241,6 @@ def _others(column: Payloads) -> _Contents:
 
 
 def _mask(known: Bool | None) -> Bool | None:
-    """Return a mask of nulls, if there are any."""
     return None if known is None or known.all() else ~known
 
 
@@ -254,4 +253,3 @@ ARRAYS: dict[type, Callable[[Any], pa.Array]] = {
     Lists: lists,
     Payloads: payloads,
 }
-"""Conversions by type of column."""

@@ -24,13 +24,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Clock:
-    """Formats nanoseconds since the epoch as tshark's `-t` does, to six decimals. `start` returns the time of the
-    first packet."""
+    """Formats nanoseconds since the epoch like tshark's `-t`, to six decimals.
+
+    `start` returns the time of the first packet.
+    """
 
     def __init__(self, form: str, start: Callable[[], int | None]) -> None:
         self.form = form
         self.moves = form in ("d", "dd")
-        """Whether the text of a time depends on the previous line."""
+        """Whether a time depends on the previous line."""
         self._start = start
         self._first: int | None = None
         self._above: int | None = None
@@ -39,7 +41,7 @@ class Clock:
 
     @property
     def origin(self) -> int | None:
-        """Return the time from which seconds count; None in other formats, and before the first line."""
+        """The time from which seconds count; None in other formats, and before the first line."""
         return self._first
 
     def __call__(self, time: int) -> str:
@@ -74,12 +76,12 @@ def span(first: int, last: int) -> str:
 
 
 def timestamp(time: int) -> str:
-    """Write a time as in RFC 3339, with nanoseconds."""
+    """Write a time in RFC 3339 format, with nanoseconds."""
     seconds, nanoseconds = divmod(time, SECOND)
     return f"{rfc_3339(seconds).decode()}.{nanoseconds:09}Z"
 
 
 @lru_cache(maxsize=64)
 def rfc_3339(seconds: int) -> bytes:
-    """Write seconds as in RFC 3339, without a zone."""
+    """Write seconds in RFC 3339 format, without a zone."""
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S").encode()

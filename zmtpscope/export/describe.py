@@ -1,4 +1,4 @@
-"""Describe a record in a few words, for the last column of a line."""
+"""Describes a record in a few words, for the last column of a line."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ from zmtpscope.zmtp.mechanisms.null import STATUS
 Values = dict[str, Any]
 
 MAX_PROPERTIES = 8
-"""Properties to show in a line."""
 
 LONGEST_SENTENCE = 400
-"""Characters of a finding to show in a line; real texts with names of peers have fewer than 300."""
+"""Characters of a finding in a line; real texts with names of peers have fewer than 300."""
 
 SUMS = frozenset({*FINDING_BY_OUTCOME.values(), PACKETS_DROPPED, CLOCK_WENT_BACK})
-"""Findings with a text that includes the number of events."""
+"""Findings whose text includes the number of events."""
 
 GIVEN_UP = {"end of the connection": "waited for until the end"}
-"""Texts for reasons of a gap that are too short in the record."""
+"""Longer texts for reasons of a gap."""
 
 SPELT = {"HELLO": "(spelt WELCOME on the wire)", "ERROR": "(spelt ^RROR on the wire)"}
 """Remarks on names that libzmq spells differently in PLAIN (wire.md 8.2)."""
@@ -41,8 +40,10 @@ SIGNATURE_SIZE, GREETING_3_SIZE = 10, 64
 
 
 def describe_greeting(values: Values) -> str:
-    """Describe a greeting: `GREETING 3.1 CURVE`, `GREETING 2.0 SUB`. 1.0 and 2.0 have no mechanism, but identify the
-    sender."""
+    """Describe a greeting: `GREETING 3.1 CURVE`, `GREETING 2.0 SUB`.
+
+    1.0 and 2.0 have no mechanism, but identify the sender.
+    """
     version, mechanism, length = values["version_announced"], values["mechanism"], values["length"]
     words = ["GREETING"]
     if values["form"] == "zws-identity":
@@ -112,7 +113,6 @@ def describe_command(values: Values) -> str:
 
 
 def _sender(values: Values) -> Iterator[str]:
-    """Yield socket type and identity, if present."""
     if values["socket_type"]:
         yield safe_text(values["socket_type"])[:LONGEST_TYPE]
     if values["identity"]:
@@ -133,7 +133,7 @@ def _words_of_curve(values: Values) -> Iterator[str]:
 
 
 def describe_gap(values: Values) -> str:
-    """Describe the size of a gap, and the point where parsing resumes."""
+    """Describe the size of a gap, and where parsing resumes."""
     resumed = values["resumed_at"]
     after = "no frame found after it" if resumed is None else f"parsing resumes at offset {resumed}"
     why = GIVEN_UP.get(values["reason"], values["reason"])
@@ -192,7 +192,7 @@ def describe_leftover(values: Values) -> str:
 
 
 def describe_finding(values: Values) -> str:
-    """Write severity, id and text; the caller adds the hint."""
+    """Write severity, id and text, but no hint."""
     count = values["count"] or 1
     more = f" ({count} times more, the last in packet {values['last_packet']})"
     if count == 1 or values["id"] in SUMS:
@@ -377,4 +377,4 @@ DESCRIBE: dict[str, Callable[[Values], str]] = {
     "delivery": describe_delivery,
     "diagnosis": describe_diagnosis,
 }
-"""Functions by record type, without rows."""
+"""Functions by record type, for records that are no rows."""

@@ -1,4 +1,4 @@
-"""Print the octets of a record, field by field (`-V`) and in hex (`-x`)."""
+"""Prints the octets of a record, field by field (`-V`) and in hex (`-x`)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ OPENED = 1
 MAX_FIELDS = 20_000
 """Fields of a unit to print; a message with a dissector has at most half as many."""
 ROW = 16
-"""Octets in a line of a hex dump."""
 
 
 def tree_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
-    """Yield a line for each field with its octets (stream offsets, both included) and value, and for the unit with
-    its packets."""
+    """Yield a line for each field with its octets (stream offsets, both included) and value, and for the unit with its
+    packets."""
     secrets = [] if show_secrets else secret_spans(detail.tree)
     lines = _node_lines(detail.tree, INDENT, secrets)
     where = f"source {detail.source}" if detail.source > OPENED else _packets(detail.slices)
@@ -38,7 +37,7 @@ def tree_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
 
 
 def _packets(slices: list[PacketSlice]) -> str:
-    """Name the packets of a unit: `packet 12`, or several packets with the octets of each."""
+    """Name the packets of a unit: `packet 12`, or several with the octets of each."""
     if len(slices) == 1:
         return f"packet {slices[0].packet & PACKET_MASK}"
     names = [f"{part.packet & PACKET_MASK} {_place(part.start, part.stop)}" for part in slices]

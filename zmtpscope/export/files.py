@@ -15,8 +15,8 @@ BUFFER = 1 << 20
 
 
 class OutputFile:
-    """Will replace `target`: `open` creates it, `finish` flushes it, `commit` moves it to its place, and `discard`
-    removes it unless it was committed.
+    """Will replace `target`: `open` creates a temporary file, `finish` flushes it, `commit` moves it to its place, and
+    `discard` removes it.
 
     Every method raises an `OSError` that names the target. `octets` is the number of octets written.
     """
@@ -28,8 +28,10 @@ class OutputFile:
         self._path = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
         self._file: BinaryIO | None = None
         self.closed = True
-        """Whether the file accepts no more data. Not a property: Arrow takes an interrupt within a property for
-        true."""
+        """Whether the file accepts no more data.
+
+        Not a property: Arrow takes an interrupt within a property for true.
+        """
 
     def open(self) -> None:
         """Create the file, empty and readable by its owner only."""
@@ -45,7 +47,6 @@ class OutputFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Finish and commit the file, or discard it after an exception."""
         try:
             if kind is None:
                 self.finish()
@@ -65,7 +66,7 @@ class OutputFile:
         """Write buffered octets. The file is not visible before `commit`."""
 
     def close(self) -> None:
-        """Do nothing, because a writer must not decide when the file is complete; see `commit`."""
+        """Do nothing, since a writer must not decide when the file is complete; see `commit`."""
 
     def finish(self) -> None:
         if self._file is not None:
@@ -77,7 +78,7 @@ class OutputFile:
             self._file, self.closed = None, True
 
     def commit(self) -> None:
-        """Make the file visible; it replaces an existing file."""
+        """Make the file visible, in place of an existing one."""
         with self._naming_target():
             os.replace(self._path, self.target)
 
@@ -98,7 +99,7 @@ class OutputFile:
 
 
 def write_file(path: Path, octets: bytes) -> None:
-    """Write a file. Raises an `OSError` that names it."""
+    """Raises an `OSError` that names the file."""
     with OutputFile(path) as file:
         file.write(octets)
 

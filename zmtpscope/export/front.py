@@ -1,4 +1,4 @@
-"""The columns in front of a description: packet and time, then connection, sender and receiver: `c12 SUB > PUB:5556`.
+"""The columns before a description: packet and time, then connection, sender and receiver: `c12 SUB > PUB:5556`.
 
 The first and the last line of a connection, or all lines if `wide`, have both addresses.
 """
@@ -30,7 +30,7 @@ class Front:
         self.width = NARROWEST_PACKET
         self._row = (0, 0, 0, 0)
         self._text = ""
-        """Text of the last row's packet, because a packet may have many rows."""
+        """The packet of the last row as text, since a packet may have many rows."""
 
     def copy(self) -> Front:
         copied = copy(self)
@@ -44,12 +44,10 @@ class Front:
         return self.clock.origin if self.paint is plain else None
 
     def of(self, packet: str, time: int) -> str:
-        """Return the front of a record's line, without colour."""
         self.widen(packet)
         return f"{packet:>{self.width}} {self.clock(time)}  "
 
     def of_row(self, reference: int, time: int, files: Files) -> str:
-        """Return the front of a row's line, without colour."""
         row = reference, time, len(files), self.width
         if row != self._row or self.clock.moves:
             self._row, self._text = row, self.of(self.packet(reference, files), time)
@@ -60,13 +58,14 @@ class Front:
         return packet_name(files[reference >> FILE_SHIFT], reference & PACKET_MASK, files)
 
     def widen(self, packet: str) -> None:
-        """Widen the column for this packet number and all later lines."""
         self.width = max(self.width, len(packet))
 
 
 NARROWEST, WIDEST = 17, 28
-"""Columns for sender and receiver, such as `:54321 > PUB:5555` and `"worker-12…" > ROUTER:5555`. The column grows
-with its contents; wider ones shift only their own line."""
+"""Columns for sender and receiver, such as `:54321 > PUB:5555` and `"worker-12…" > ROUTER:5555`.
+
+The column grows with its contents; wider ones shift only their own line.
+"""
 
 NARROWEST_FULL, WIDEST_FULL = 21, 48
 """Columns for each address if all lines have both."""
@@ -77,13 +76,11 @@ STYLES = "side 0", "side 1"
 """Styles of the sender, by side."""
 
 MAX_COLUMNS = 10_000
-"""Cached columns, one per connection and side."""
 
 MAX_CONNECTIONS = 100_000
 """Connections to remember: more than can be open. The oldest is forgotten, and shown with addresses again."""
 
 Column = tuple[str, int]
-"""A text and its width."""
 
 
 class SidesColumn:
@@ -95,7 +92,6 @@ class SidesColumn:
         self._width = NARROWEST_FULL if wide else NARROWEST
         self._number_width = 3
         self._columns: dict[tuple[int, int | None], Column] = {}
-        """Cached columns by connection and side."""
         self.changes = 0
         """Number of changes of texts in this column."""
 
@@ -172,7 +168,6 @@ class SidesColumn:
         return number + painted + receiver, len(number) + len(sender) + len(receiver)
 
     def _in_order(self, stream: Stream) -> tuple[SideNames, SideNames]:
-        """Return sender and receiver."""
         one, other = self._sides_of(stream)
         return (other, one) if stream.side == 1 else (one, other)
 

@@ -1,5 +1,7 @@
-"""Pieces of the JSON lines of message rows, shared and single. The compiled loop adds numbers, bodies and texts, and
-joins the lines."""
+"""Pieces of the JSON lines of message rows, shared and single.
+
+The compiled loop adds numbers, bodies and texts, and joins the lines.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,16 @@ ENDS_OF_BODIES = {
     HEAD_KEPT_ONLY: b'"],"bodies_kept":"head"',
     KEPT: b'"],"bodies_kept":"full"',
 }
-"""Ends of bodies, by the extent to which they were kept."""
+"""Ends of bodies, by how much of them was kept."""
 
 TEXT_BEGINS, TEXT_ENDS = b'{"protocol":"text","summary":"', b'","fields":null}'
 
 
 class Closing:
-    """The end of a line, by three properties of a message: decrypted, confidence, complete. `front` and `back`
-    enclose the payload."""
+    """The end of a line, by three properties of a message: decrypted, confidence, complete.
+
+    `front` and `back` enclose the payload.
+    """
 
     def __init__(self, opened: bool, confidence: str, complete: bool) -> None:
         self.front = b',"decrypted":%b,"payload":' % _truth(opened)
@@ -57,7 +61,7 @@ CLOSING_NUMBER = {key: number for number, key in enumerate(CLOSING_KEYS)}
 CLOSINGS = [Closing(*key) for key in CLOSING_KEYS]
 
 Careful = Callable[[int], bytes]
-"""Function that formats the line of any row."""
+"""Formats the line of any row."""
 
 
 class JsonRows:
@@ -99,8 +103,8 @@ NO_STREAM = Stream(*[None] * len(Stream._fields))  # type: ignore[arg-type]
 
 @lru_cache(maxsize=4096)
 def of_stream(stream: Stream | None) -> tuple[bytes, bytes]:
-    """Return the text between the values of `record` and `ts_ns`, and after the value of `packet`, for all lines of
-    a stream."""
+    """Return the text between the values of `record` and `ts_ns`, and after the value of `packet`, for all lines of a
+    stream."""
     conn, conn_id, side, src_ip, src_port, dst_ip, dst_port = stream or NO_STREAM
     front = {"conn": conn, "conn_id": conn_id, "side": side}
     ends = {"src_ip": src_ip, "src_port": src_port, "dst_ip": dst_ip, "dst_port": dst_port}
@@ -109,8 +113,8 @@ def of_stream(stream: Stream | None) -> tuple[bytes, bytes]:
 
 @lru_cache(maxsize=4096)
 def _shared(stream: Stream, source: int) -> tuple[bytes, bytes]:
-    """Return the text before the value of `ts_ns`, and between the values of `packet` and `offset`, for all lines of
-    a stream."""
+    """Return the text before the value of `ts_ns`, and between the values of `packet` and `offset`, for all lines of a
+    stream."""
     front, ends = of_stream(stream)
     return b'%b"message"%b' % (BEGIN, front), b'%b,"source":%d,"offset":' % (ends, source)
 

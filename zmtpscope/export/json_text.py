@@ -12,8 +12,10 @@ from zmtpscope.records import SECOND
 
 @compiled.where_possible
 def lines_between(rows: JsonRows, low: int, high: int, cuts: Sequence[int]) -> list[bytes]:
-    """Format the rows `low..high` (high excluded), from each of the `cuts` to the next. The first cut is `low`, the
-    last one `high`."""
+    """Format the rows `low..high` (high excluded), from each of the `cuts` to the next.
+
+    The first cut is `low`, the last `high`.
+    """
     return [b"".join(map(rows.careful, range(begin, end))) for begin, end in pairwise(cuts)]
 
 
@@ -24,7 +26,7 @@ def line_of_parts(
     """Join the line of a record.
 
     `begin` ends with the record type. `front` and `ends` are from `of_stream`. `seconds` are the seconds of `time` in
-    RFC 3339. `packet` is negative if there is none. `fields` are the own fields, with the end of the line.
+    RFC 3339. A negative `packet` is none. `fields` are the own fields, with the end of the line.
     """
     number = b"%d" % packet if packet >= 0 else b"null"
     parts = begin, front, time, seconds, time % SECOND, file, number, ends, fields

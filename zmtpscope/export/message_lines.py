@@ -1,4 +1,4 @@
-"""Format received messages as text, raw octets, hex or JSON lines."""
+"""Formats received messages as text, raw octets, hex or JSON lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zmtpscope.records import to_text
 TAB = b"\t"
 
 Render = Callable[[Sequence[bytes], int], bytes]
-"""Function that formats (parts, nanoseconds since the epoch) as the octets of a message, with its end."""
+"""Formats (parts, nanoseconds since the epoch) as the octets of a message, with its end."""
 
 
 def typed(octets: bytes) -> str:
@@ -34,7 +34,7 @@ def renderer(form: str, *, separator: bytes = TAB, end: bytes = b"\n", addressed
     """Return the function for a format: "text", "raw", "hex" or "json".
 
     `separator` separates parts and `end` follows the last one; JSON lines ignore both. `addressed` messages start with
-    the name of the sender, which is `text` in all formats but hex.
+    the name of the sender, as `text` in all formats but hex.
     """
     if form == "json":
         return _json_of_addressed if addressed else _json

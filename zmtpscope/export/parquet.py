@@ -1,4 +1,4 @@
-"""Write Parquet with row groups of bounded size, compressed with zstd."""
+"""Writes Parquet with row groups of bounded size, compressed with zstd."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ GROUP_OCTETS = 32 << 20
 """Memory of a row group, which ends with the rows that reach a limit."""
 
 MAX_PARTS = 64
-"""Waiting batches; more are joined, because small batches are mostly overhead."""
+"""Waiting batches; more are joined, since small batches are mostly overhead."""
 
 
 class ParquetTable:
-    """One record type as Parquet."""
-
     def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
         self._record = record
         self._schema = held_schema(record, columns)
@@ -35,7 +33,6 @@ class ParquetTable:
         self.rows = self._writer.rows
 
     def close(self) -> None:
-        """Write the remaining rows and the end of the file."""
         self._writer.close()
 
 
@@ -60,7 +57,7 @@ class ParquetRows:
             write_statistics=[path for path, type_ in leaves if type_ == pa.int64()],
             store_schema=False,
         )
-        # the schema for readers of the file, in which words are text
+        # for readers of the file, in which words are text
         self._writer.add_key_value_metadata({"ARROW:schema": b64encode(schema.serialize()).decode()})
 
     def add(self, rows: pa.RecordBatch) -> None:

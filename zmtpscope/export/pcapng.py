@@ -1,4 +1,4 @@
-"""Write pcapng (draft-ietf-opsawg-pcapng): one little-endian section, times in nanoseconds since the epoch."""
+"""Writes pcapng (draft-ietf-opsawg-pcapng): one little-endian section, times in nanoseconds since the epoch."""
 
 from __future__ import annotations
 
@@ -69,8 +69,10 @@ def packet_block(interface: int, time: int, packet: bytes, original: int, commen
 
 @dataclass(frozen=True)
 class InterfaceStatistics:
-    """Statistics of an interface between two times (ns). Of `received` packets that passed the filter, `dropped`
-    were not written and `delivered` are in the file."""
+    """Statistics of an interface between two times (ns).
+
+    Of `received` packets that passed the filter, `dropped` were not written and `delivered` are in the file.
+    """
 
     start: int
     end: int
@@ -95,7 +97,7 @@ def interface_statistics(interface: int, statistics: InterfaceStatistics) -> byt
 
 
 class PcapngWriter:
-    """Writes IP packets of one interface to `file`, headers immediately."""
+    """Writes IP packets of one interface to `file`, headers at once."""
 
     def __init__(self, file: BinaryIO, comment: str) -> None:
         self._file = file
@@ -114,7 +116,7 @@ def _block(kind: int, body: bytes) -> bytes:
 
 
 def _options(*options: tuple[int, bytes]) -> bytes:
-    """Encode options, without the empty ones, and the end of options."""
+    """Encode options, without empty ones, and the end of options."""
     parts = [
         _option(code, len(value)) + value + bytes(-len(value) % 4)
         for code, value in ((code, _cut(whole)) for code, whole in options)

@@ -1,4 +1,4 @@
-"""Shorten octets from the network to a few printable characters."""
+"""Shortens octets from the network to a few printable characters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ READABLE = 0.65
 """Share of readable octets of a body that is shown as text; others are shown as hex digits."""
 
 OCTETS = 4
-"""Octets to examine for each character of a line."""
+"""Octets examined for each character of a line."""
 
 LEAST = 8
 """Characters that a part of a message needs to be shown."""
@@ -55,7 +55,7 @@ def preview(octets: bytes | None, size: int, limit: int) -> str:
 def parts_preview(bodies: list[tuple[bytes | None, int]], limit: int) -> str:
     """Write the frames of a message in about `limit` characters.
 
-    All but the last get at most a quarter, because ids and empty frames precede the content.
+    All but the last get at most a quarter, since ids and empty frames precede the content.
     """
     shown: list[str] = []
     left = limit

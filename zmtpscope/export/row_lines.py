@@ -1,4 +1,4 @@
-"""Format lines of message and frame rows, many at once."""
+"""Formats lines of message and frame rows, many at once."""
 
 from __future__ import annotations
 

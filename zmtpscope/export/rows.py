@@ -1,5 +1,3 @@
-"""Describe message and frame rows."""
-
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
@@ -34,7 +32,6 @@ MAX_ADDRESSES = 5
 LONGEST_TOPIC, LONGEST_ADDRESS = 40, 20
 
 TOPIC = 256
-"""Octets of a topic to read."""
 
 NOT_SHOWN = ("", TEXT)
 """Dissectors whose result is not shown: text, and failed ones (""). The octets are shown instead."""
@@ -76,7 +73,6 @@ class RowWords:
 
     @cached_property
     def sender_of(self) -> list[int]:
-        """Index of each row's sender."""
         senders: list[int] = self.columns.sender_of.tolist()
         return senders
 
@@ -135,14 +131,13 @@ class RowWords:
         return self._carried(index, 0).lstrip(" ")
 
     def _carried(self, index: int, used: int) -> str:
-        """Return the payload summary of a message, or the start of its frames, after `used` characters."""
+        """Return the payload summary of a message, or the start of its frames."""
         made = None if self.messages is None else self.messages.made.of(index)
         if made is not None and made.protocol not in NOT_SHOWN:
             return inside(made, self._room(used))
         return self._bodies(self._lists.content[index], self._lists.last[index], used)
 
     def _room(self, used: int) -> int:
-        """Return the number of characters left in the line."""
         return room(self.width, used)
 
     def _special(self, index: int, worth: str) -> str:
@@ -157,11 +152,9 @@ class RowWords:
         return f"{kind.upper()} {quoted(topic)}{everything} ({noun(sender)}){worth}"
 
     def _limit(self, used: int) -> int:
-        """Return the characters for bodies after `used` ones."""
         return limit_of_bodies(self.options, self._room(used))
 
     def _bodies(self, first: int, last: int, used: int) -> str:
-        """Return the start of the frames, after `used` characters."""
         limit = self._limit(used)
         if not limit or first > last:
             return ""
@@ -172,11 +165,9 @@ class RowWords:
         return f"  {parts_preview([(self._head(frame, octets), sizes[frame]) for frame in frames], limit)}"
 
     def _beginning(self, frame: int, limit: int) -> str:
-        """Return the start of a frame in about `limit` characters."""
         return preview(self._head(frame, OCTETS * limit), self._lists.sizes[frame], limit)
 
     def _name(self, frame: int, limit: int) -> str:
-        """Return a topic, group or address in about `limit` characters."""
         octets = self._head(frame, TOPIC)
         return "not kept" if octets is None else name_of(octets, limit)
 
@@ -201,7 +192,6 @@ def room(width: int | None, used: int) -> int:
 
 
 def limit_of_bodies(options: Options, room: int) -> int:
-    """Return the characters for bodies in this space."""
     return room if options.bodies == "full" else options.head if options.bodies == "head" else 0
 
 
@@ -213,5 +203,5 @@ def inside(made: Dissected, room: int) -> str:
 
 @lru_cache(maxsize=1024)
 def name_of(octets: bytes, limit: int) -> str:
-    """Write a topic, group or address in quotes. Cached, because few names repeat often."""
+    """Write a topic, group or address in quotes. Cached, since few names repeat often."""
     return quoted(to_text(octets), limit)

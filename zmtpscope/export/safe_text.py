@@ -1,4 +1,4 @@
-"""Escape text from the network for a terminal, a page or a file name."""
+"""Escapes text from the network for a terminal, a page or a file name."""
 
 from __future__ import annotations
 

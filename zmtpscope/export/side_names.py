@@ -1,4 +1,4 @@
-"""Names of the two sides of a connection: the full address for the first line, and a short name for later ones."""
+"""Names of the two sides of a connection: the full address for the first line, a short name for later ones."""
 
 from __future__ import annotations
 
@@ -58,14 +58,15 @@ def named(identity: str, limit: int = LONGEST_IDENTITY) -> str:
 
 
 def name_and_type(socket_type: str | None, identity: str | None) -> list[str]:
-    """Return type and identity in short form, without unknown ones."""
     words = [named(identity)] if identity else []
     return [*words, safe_text(socket_type)[:LONGEST_TYPE]] if socket_type else words
 
 
 def short_name(socket_type: str | None, identity: str | None, port: int | None, side: int) -> str:
-    """Return a short name: `"worker-1"`, `SUB`, `PUB:5556`, `:5556`. The listener keeps its port, which also names a
-    side without identity and type."""
+    """Return a short name: `"worker-1"`, `SUB`, `PUB:5556`, `:5556`.
+
+    The listener keeps its port, which also names a side without identity and type.
+    """
     if identity:
         name = named(identity, LONGEST_SHORT_IDENTITY)
     elif socket_type:
@@ -76,5 +77,4 @@ def short_name(socket_type: str | None, identity: str | None, port: int | None, 
 
 
 def name_of_side(values: Mapping[str, Any], side: int) -> str:
-    """Return the short name of a side of a connection record."""
     return short_name(values[f"socket_type_{side}"], values[f"identity_{side}"], values[f"port_{side}"], side)

@@ -1,5 +1,3 @@
-"""Styles of text: colours, if requested."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -7,7 +5,7 @@ from collections.abc import Callable
 from zmtpscope.records import DERIVED
 
 Paint = Callable[[str, str], str]
-"""Function that takes a style (a key of `STYLES`) and a text."""
+"""Takes a style (a key of `STYLES`) and a text."""
 
 STYLES = {
     "dim": "dim",
@@ -31,5 +29,4 @@ STYLES = {
 
 
 def plain(style: str, text: str) -> str:
-    """Return the text without colour."""
     return text

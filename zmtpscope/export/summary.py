@@ -21,7 +21,6 @@ from zmtpscope.words import counted, host_port
 
 ENDS = {"fin": "FIN", "rst": "RST", "open": "nothing yet", "reused": "no packet seen", "evicted": "being given up"}
 LABEL = 16
-"""Width of the labels on the left."""
 INDENT = " " * 11
 """Indentation of the endpoints of a finding, below its severity."""
 MAX_ROWS = 5

@@ -1,8 +1,8 @@
-"""Write records as tables: one file per record type, all of them or none.
+"""Writes records as tables: one file per record type, all of them or none.
 
 JSON lines and CSV (RFC 4180, UTF-8) have the values of `read --json`. CSV cells are never formulas. Null is an empty
 cell and empty text `""`; octets are base64; lists and structs are JSON. Control, invisible and direction-changing
-characters are escaped. `time` follows `ts_ns`, because many readers round large integers.
+characters are escaped. `time` follows `ts_ns`, since many readers round large integers.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class JsonLinesTable:
         self.rows += rows + len(batch.records)
 
     def close(self) -> None:
-        """Do nothing, because all lines are written."""
+        """Do nothing: all lines are written."""
 
     def _part(self, line: bytes) -> bytes:
         values = orjson.loads(line)
@@ -82,7 +82,7 @@ class CsvTable:
         self.rows += len(rows)
 
     def close(self) -> None:
-        """Do nothing, because all lines are written."""
+        """Do nothing: all lines are written."""
 
     def _column_of(self, batch: Batch) -> Callable[[str], Column | list[Any]]:
         """Return a function for the values of a field."""
@@ -165,8 +165,6 @@ def table_maker(format: str) -> MakeTable:
 
 
 class Written(NamedTuple):
-    """A written table with its rows and octets."""
-
     path: Path
     rows: int
     octets: int
@@ -175,8 +173,8 @@ class Written(NamedTuple):
 class Tables:
     """The files of one run. `selection` maps record types to columns.
 
-    Raises `FileExistsError` if a file exists, unless `force` is set, and `ImportError` as `table_maker` does. Use in a
-    `with` block, which removes files that were not committed.
+    Raises `FileExistsError` if a file exists, unless `force` is set, and `ImportError` like `table_maker`. A `with`
+    block removes files that were not committed.
     """
 
     def __init__(
@@ -211,7 +209,6 @@ class Tables:
         return self
 
     def add(self, batch: Batch) -> None:
-        """Write the records of a batch to the tables of their types."""
         for record, part in by_type(batch):
             if record in self._tables:
                 self._tables[record].add(part)

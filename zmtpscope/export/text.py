@@ -1,4 +1,4 @@
-"""Print one line per record: packet, time, connection, sender and receiver, description.
+"""Prints one line per record: packet, time, connection, sender and receiver, description.
 
 The first and the last line of a connection have both addresses. Other lines name a side by identity or socket type, and
 the listener also by its port, to fit in 80 columns; `wide` lines have the addresses.
@@ -37,8 +37,10 @@ from zmtpscope.records import DERIVED
 
 
 class Folding:
-    """All folds, one after the other; none unless `folds`. If it `waits`, lines are delayed until it is known
-    whether they repeat earlier ones; otherwise for about a second."""
+    """All folds, one after the other; none unless `folds`.
+
+    If it `waits`, lines are delayed until it is known whether they repeat earlier ones; otherwise for about a second.
+    """
 
     def __init__(self, *, folds: bool, waits: bool) -> None:
         self._folds: list[Fold] = []
@@ -67,10 +69,9 @@ Source = tuple[Record | RowWords, Files]
 """Records or rows, with the files of their batch."""
 
 ROWS_AT_ONCE = 1000
-"""Rows to format at a time."""
 
 MAX_FRAMES = 1000
-"""Frames of a message, unpacked ones included, to print field by field or in hex."""
+"""Frames of a message, unpacked ones too, to print field by field or in hex."""
 MORE_FRAMES = f"... and more than {MAX_FRAMES:,} frames: --frames prints one line for each, --json their bodies"
 
 MAX_BEACONS = 4096
@@ -100,8 +101,6 @@ class Look(NamedTuple):
 
 
 class TextLines:
-    """Writes the lines of a run."""
-
     def __init__(self, look: Look, options: Options) -> None:
         self.look = look
         self.options = options
@@ -114,19 +113,19 @@ class TextLines:
         self.beacons: set[tuple[str, str]] = set()
         """Contents and sources of printed beacons."""
         self.gap: tuple[Stream | None, int | None] | None = None
-        """Position of the last gap."""
 
     def lines(self, batch: Batch) -> Iterator[str]:
         """Yield the lines of all records that need not wait, in the order of time."""
         return self._lines(self.folding.feed(self.order.feed(batch)))
 
     def rest(self) -> Iterator[str]:
-        """Yield the remaining lines."""
         return self._lines(self.folding.rest(self.order.finish()))
 
     def lines_in_order(self, batch: Batch) -> Iterator[tuple[int, str]]:
-        """Yield the lines in the order of records, regardless of time, each with the record's number in the batch.
-        Records without news have no line."""
+        """Yield the lines in the order of records, not of time, each with the record's number in the batch.
+
+        Records without news have no line.
+        """
         number = 0
         words: dict[int, RowWords] = {}
         """Rows by table, because a table can have many ranges."""
@@ -151,7 +150,6 @@ class TextLines:
                 self._pass_rows(item, low, high, batch.files)
 
     def copy(self) -> TextLines:
-        """Return a copy in the same state."""
         front = self.front.copy()
         copied = TextLines(self.look._replace(clock=front.clock), self.options)
         copied.sides, copied.front = self.sides.copy(), front
@@ -239,7 +237,6 @@ class TextLines:
         return False
 
     def _rows(self, words: RowWords, rows: Sequence[int]) -> list[str]:
-        """Write the lines of consecutive rows."""
         names = self._names(words, rows)
         if self.look.width is None:
             return lines_of(words, rows, names, self.front)

@@ -1,10 +1,10 @@
-"""Records in the order of time, as far as a bounded wait allows it.
+"""Records in the order of time, as far as a bounded wait allows.
 
-Each record therefore waits here until a given number of records, or of octets in them, was decided after it. A record
-that is still later is returned at once.
+Each record waits here until a given number of records, or of octets in them, was decided after it. A record that is
+still later is returned at once.
 
 The *watermark* of a record is the latest time among the records that no longer wait for it. Its key is its own time, or
-the watermark if its time is earlier. Records are sorted by key; with equal keys, punctual records precede late ones, by
+the watermark if that is later. Records are sorted by key; with equal keys, punctual records precede late ones, by
 packet, and late ones keep the order of decision. Watermarks never decrease, so records with a key up to the latest
 watermark are final.
 """
@@ -33,7 +33,7 @@ SORTED_AT_ONCE = 62
 """Bits of a time and a packet number that are sorted as one number."""
 
 LATE = 1 << 62
-"""Instead of the packet number of late records: after all packets."""
+"""Replaces the packet number of late records: after all packets."""
 
 Item = Record | MessageColumns | FrameTable
 """The messages of a batch, and a run of frames, are rows."""
@@ -53,15 +53,16 @@ class _Columns(NamedTuple):
 
 
 class TimeOrder(Generic[T]):
-    """Sorts records by time within a wait of at most `records` records and about `octets` octets. `records` 0:
-    records wait only for others of the same packet. `source_of` is called once for each item with the files of its
-    batch; results refer to the object that it returns."""
+    """Sorts records by time within a wait of at most `records` records and about `octets` octets.
+
+    With `records` 0, records wait only for others of the same packet. `source_of` is called once for each item with the
+    files of its batch; results refer to the object that it returns.
+    """
 
     def __init__(self, source_of: Callable[[Item, Files], T], *, records: int = RECORDS, octets: int = OCTETS) -> None:
         self._source_of = source_of
         self._records, self._octets = records, octets
         self._sources: list[T] = []
-        """Sources of the waiting records."""
         nothing = np.empty(0, np.int64)
         self._waiting = nothing, nothing, nothing, nothing
         """Key, packet, item and row of each waiting record, in order."""
@@ -98,7 +99,6 @@ class TimeOrder(Generic[T]):
         return self._ranges(items, rows)
 
     def _watermarks(self, columns: _Columns) -> Int64:
-        """Return the watermarks of new records and of the next record."""
         before, sums = len(self._recent[0]), self._recent[2]
         past = sums[-1] if before else 0
         times = np.concatenate((self._recent[0], columns.times))

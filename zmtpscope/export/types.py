@@ -29,8 +29,8 @@ SPARK = {"int": "BIGINT", "bool": "BOOLEAN", "text": "STRING", "octets": "BINARY
 def spark_schema(record: str) -> str:
     """Return Spark's DDL for the JSON lines and the Parquet file of a record type.
 
-    Octets are base64 in JSON lines; Spark decodes them if the schema says BINARY. Names are quoted, because `offset` is
-    a word of SQL.
+    Octets are base64 in JSON lines; Spark decodes them if the schema says BINARY. Names are quoted, since `offset` is a
+    word of SQL.
     """
     types = {field.name: spark_type(field.type) for field in RECORDS[record].fields}
     return ", ".join(f"`{name}` {type_}" for name, type_ in types.items())

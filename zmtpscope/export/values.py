@@ -21,7 +21,6 @@ UNREAD = ("zmtp.command.data", "zmtp.trailing")
 
 
 def hidden_fields(values: dict[str, Any]) -> dict[str, Any]:
-    """Return replacements for the secret fields."""
     hidden: dict[str, Any] = {}
     if values["password"] is not None:
         hidden["password"] = MASK

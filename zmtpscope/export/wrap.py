@@ -1,4 +1,4 @@
-"""Wrap lines that are too long for the terminal. Output to a file or a pipe is never wrapped."""
+"""Wraps lines that are too long for the terminal. Output to a file or a pipe is never wrapped."""
 
 from __future__ import annotations
 

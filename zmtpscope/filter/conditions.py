@@ -204,8 +204,6 @@ def _members(found: Iterable[Any], steps: tuple[Slice | str, ...]) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A function applied to each value of an operand."""
-
     function: str
     operand: Operand
 

@@ -21,8 +21,6 @@ from zmtpscope.filter.fields import CAPTURE_START, FilterField
 
 
 class FieldColumns(Protocol):
-    """Columns of rows by field name."""
-
     @property
     def derive(self) -> Mapping[str, Any]:
         """Functions that compute columns, by field name."""
@@ -47,7 +45,6 @@ class Rows:
         """Fields with the same value in all rows."""
 
     def that_fulfil(self, condition: Condition) -> Bool:
-        """Return a mask of the rows that fulfil a condition."""
         return self._holds(condition, np.arange(len(self.columns)))
 
     def _holds(self, condition: Condition, rows: Int64) -> Bool:

@@ -21,7 +21,6 @@ class FindingKind(NamedTuple):
 
 
 HABITS = frozenset({"CURVE-10", "CURVE-11", "ZMTP31-PING-05"})
-"""Findings about habits of libzmq."""
 
 
 def is_habitual(severity: str, id_: str) -> bool:

@@ -55,7 +55,7 @@ class FollowedCapture(Protocol):
         """Return lines to print after the last packet: counts, losses, the `failure`."""
 
     def close(self) -> None:
-        pass
+        """Release all resources."""
 
 
 class OwnCapture:

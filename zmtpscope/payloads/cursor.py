@@ -39,7 +39,6 @@ class FrameCursor:
 
     @property
     def left(self) -> int:
-        """Octets left in the current frame."""
         return self.stop - self.position
 
     @property

@@ -34,7 +34,6 @@ class Dissected:
     nodes: dict[int, list[FieldNode]] = field(default_factory=dict)
     sources: Sequence[Source] = ()
     secrets: Sequence[int] = ()
-    """Frames with a password."""
 
 
 class Opened(NamedTuple):

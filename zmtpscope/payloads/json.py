@@ -131,7 +131,6 @@ def _is_ordinary(value: Json) -> bool:
 
 
 def summary_of(octets: bytes) -> str:
-    """Return the text in one line."""
     head = octets[:HEAD].removeprefix(BYTE_ORDER_MARK).decode("utf-8", "ignore").strip()
     if "\n" in head or "\r" in head:
         head = _LINE_ENDS.sub(" ", head)

@@ -10,7 +10,6 @@ MAX_FIELDS = 10_000
 MAX_OCTETS = 16 << 20
 """Read of one message, unpacked ones included."""
 MAX_FINDINGS = 1000
-"""Findings about one message."""
 DEEPEST = 64
 """Depth of nested objects and arrays."""
 MAX_SOURCES = 3

@@ -12,11 +12,9 @@ from zmtpscope.payloads.values import Json
 
 HIGHEST_PROTOCOL = 5
 _LONGEST_SHOWN = 80
-"""Characters of a shown value."""
 _LONGEST_NAME = 500
 """Characters of a module or name. Longer strings name nothing."""
 _MAX_SHOWN = 8
-"""Tuple items to show."""
 UNKNOWN = "?"
 """A value that is computed while loading."""
 

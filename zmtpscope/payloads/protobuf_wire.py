@@ -8,7 +8,6 @@ from typing import NamedTuple
 from zmtpscope.payloads.cursor import Malformed
 
 VARINT, FIXED_64, LENGTH, GROUP, GROUP_END, FIXED_32 = range(6)
-"""Wire types."""
 WIDTHS = {FIXED_64: 8, FIXED_32: 4}
 LARGEST_NUMBER = (1 << 29) - 1
 LONGEST_KEY = 5

@@ -32,7 +32,6 @@ EVENTS = {
 """Events of bitcoind's topic `sequence`, by body size and the octet after the hash. Transaction events end with the
 sequence number of the memory pool."""
 SMALLEST_TRANSACTION, SMALLEST_BLOCK = 60, 81
-"""Sizes in octets."""
 
 
 class Place(NamedTuple):
@@ -70,7 +69,6 @@ class Series:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        """Octets of the number."""
         self.last: int | None = None
         self.run = 0
         self.proven = False

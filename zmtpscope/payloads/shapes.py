@@ -68,7 +68,6 @@ class Shapes:
         self._counts = np.array(self.counts)
         self._ranks = len(self.counts) + 1
         self._of_sender = (NO_OCTET + 1) * self._ranks**2
-        """Shapes per sender."""
         types = set[str | None]().union(*(each.socket_types or () for each in dissectors))
         of_types = {each: tuple(one for one in dissectors if one.may_be_from(each)) for each in types}
         others = tuple(each for each in dissectors if each.socket_types is None)
@@ -90,7 +89,6 @@ class Shapes:
         return shapes_of, (self.dissectors,)
 
     def first_of(self, socket_type: str | None) -> int:
-        """Return the first shape for a socket type."""
         return self._first_of.get(socket_type, 0)
 
     def columns(self, first_of: int | Int64, heads: Int64, content: Int64, frames: Int64) -> Int64:

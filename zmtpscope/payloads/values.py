@@ -11,7 +11,6 @@ Json = Any
 
 LONGEST_SUMMARY = 200
 LONGEST_DETAIL = 400
-"""Characters of a detail."""
 NO_MORE = "…"
 """Ends a text that was cut."""
 BETWEEN_FRAMES = " | "

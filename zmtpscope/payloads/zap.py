@@ -23,7 +23,6 @@ CREDENTIALS = {
     b"CURVE": ("client_key",),
     b"GSSAPI": ("principal",),
 }
-"""Names of the credential frames."""
 
 CURVE_KEY = 32
 

@@ -33,13 +33,11 @@ ORDER = ("partition", "taken", "packet")
 
 class Kind(IntEnum):
     SEGMENTS = 0
-    """Segments and datagrams of one file."""
     PACKETS = 1
     """Packets as captured: fragments that are not reassembled yet."""
     END = 2
     """`taken` is the largest time of all packets of the file, `octets` its reports."""
     FACT = 3
-    """A fact for the comparison of all connections."""
     ROWS = 4
     """Rows of the result, in Arrow."""
     OBSERVED = 5
@@ -84,7 +82,6 @@ PACKET_FORMS = ("<u4", "<u4", "<i8", "<i8", "<i8", "<i8")
 
 
 def batch_of(chunks: Sequence[Chunk]) -> pa.RecordBatch:
-    """Convert chunks to a batch for Spark."""
     arrays = [pa.array([chunk[place] for chunk in chunks], field.type) for place, field in enumerate(SCHEMA)]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 

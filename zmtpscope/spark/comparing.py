@@ -27,7 +27,6 @@ from zmtpscope.spark.chunks import Chunk, Kind
 from zmtpscope.spark.merging import TakenBlock
 
 FACTS_AT_ONCE = 1 << 12
-"""Facts to evaluate at a time, approximately."""
 
 CONNECTIONS_IN_A_CHUNK = 1000
 

@@ -32,7 +32,6 @@ class Endpoints(NamedTuple):
     are_ports: bool
 
     def select(self, keys: Sequence[bytes]) -> Mask:
-        """Return a mask of the flow keys that contain one."""
         both = _ports if self.are_ports else _addresses
         return np.array([not self.values.isdisjoint(both(key)) for key in keys], np.bool_)
 
@@ -60,8 +59,6 @@ def flow_conditions(ports: Collection[int], hosts: Collection[bytes]) -> tuple[E
 
 
 class FlowFilter(NamedTuple):
-    """The flows that one partition reads."""
-
     partition: int
     partitions: int
     endpoints: tuple[Endpoints, ...]

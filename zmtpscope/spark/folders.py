@@ -17,7 +17,6 @@ from pyspark.sql.types import DataType, DateType, DoubleType, IntegerType, LongT
 Value = int | float | date | str | None
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
-"""Name of null in Spark and Hive."""
 
 
 def _integer(bits: int) -> Callable[[str], Value]:
@@ -58,7 +57,6 @@ class FolderColumn(NamedTuple):
     values: Mapping[str, Value]
 
     def field(self, name: str) -> StructField:
-        """Return the column as a field for a schema."""
         return StructField(name, self.type, metadata={"comment": f"From the folder {name}=... of the capture"})
 
 

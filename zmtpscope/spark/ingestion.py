@@ -253,8 +253,6 @@ class Part(NamedTuple):
 
 
 class Parts:
-    """Writes the tables of one partition."""
-
     def __init__(self, filesystem: FileSystem, folder: str, name: str, options: Options, filter: Filter | None) -> None:
         self._filesystem = filesystem
         self._folder = folder

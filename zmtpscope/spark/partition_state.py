@@ -45,7 +45,6 @@ class PartitionState:
         self.files: list[str | None] = []
         """All so far; packet references index them."""
         self.unread: list[Unread] = []
-        """Files with unread packets."""
         self.problems: list[CaptureProblem] = []
         """Problems in the files of the last micro-batch."""
 

@@ -133,7 +133,6 @@ def arrow_schema(record: str, columns: Sequence[str], others: Mapping[str, DataT
 
 
 def arrow_type(type_: str) -> pa.DataType:
-    """Return Spark's Arrow type for a field type."""
     return translate(
         type_,
         ARROW,

@@ -78,7 +78,6 @@ def schema(record: str, columns: Sequence[str] | None = None) -> StructType:
 
 
 def column_field(record: str, name: str) -> StructField:
-    """Return a column as a field for a schema."""
     return StructField(name, _column_type(record, name), metadata={"comment": _comment(record, name)})
 
 
@@ -112,7 +111,6 @@ def _comment(record: str, name: str) -> str:
 
 @cache
 def column_types(record: str) -> dict[str, str]:
-    """Return the logical types of the columns of a record type."""
     return {field.name: field.type for field in RECORDS[record].fields}
 
 

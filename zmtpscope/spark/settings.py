@@ -82,7 +82,6 @@ class ReadSettings:
     """Number of partitions; None: by the size of the captures."""
     filter: str | None = None
     recursive: bool = False
-    """Whether to search subdirectories for captures."""
     names: str = "*"
     base: str | None = None
     """Below this directory folders are columns."""
@@ -167,7 +166,6 @@ class ReadSettings:
                 raise SettingsError(f"option keys: {path}: no such file, or no permission to read it")
 
     def parsed_filter(self) -> Filter | None:
-        """Parse the filter, on a worker."""
         from zmtpscope.filter import Filter
 
         return None if self.filter is None else Filter(self.filter)
@@ -178,7 +176,6 @@ class ReadSettings:
 
     @property
     def compares(self) -> bool:
-        """Whether the requested records compare connections."""
         return self.record in COMPARING
 
     @property

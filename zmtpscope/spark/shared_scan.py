@@ -37,7 +37,6 @@ class SharedScan:
 
     @staticmethod
     def of(files: Mapping[str, int], settings: ReadSettings, columns: Sequence[str]) -> SharedScan:
-        """Plan a scan of files with these sizes, for rows with these columns."""
         octets = sum(files.values())
         partitions = 1 if settings.needs_one_reader else settings.partitions or min(useful_scans(octets), MAX_SCANS)
         endpoints = flow_conditions(settings.ports, settings.hosts)
@@ -64,13 +63,11 @@ class FileScan:
 
     @staticmethod
     def of(files: Mapping[str, int], settings: ReadSettings, columns: Sequence[str]) -> FileScan:
-        """Plan a scan of files with these sizes, for rows with these columns."""
         tasks = file_tasks([*files.values()], settings.partitions or os.cpu_count() or 1)
         return FileScan([*files], settings, [*columns], tasks)
 
     @property
     def partitions(self) -> int:
-        """Return the number of partitions that read the files."""
         return len(self.tasks)
 
     def rows(self, partition: int) -> Iterator[pa.RecordBatch]:
@@ -86,7 +83,6 @@ Scan = SharedScan | FileScan
 
 
 def plan_scan(captures: FoundCaptures, settings: ReadSettings, columns: Sequence[str]) -> Scan:
-    """Plan a scan for rows with these columns."""
     return (FileScan if settings.per_file else SharedScan).of(captures.files, settings, columns)
 
 

@@ -59,7 +59,6 @@ class PartitionAnalysis:
         self._analyser = Analyser(options, comparing=False)
         self._derivation = derivation
         self._ends: list[Chunk] = []
-        """Ends of the files."""
 
     def batches(self) -> Iterator[Batch]:
         for batch, _ in self._analyse():
@@ -81,7 +80,6 @@ class PartitionAnalysis:
 
     @property
     def _latest(self) -> int:
-        """Return the latest time of all packets of the run."""
         return max((end.taken for end in self._ends), default=0)
 
     @property
@@ -118,7 +116,6 @@ BESIDE_THE_COMPARISON = 8
 
 
 def shuffled(spark: SparkSession, run: Run, columns: list[str]) -> DataFrame:
-    """Return the rows of a run that shuffles packets, with these columns."""
     made = run.settings.schema(columns)
     analysis, chunks = AnalyserStage(run), run.chunks(spark)
     if not run.settings.compares:
@@ -160,7 +157,6 @@ class Run:
 
     @property
     def endpoints(self) -> tuple[Endpoints, ...]:
-        """Conditions on the flows to read."""
         return flow_conditions(self.settings.ports, self.settings.hosts)
 
 

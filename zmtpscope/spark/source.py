@@ -15,8 +15,6 @@ from zmtpscope.spark.sending import SentToWorkers
 
 
 class ZmtpDataSource(SentToWorkers, DataSource):
-    """Rows of one record type."""
-
     def __init__(self, options: MutableMapping[str, str]) -> None:
         from zmtpscope.spark.planning import check
 

@@ -92,7 +92,6 @@ class StateFolder:
                 os.unlink(os.path.join(self.path, name))
 
     def _states(self) -> list[tuple[int, int]]:
-        """Return micro-batch and partition of each state."""
         return [(int(match[1]), int(match[2])) for name in self._names() if (match := STATE.fullmatch(name))]
 
     def _names(self) -> list[str]:

@@ -88,7 +88,6 @@ def _named(filesystem: FileSystem, path: str, pattern: str | None, lookup: Looku
 
 
 def _in_folder(filesystem: FileSystem, path: str, lookup: Lookup) -> Iterator[FileInfo]:
-    """Yield the files in a folder and in its searched subfolders."""
     for info in filesystem.get_file_info(FileSelector(path)):
         if info.is_file:
             yield info
@@ -101,7 +100,6 @@ def _path_of(info: FileInfo) -> str:
 
 
 def _matches(path: str, pattern: str) -> bool:
-    """Whether a path has as many parts as the pattern, and each matches."""
     parts, patterns = path.split("/"), pattern.split("/")
     return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
 

@@ -32,7 +32,6 @@ class StreamSettings:
 
     @property
     def partitions(self) -> int:
-        """Return the number of partitions that read the folder."""
         return 1 if self.read.needs_one_reader else self.read.partitions or 1
 
     @staticmethod

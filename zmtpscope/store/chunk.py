@@ -20,7 +20,6 @@ from zmtpscope.store.rows import PackedRows, Source, frame_runs, join_rows, mess
 from zmtpscope.store.streams import Streams, joined_streams
 
 KINDS = ("message", "frame", *(name for name in RECORDS if name not in ("message", "frame")))
-"""Record types by their numbers in chunks."""
 MESSAGE, FRAME = range(2)
 NUMBER_OF = {name: number for number, name in enumerate(KINDS)}
 

@@ -52,7 +52,6 @@ class StoredColumns(FieldColumns):
 
     @property
     def codes(self) -> Int64:
-        """Return the stream code of each record."""
         raise NotImplementedError
 
     @cached_property
@@ -169,7 +168,6 @@ class StoredRows(StoredColumns):
         return self.of_first_frames("offsets") - self.table.rows["messages"].all()
 
     def word_of_sender(self, name: str) -> Words:
-        """Return a word that all rows of a sender share."""
         shared = self.table.shared
         place = SHARED.index(name)
         return Words([each[place] for each in shared.words], shared.codes.take(self.run_of))
@@ -204,8 +202,6 @@ class StoredRuns(StoredRows):
 
 
 class StoredStreams(StoredColumns):
-    """Fields that all records of a stream share."""
-
     def __init__(self, chunk: Chunk, kind: int) -> None:
         super().__init__(chunk, kind)
         self.derive = {"record": lambda columns: columns.same(columns.type)}

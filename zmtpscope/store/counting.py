@@ -72,12 +72,10 @@ class CountedMessages:
 
     @cached_property
     def frames(self) -> Int64:
-        """Count the frames of each message."""
         return self._row("counts")
 
     @cached_property
     def _first(self) -> Int64:
-        """Return the first frame of each message."""
         edges = self._table.first_frames()
         return self._places if edges is None else edges[self._places]
 

@@ -28,7 +28,6 @@ class Packed:
 
     @classmethod
     def of(cls, values: NDArray[Any]) -> Packed:
-        """Pack integers or booleans."""
         if not len(values):
             return cls(0, 0, None)
         if values.dtype == np.bool_:

@@ -26,7 +26,6 @@ IN_SPOOL = -2
 
 
 OF_SEGMENTS = ("lengths", "packets", "places", "heads", "tails")
-"""Columns with an entry per segment."""
 
 
 class WholePacket(NamedTuple):

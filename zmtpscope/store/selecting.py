@@ -96,7 +96,6 @@ class Selecting:
         return fulfil.nonzero()[0]
 
     def _places(self, chunk: Chunk, kind: int, places: Int64 | None, streams: OfStreams, batch_of: MakeBatch) -> Int64:
-        """Return the places of a table that fulfil the condition."""
         columns = stored_columns(chunk, kind, self.files, self.options, self.read)
         narrow = Narrow(columns, streams, self.start, self._memory)
         decision = narrow.decide(self.condition)

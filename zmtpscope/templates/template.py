@@ -102,7 +102,6 @@ class Template:
 
     @property
     def reads(self) -> frozenset[str]:
-        """Record fields that the operands read."""
         return frozenset().union(*(operand.reads for operand in self.operands))
 
     @property

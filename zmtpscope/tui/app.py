@@ -286,7 +286,6 @@ class Inspector(App[None]):
 
     @property
     def pane(self) -> Pane:
-        """The open view."""
         return self._panes[self._open_view]
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:

@@ -235,7 +235,6 @@ class RecordsPane(Pane):
             self.details.show(details)
 
     def on_row_list_chosen(self, event: RowList.Chosen) -> None:
-        """Move the focus to the fields."""
         self.details.fields.focus()
 
     def on_field_tree_followed(self, event: FieldTree.Followed) -> None:

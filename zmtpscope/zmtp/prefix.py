@@ -117,7 +117,6 @@ def first_frame_stop(octets: bytes) -> int:
 
 
 def own_form(octets: bytes, kind: Class) -> Form:
-    """Return the form of one side alone."""
     if kind in OLD:
         return Form.FRAMES_1
     if kind is Class.REVISION_3 and octets[10] > 3 and names_mechanism(octets) is False:

@@ -66,7 +66,6 @@ class Recorder:
             self.stack[-1].children.append(FieldNode(name, start, length, value))
 
     def show(self, value: Value) -> None:
-        """Replace the value of the last leaf."""
         self.stack[-1].children[-1].value = value
 
     def bits(self, masks: Sequence[tuple[str, int]]) -> None:
@@ -214,7 +213,6 @@ class Reader:
             self.recorder.bits(masks)
 
     def group(self, name: str) -> AbstractContextManager[None]:
-        """Group the fields read inside the context."""
         return _NO_GROUP if self.recorder is None else self.recorder.group(name, self.base + self.position)
 
     def finding(

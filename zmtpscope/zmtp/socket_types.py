@@ -49,7 +49,6 @@ SUBSCRIBERS = frozenset({"SUB", "XSUB"})
 
 PUBLISHERS_AND_RADIO = PUBLISHERS | {"RADIO"}
 SUBSCRIBERS_AND_DISH = SUBSCRIBERS | {"DISH"}
-"""Types that subscribe, and DISH, which joins groups."""
 
 ONLY_SEND = frozenset({"PUB", "PUSH", "RADIO", "SCATTER"})
 ONLY_RECEIVE = frozenset({"SUB", "PULL", "DISH", "GATHER"})

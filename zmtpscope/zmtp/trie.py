@@ -21,7 +21,6 @@ class _Node:
         self.count = count
         """Number of times that the name that ends here was added."""
         self.children: dict[int, _Node] | None = None
-        """Children by the first octet of their labels."""
 
 
 class Trie:

@@ -105,7 +105,6 @@ def _is_rejected_too(finding: RunFinding, knowledge: Knowledge) -> bool:
 
 
 def _is_in_vain(client: Client, knowledge: Knowledge) -> bool:
-    """Whether all attempts failed, and no firewall rejected some."""
     return client.back_ns is None and not client.is_accepted and not _is_rejected_too(client.finding, knowledge)
 
 

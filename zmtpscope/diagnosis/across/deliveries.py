@@ -109,7 +109,6 @@ class Delivery(NamedTuple):
 
 @once
 def deliveries(knowledge: Knowledge) -> tuple[Delivery, ...]:
-    """Return all deliveries, by publisher and topic."""
     found: list[Delivery] = []
     room = MAX_PAIRS
     for publisher in publishers(knowledge):

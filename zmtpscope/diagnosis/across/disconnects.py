@@ -54,7 +54,6 @@ class Disconnect(NamedTuple):
 
     @property
     def by_listener(self) -> bool:
-        """Whether the listener ended the connection."""
         return self.ending.side == self.connection.listener
 
     def cut_off(self) -> ObservedFinding | None:
@@ -73,7 +72,6 @@ def ended(disconnect: Disconnect) -> int:
 
 @once
 def disconnects(knowledge: Knowledge) -> Sequence[Disconnect]:
-    """Return all disconnects, grouped by client."""
     attempts = _attempts(knowledge)
     staying = _staying(knowledge)
     return [

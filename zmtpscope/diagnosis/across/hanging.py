@@ -30,7 +30,6 @@ MIN_OTHERS = 3
 CLOCK_STEP = 600 * SECOND
 """Minimum latency (ns) that may be a step of the clock."""
 MAX_SLOW = 64
-"""Slow replies to remember for each endpoint."""
 
 GIVEN_UP_PART = 0.9
 """Fraction of its requests that a client with a short time-out gives up."""
@@ -179,7 +178,6 @@ class _Quiet:
 
 @once
 def slowest(knowledge: Knowledge) -> dict[Endpoint, list[SlowReply]]:
-    """Return the slowest replies at each endpoint, slowest first."""
     quiet = _Quiet(knowledge)
     found = grouped(
         (connection.endpoint, reply)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from zmtpscope.words import counted
 
 MAX_EXAMINED = 512
-"""Topics to compare with a subscription."""
 
 LONGEST_COMPARED = 64
 """Octets to compare letter by letter, which takes more than quadratic time."""

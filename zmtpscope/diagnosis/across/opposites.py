@@ -20,7 +20,6 @@ class OneWay(NamedTuple):
 
     @property
     def hosts(self) -> tuple[str, str]:
-        """Addresses of sender and receiver."""
         return self.connection.sides[self.sender].ip, self.connection.sides[1 - self.sender].ip
 
 

@@ -35,7 +35,6 @@ class Outage(NamedTuple):
 
     @property
     def hosts(self) -> tuple[str, str]:
-        """Return the addresses of sender and receiver."""
         return self.connection.sides[self.sender].ip, self.connection.sides[1 - self.sender].ip
 
     @property

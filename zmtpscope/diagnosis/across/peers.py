@@ -22,7 +22,6 @@ from zmtpscope.findings.capturing import ATTEMPTS
 from zmtpscope.grouping import grouped
 
 MAX_DEPARTURES = 100
-"""Departures to write into a record."""
 
 
 class Departure(NamedTuple):
@@ -73,7 +72,6 @@ class Peer:
 
     @property
     def state(self) -> str:
-        """The peer's state at the end of the capture."""
         agreed = [each for each in self.connections if is_agreed(each)]
         if any(ending_of(each) is None and each.is_open for each in agreed):
             return "connected"

@@ -27,8 +27,6 @@ BEHIND_ALL = b"\xff" * LONGEST_TOPIC
 
 
 class Subscriber:
-    """A subscriber on one connection of a publisher."""
-
     def __init__(self, connection: ObservedConnection, side: int) -> None:
         self.connection = connection
         self.side = side

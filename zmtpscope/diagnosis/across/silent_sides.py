@@ -91,7 +91,6 @@ class Silence(NamedTuple):
 
 @once
 def silences(knowledge: Knowledge) -> Sequence[Silence]:
-    """Return all silences, grouped by connection."""
     return [
         silence
         for connection in knowledge.connections
@@ -298,7 +297,6 @@ def _last_of_servers(knowledge: Knowledge) -> dict[Endpoint, int]:
 
 @once
 def _rhythms(knowledge: Knowledge) -> dict[tuple[Endpoint, str | None], list[ObservedRhythm]]:
-    """Return the sides' rhythms by endpoint and socket type."""
     return _by_last(
         ((each.endpoint, each.client.socket_type), each.client.rhythm)
         for each in knowledge.connections

@@ -40,10 +40,8 @@ MAX_MESSAGES = 4 << 20
 """Messages to remember, of 32 octets each; later ones are only counted."""
 
 LONGEST_COMPARED = 4096
-"""Octets of a message to compare."""
 
 LONGEST_BEGINNING = 256
-"""Octets of a message to keep."""
 MAX_BEGINNINGS = 1 << 15
 """Different beginnings to keep, for subscriptions that are longer than the topic."""
 
@@ -69,7 +67,6 @@ class TopicSearch:
     def __init__(self, topic: bytes) -> None:
         self.topic = topic
         self.found: dict[str, TopicMessages] = {}
-        """Messages by conn_id."""
         self.beginnings: dict[int, bytes] = {}
         """Beginnings by checksum, as far as kept."""
         self.left_out = 0

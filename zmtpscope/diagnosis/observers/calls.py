@@ -14,7 +14,6 @@ from zmtpscope.zmtp.socket_types import TWO_WAY
 
 CALLING = TWO_WAY | {"REQ", "REP"}
 OCTETS = 500
-"""Approximate memory of an open call."""
 IN_TURN = ""
 """Id of a call without one, of a REQ: it waits for the reply before its next call."""
 

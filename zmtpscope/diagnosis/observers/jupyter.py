@@ -14,7 +14,6 @@ KERNEL_INFO = "kernel_info_request"
 SHUTDOWN = "shutdown_reply"
 LONGEST_ID = 80
 OCTETS = 400
-"""Approximate memory of one id."""
 
 
 class JupyterObserver(Observer):

@@ -41,7 +41,6 @@ Answer = TypeVar("Answer")
 Endpoint = tuple[str, int]
 
 MAX_NAMES = 64
-"""Names of calls to remember for a side."""
 
 
 @dataclass(slots=True, eq=False)
@@ -147,13 +146,11 @@ class ObservedSide:
     ended_stalls: list[ObservedStall] = field(default_factory=list)
     """Past times during which this side could not send."""
     running_stall: ObservedStall | None = None
-    """The stall that continues at the end of the capture."""
     is_sending: bool = False
     """Whether a message of this side is incomplete while the capture continues."""
     ended_outages: list[ObservedOutage] = field(default_factory=list)
     """Past times without acknowledgments of this side's data."""
     running_outage: ObservedOutage | None = None
-    """The outage that continues at the end of the capture."""
     losses: ObservedOutage | None = None
     """Lost segments that were soon sent again, as one outage."""
     subscriptions: ObservedSubscriptions | None = None
@@ -239,7 +236,6 @@ class ObservedConnection:
     is_unbroken: bool = True
     """Captured without gaps in both directions, from some point on."""
     findings: dict[tuple[str, int | None], ObservedFinding] = field(default_factory=dict)
-    """Findings by id and side."""
     requests: ObservedRequests | None = None
     """Requests, if socket types or envelopes distinguish them from replies."""
     in_order: ObservedOrder | None = None

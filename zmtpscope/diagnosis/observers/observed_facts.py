@@ -40,15 +40,12 @@ MAX_LONGEST = 4
 
 @dataclass(slots=True, eq=False)
 class ObservedRequests:
-    """Requests of one side, and their outcomes."""
-
     asker: int
     is_lock_step: bool
     """Whether the asker is a REQ, which waits for the reply before it asks again."""
     is_guessed: bool = False
     """Whether the socket types are unknown, and alternating messages show the asker."""
     counts: Counter[str] = field(default_factory=Counter)
-    """Number of requests by outcome."""
     latency: Distribution = field(default_factory=Distribution)
     trend: Trend = field(default_factory=Trend)
     """Latencies of the replies."""
@@ -156,13 +153,11 @@ class ObservedHeartbeats:
     """PINGs of one side."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    """Number of PINGs by outcome."""
     interval: Distribution = field(default_factory=Distribution)
     """Times from one PING to the next."""
     rtt: Distribution = field(default_factory=Distribution)
     last: Moment | None = None
     ttl_ms: int = 0
-    """TTL of the last PING."""
     waiting: list[ObservedPing] = field(default_factory=list)
     """Oldest PINGs without a PONG, now or at the end of the connection or the capture."""
 
@@ -187,7 +182,6 @@ class ObservedCalls:
     answered: int = 0
     latency: Distribution = field(default_factory=Distribution)
     last_answered_ns: int = 0
-    """Time of the last call with a reply."""
     last_reply_ns: int = 0
     trend: Trend = field(default_factory=Trend)
     """Latencies of the replies."""
@@ -218,7 +212,6 @@ class ObservedOrder:
 
     asker: int
     least_ns: int = FOR_EVER
-    """Latency of the quickest reply."""
     trend: Trend = field(default_factory=Trend)
     """Latencies of the replies."""
     since_last: tuple[int, ...] = ()
@@ -257,8 +250,6 @@ MAX_IDS = 64
 
 @dataclass(slots=True, eq=False)
 class ObservedJupyter:
-    """Jupyter messages of a side."""
-
     requests: int = 0
     asked: dict[str, Moment] = field(default_factory=dict)
     """First requests, by id."""
@@ -287,14 +278,12 @@ class ObservedRhythm:
     last: Moment
     longest_ns: int = 0
     second_ns: int = 0
-    """Second longest pause."""
     longest_from: Moment | None = None
     """The message before the longest pause."""
     asked: int = 0
     """Messages of the other side in the longest pause, up to MAX_RECENT."""
     count: int = 0
     recent: tuple[int, ...] = ()
-    """Times of the last messages."""
     turns: int = 0
     """Turns that the other side answered, as far as counted."""
     openings: int = 0
@@ -302,7 +291,6 @@ class ObservedRhythm:
 
     @property
     def lasted_ns(self) -> int:
-        """Time from the first message to the last."""
         return self.last.ns - self.first_ns
 
     def opens(self, other: ObservedRhythm) -> bool:
@@ -368,7 +356,6 @@ class ObservedKinds:
 
 
 MAX_ARRIVALS = 8
-"""Arrivals of one message to remember."""
 
 
 @dataclass(slots=True, eq=False)
@@ -402,7 +389,6 @@ class ObservedSizes:
 
     @property
     def largest(self) -> int:
-        """Size of the largest message."""
         return max(self.of_last, self.before)
 
 

@@ -26,7 +26,6 @@ class RequestTable(DerivedTable):
 
     stream: Stream
     socket_types: tuple[str | None, str | None]
-    """Socket types of the asker and the other side."""
     files: Sequence[str | None]
     outcome: int
     rows: Sequence[MessageRow]

@@ -37,7 +37,6 @@ LONGEST_HELD = SECOND
 AFTER_ALL = (1 << 63) - 1
 
 OCTETS = 1400
-"""Approximate memory of an open request."""
 
 MAX_WAITING = 16
 """Open requests to report for a connection."""
@@ -148,7 +147,6 @@ class RequestObserver(Observer):
                 self._match(role, messages)
 
     def _begin(self, role: Role) -> None:
-        """Begin to count the requests of an asker."""
         self.role, self.open, self.waiting = role, OpenRequests(), {}
         is_lock_step = role.is_guessed or self.observed.sides[role.asker].socket_type == "REQ"
         self.observed.requests = ObservedRequests(role.asker, is_lock_step, role.is_guessed)

@@ -16,7 +16,6 @@ class Room:
     def __init__(self, octets: int = MAX_REMEMBERED) -> None:
         self.left = octets
         self.left_out = 0
-        """Number of facts for which there was no room."""
 
     def take(self, connection: Remembering, octets: int) -> bool:
         """Reserve memory; return whether there was room."""

@@ -17,7 +17,6 @@ MAX_MESSAGES = 256
 MAX_ROUNDS = 8
 """Repeated messages to remember until the end."""
 OCTETS = 250
-"""Approximate memory of a message."""
 
 
 class RoundObserver(Observer):

@@ -59,7 +59,6 @@ class Subscriptions:
         self._changes: list[Change] = []
         """Changes that were read and are not in force yet."""
         self._topics = Trie()
-        """Topics of active subscriptions."""
         self._matching: dict[bytes, list[ObservedSubscription]] = {}
         """Cached matches of topics, since the last change."""
         self._ended: list[tuple[ObservedSubscription, int]] = []
@@ -123,7 +122,6 @@ class Subscriptions:
         return [SubscriptionTable(self.observed, self.side, ended)] if ended else []
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
-        """Return the subscriptions active at the end."""
         tables = self.derive()
         if self._known is not None:
             for subscription in self._known.open.values():
@@ -187,7 +185,6 @@ def delay_of(connection: ObservedConnection, subscription: ObservedSubscription)
 
 
 def ref_of_subscription(connection: ObservedConnection, side: int, subscription: ObservedSubscription) -> str:
-    """Return the reference of the record that subscribed."""
     record = "message" if subscription.form == "message" else "command"
     return f"{connection.conn_id}/{side}/{subscription.source}/{subscription.offset}/{record}"
 

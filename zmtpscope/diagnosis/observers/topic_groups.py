@@ -28,14 +28,11 @@ UNKNOWN = TopicKey(None, False)
 
 
 class TopicRows(NamedTuple):
-    """Messages of a run that have the same topic."""
-
     key: TopicKey
     rows: Int64
     octets: int
     """Captured octets in all frames, without headers."""
     complete: int
-    """Number of complete messages."""
     times: Int64
     """Start times in order, each at least as late as all earlier ones in the run."""
 

@@ -33,7 +33,6 @@ KINDS[[octet for octet in range(128) if chr(octet).isalnum() or chr(octet) in "_
 KINDS[list(SEPARATORS)] = ENDS
 
 Matching = Callable[[bytes], Sequence[ObservedSubscription]]
-"""Function that returns the active subscriptions that match a topic."""
 
 
 @dataclass(slots=True, eq=False)

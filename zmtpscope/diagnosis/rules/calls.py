@@ -174,12 +174,10 @@ class Failed(NamedTuple):
 
     @property
     def calls(self) -> int:
-        """Number of calls with a reply."""
         return sum(each.count for _, _, each in self.replies)
 
     @property
     def errors(self) -> int:
-        """Number of replies with an error."""
         return sum(each.errors for _, _, each in self.replies)
 
     @property

@@ -24,8 +24,6 @@ MISSPELT = "; the name ERROR is misspelt"
 
 
 class Met(NamedTuple):
-    """A connection and its finding."""
-
     connection: ObservedConnection
     finding: ObservedFinding
 

@@ -101,7 +101,6 @@ def _pinger(connection: ObservedConnection, asker: int) -> Pinger:
 
 
 def by_pinger(broken: Iterable[BrokenPromise]) -> Iterable[Sequence[BrokenPromise]]:
-    """Group broken promises by the peer that sent the PINGs."""
     return grouped(((_pinger(each.connection, each.asker), each.every_ns is None), each) for each in broken).values()
 
 

@@ -25,7 +25,6 @@ TOLD = (*CUT_OFF, "ZMTP31-PING-04", "ZMTP31-PING-09")
 """Findings about unfinished exchanges of a side that gave up."""
 
 MAX_NAMED = 3
-"""Clients to name in a sentence."""
 
 STOPPED = 2.5
 """A side that sends no PING for this multiple of its interval has given up, even if its FIN was lost."""

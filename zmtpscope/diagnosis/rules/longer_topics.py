@@ -18,7 +18,6 @@ from zmtpscope.words import counted
 LONGER_TOPIC = "longer-topic"
 
 MAX_REPORTED = 3
-"""Longer topics to name in a sentence."""
 
 
 class Longer(NamedTuple):

@@ -25,7 +25,6 @@ from zmtpscope.records import MILLISECOND
 from zmtpscope.words import counted
 
 MIN_REPLIES = 24
-"""Replies of a connection to evaluate."""
 
 PART = 8
 """The first and the last of this many parts are compared."""

@@ -245,7 +245,6 @@ class ZmtpConnection:
         outcome.count(came_out, [tcp], self.sink.summary)
 
     def _record_outputs(self) -> None:
-        """Write the outputs and findings of both sides."""
         for note in self.negotiation.drain():
             self._write(note)
         for stream in self.streams:

@@ -87,7 +87,6 @@ class TypeInference:
         self._heads: tuple[set[bytes], set[bytes]] = (set(), set())
         """First octets of messages."""
         self._asked: tuple[dict[bytes, Asked], dict[bytes, Asked]] = ({}, {})
-        """Possible subscriptions."""
 
     def feed(self, side: int, ordinal: int) -> None:
         """Add a SUBSCRIBE or CANCEL, decidable with the segment `ordinal`. Only subscribers send these."""

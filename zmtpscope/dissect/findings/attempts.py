@@ -138,7 +138,6 @@ class Attempts:
         self.connected: OrderedDict[bytes, tuple[Stamp, Stamp]] = OrderedDict()
         """SYNs of the first and last connection of each pair."""
         self.others: dict[str, Tried] = {}
-        """Forgotten attempts, by outcome."""
 
     def evaluate(self, attempt: Attempt) -> None:
         """Count an attempt. Attempts arrive in the order of their decisions, not necessarily of their SYNs."""

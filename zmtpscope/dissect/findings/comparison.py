@@ -69,12 +69,10 @@ class Comparison:
         self.spoken_with: set[Endpoint] = set()
         """Server endpoints of ZMTP connections; the sink of each run reports a bounded number."""
         self.gave_way = 0
-        """Number of evicted connections."""
         self.last_to_give_way: GaveWay | None = None
         self.set_back: SetBack | None = None
         """Packets with an earlier timestamp than the preceding packet of their connection."""
         self.writers: OrderedDict[str, RecordWriter] = OrderedDict()
-        """Writers by conn_id."""
 
     @cached_property
     def refusals(self) -> Refusals:

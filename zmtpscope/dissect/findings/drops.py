@@ -26,7 +26,6 @@ NO_CONNECTION = 1 << 63
 """Sorts after all connections and datagrams."""
 
 MAX_NAMED = 8
-"""Interfaces to name."""
 
 
 def put_drops(sink: Sink, drops: Mapping[str, int], end: Arrival) -> None:

@@ -142,7 +142,6 @@ class Endpoints:
         self.peers: dict[str, Peer] = {}
         """Open connections that have reported a fact, by conn_id."""
         self.secured: OrderedDict[Endpoint, str] = OrderedDict()
-        """Greetings with a mechanism other than NULL."""
         self.unsecured: OrderedDict[Endpoint, tuple[str, str]] = OrderedDict()
         """Greetings of old clients that exchanged messages without security, with a description."""
         self.serving: dict[tuple[Endpoint, str, str], Served] = {}
@@ -154,7 +153,6 @@ class Endpoints:
         """Last ERROR to a client, refused credentials, reference."""
         self.reconnects: OrderedDict[tuple[str, Endpoint], Reconnects] = OrderedDict()
         self.notes: list[Note] = []
-        """Notes about the current fact."""
 
     def evaluate(self, fact: ConnectionFact) -> list[Note]:
         """Return notes about a fact; facts arrive in capture order."""
@@ -176,7 +174,6 @@ class Endpoints:
     # -- security that is not there ----------------------------------------------------------------------------------
 
     def _announced(self, fact: ConnectionFact) -> None:
-        """Process that a listener announced a mechanism other than NULL."""
         endpoint = fact.origin.endpoint
         if endpoint not in self.secured:
             unsecured = self.unsecured.pop(endpoint, None)

@@ -19,7 +19,6 @@ EMPTY = 0
 """The message begins with its delimiter, as from REQ and in most replies."""
 
 LARGEST_ENVELOPE = 4096
-"""Octets of an envelope to hash."""
 
 SPREAD, MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 """Multipliers by position of an octet; the constants of SplitMix64."""

@@ -17,7 +17,6 @@ class Reports:
     disprove."""
 
     origin: Origin | None = None
-    """Origin, set with the first fact."""
 
     def __init__(self, view: ConnectionView) -> None:
         self.view = view

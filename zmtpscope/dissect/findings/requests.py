@@ -93,7 +93,6 @@ class Requests:
         self.early: list[Waiting] = []
         """Requests before the reply to the previous one."""
         self.unasked: list[Waiting] = []
-        """Replies that match no request."""
         self.open = NONE
         """Envelopes of open requests, oldest first."""
         self.passed_over: Counter[int] = Counter()
@@ -118,7 +117,6 @@ class Requests:
         self.open = np.full(int(not is_answered and self.replier_type == "REP"), EMPTY)
 
     def evaluate(self, written: Runs) -> list[Note]:
-        """Return notes about the messages of a block."""
         if self.is_over or not self._knows_types(written):
             return []
         asker = self.asker or 0

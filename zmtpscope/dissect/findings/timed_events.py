@@ -20,12 +20,10 @@ class TimedEvent(NamedTuple):
 
     @property
     def source(self) -> int:
-        """Return the source that the event's offsets refer to."""
         return self.event.regime.source
 
     @property
     def record(self) -> str:
-        """Return the type of the event's record."""
         return type(self.event).__name__.lower()
 
 

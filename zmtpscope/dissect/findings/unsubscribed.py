@@ -48,7 +48,6 @@ class Unsubscribed:
     def __init__(self, view: ConnectionView, *, are_groups: bool) -> None:
         self.view = view
         self.are_groups = are_groups
-        """Whether messages are sent to groups."""
         self.waiting: list[Waiting] = []
         self.cancelled: list[Cancelled] = []
 

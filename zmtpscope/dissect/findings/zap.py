@@ -29,7 +29,6 @@ class ZapMessage(NamedTuple):
 class ZapRequests:
     def __init__(self) -> None:
         self._messages: list[ZapMessage] = []
-        """Messages of the current block."""
         self.open: OrderedDict[tuple[int, str], None] = OrderedDict()
         """Open requests by requesting side and request id."""
         self.unasked: list[ZapMessage] = []

@@ -23,7 +23,6 @@ from zmtpscope.zmtp.reader import Finding
 
 MAX_NODES = 4096
 MAX_CONNECTIONS = 1024
-"""Connections of a node."""
 MAX_WAITING = 16_384
 """Deadlines to remember; later checks are skipped."""
 
@@ -64,7 +63,6 @@ class Node:
     """Last JOIN or LEAVE by group; a SHOUT within a second of it may be in flight."""
     senders: list[Sender] = field(default_factory=list)
     senders_to: dict[Endpoint, list[Sender]] = field(default_factory=dict)
-    """Open connections, by destination."""
     first_beacon: ZreBeacon | None = None
     last_beacon: ZreBeacon | None = None
     ports: list[int] = field(default_factory=list)
@@ -101,8 +99,6 @@ class Change:
 
 
 class Network:
-    """All ZRE nodes of a run."""
-
     def __init__(self, spoken_with: Set[Endpoint]) -> None:
         self.nodes: OrderedDict[str, Node] = OrderedDict()
         self.owners: dict[Endpoint, str] = {}
@@ -117,7 +113,6 @@ class Network:
         self.beacon_versions: dict[int, str] = {}
         self.versions_written = False
         self.notes: list[Note | ZrePair] = []
-        """Notes about the current fact."""
 
     def evaluate(self, fact: ZreCommand | ZreClose | ZreBeacon) -> list[Note | ZrePair]:
         """Return notes about a fact; facts arrive in capture order."""

@@ -17,22 +17,20 @@ from zmtpscope.words import counted
 
 
 def flat(found: Sequence[Explained]) -> list[Diagnosis]:
-    """List diagnoses, each followed by its consequences."""
+    """List diagnoses, each before its consequences."""
     return [each for explained in found for each in (explained.diagnosis, *explained.consequences)]
 
 
 def packet(moment: Moment) -> str:
-    """Name a packet, such as `packet 7`; "" if unknown."""
     return "" if moment.packet is None else f"packet {moment.packet}"
 
 
 def when(moment: Moment, clock: Clock) -> str:
-    """Write time and packet of a moment: `0.000652 packet 7`."""
     return f"{clock(moment.ns).strip()} {packet(moment)}".rstrip()
 
 
 def folded(diagnosis: Diagnosis) -> Iterator[tuple[list[Moment], str]]:
-    """Yield the texts of the evidence, each with its moments; the text is empty if the diagnosis contains it."""
+    """Yield the texts of the evidence with their moments; the text is empty if the diagnosis contains it."""
     found: dict[str, list[Moment]] = {}
     for each in diagnosis.evidence:
         found.setdefault("" if each.text in diagnosis.text else each.text, []).append(each.moment)

@@ -1,5 +1,5 @@
-"""Write why messages did or did not reach a peer, as text and as JSON: one line for consecutive messages with the
-same reason."""
+"""Writes why messages did or did not reach a peer, as text and as JSON: one line for consecutive messages with one
+reason."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _line(each: MessageRange, clock: Clock, paint: Paint) -> str:
 
 
 def nothing_found(topic: str, names: Iterable[str]) -> str:
-    """Return the error for a peer that is not among the subscribers."""
+    """Return the error for a peer that is no subscriber."""
     known = [safe_text(name) for name in names]
     there = f"subscribers are {listed(known, MAX_NAMES)}" if known else "there are no subscribers"
     return f"nobody of that name subscribed where {safe_text(topic)} might be published; {there}"

@@ -1,6 +1,6 @@
-"""Convert records to events of a diagram, with printable texts.
+"""Converts records to events of a diagram, with printable texts.
 
-A transmission is an arrow from the lifeline of its sender to the one of its peer; a remark about a connection is a note
+A transmission is an arrow from the lifeline of its sender to that of its peer; a remark about a connection is a note
 between the two.
 """
 
@@ -33,11 +33,11 @@ SAID = frozenset({"greeting", "command", "message", "datagram"})
 """Records that one side sent."""
 
 OPENING, CLOSING, ATTEMPT, NOTE = "open", "close", "attempt", "note"
-"""Kinds of events without a record type: a connection opens, a side sends FIN or RST, a connection attempt fails,
-and a note about a connection."""
+"""Kinds of events without a record type: a connection opens, a side sends FIN or RST, a connection attempt fails, and a
+note about a connection."""
 
 ARROWS = SAID | {OPENING, CLOSING, ATTEMPT}
-"""Kinds that are drawn as arrows; all others are notes."""
+"""Kinds drawn as arrows; all others are notes."""
 
 HANDSHAKE = frozenset({"READY", "HELLO", "WELCOME", "INITIATE", "TOKEN"})
 """Commands that precede messages unless there is a problem."""
@@ -48,16 +48,14 @@ HEARTBEATS = {"PING": False, "PONG": True, "WS-PING": False, "WS-PONG": True}
 DRAWN = frozenset(
     {"greeting", "command", "datagram", "gap", "leftover", "finding", "stall", "retransmission", "zre_pair"}
 )
-"""Drawn record types, besides messages and connections."""
+"""Record types that are drawn, besides messages and connections."""
 
 OUTCOMES = {id_: outcome for outcome, id_ in FINDING_BY_OUTCOME.items()}
 """Outcomes of attempts, by the findings that summarise them."""
 
 MAX_WORDS = 400
-"""Characters of a text."""
 
 MAX_CONTENT = 60
-"""Characters of contents, approximately."""
 
 
 class Ends(NamedTuple):
@@ -87,7 +85,7 @@ class Event(NamedTuple):
 
     @property
     def key(self) -> tuple[Hashable, ...]:
-        """A key that is equal for repetitions of the event; it starts with the two ends."""
+        """A key that repetitions of the event share; it starts with the two ends."""
         return self.ends, self.side, self.kind, self.name
 
     @property
@@ -96,8 +94,10 @@ class Event(NamedTuple):
 
 
 def event_of_record(values: Values, files: Sequence[str | None], *, chat: bool) -> Event | None:
-    """Return the event of a record, other than a message or connection, if it is drawn. `chat` includes findings
-    about normal events."""
+    """Return the event of a record, if it is drawn; not for messages and connections.
+
+    `chat` includes findings about normal events.
+    """
     kind = values["record"]
     ends = ends_of(values)
     if kind not in DRAWN or (kind == "finding" and not _is_drawn(values, chat)):
@@ -126,7 +126,7 @@ def event_of_record(values: Values, files: Sequence[str | None], *, chat: bool) 
 
 
 def _is_drawn(values: Values, chat: bool) -> bool:
-    """Whether a finding adds information and is not about a normal event, unless `chat`."""
+    """Whether a finding adds information and, unless `chat`, is not about a normal event."""
     return values["id"] != LOSS and (chat or not is_habitual(values["severity"], values["id"]))
 
 
@@ -140,7 +140,7 @@ class MessageEvents:
         self.ends = Ends(stream.conn, *stream.ends)
 
     def alike(self, low: int, high: int) -> Iterator[tuple[str, int, int]]:
-        """Yield (name, begin, end) of consecutive messages with the same name in `low..high` (high excluded)."""
+        """Yield (name, begin, end) of consecutive messages with one name in `low..high` (high excluded)."""
         kinds = self._columns.special[low:high]
         begin = 0
         for end in [*(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist(), high - low]:

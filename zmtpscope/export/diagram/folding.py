@@ -1,4 +1,4 @@
-"""Fold cycles of events: the first and the last are drawn, and the others are counted.
+"""Folds cycles of events: the first and the last are drawn, the others counted.
 
 A cycle is any sequence of events that occurs three times in a row: equal messages, PING and PONG, request and reply
 over all hops of a broker, or connection attempts with all their events.
@@ -12,7 +12,6 @@ from typing import NamedTuple
 from zmtpscope.export.diagram.events import Event
 
 LONGEST_CYCLE = 64
-"""Events in a cycle."""
 
 CYCLES = 3
 """Repetitions in a row that make a cycle."""
@@ -21,12 +20,14 @@ SHORT_CYCLE = 2
 """Events in a cycle that is drawn twice before the fold; longer ones are drawn once."""
 
 FEW = 2
-"""Repeated events to draw, because the line of a fold takes the same space."""
+"""Repeated events that are drawn, since the line of a fold takes the same space."""
 
 
 class Fold(NamedTuple):
-    """Repeated events that are not drawn: their number by name, and their times. `cycle` contains the events of one
-    cycle or, unless `in_order`, one event of each kind."""
+    """Repeated events that are not drawn: their number by name, and their times.
+
+    `cycle` are the events of one cycle or, unless `in_order`, one event of each kind.
+    """
 
     time: int
     until: int
@@ -36,7 +37,6 @@ class Fold(NamedTuple):
 
     @property
     def events(self) -> int:
-        """Number of events that the fold replaces."""
         return self.names.total()
 
 
@@ -44,8 +44,11 @@ Step = Event | Fold
 
 
 class Folding:
-    """Folds events in order, with a key that is equal for repetitions. After `finish`, `steps` are the drawn events
-    with folds between them; earlier, `drain` returns the steps that no cycle can contain any more."""
+    """Folds events in order, with a key that repetitions share.
+
+    After `finish`, `steps` are the drawn events with folds between them; before, `drain` returns the steps that no
+    cycle can contain any more.
+    """
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -56,9 +59,7 @@ class Folding:
         self._place = 0
         """Index of the next expected key in the cycle."""
         self._first: tuple[Event, ...] = ()
-        """Events of the first cycle."""
         self._last: deque[Event] = deque()
-        """Last events of the cycle."""
         self._few: list[Event] = []
         """Counted events, up to `FEW`."""
         self._names: Counter[str] = Counter()
@@ -77,13 +78,13 @@ class Folding:
         self._look_for_cycle()
 
     def feed_fold(self, fold: Fold) -> None:
-        """Add an earlier fold, which is not part of any cycle."""
+        """Add an earlier fold, which is no part of a cycle."""
         self._end_cycle()
         self.steps.append(fold)
         self._keys.append(None)
 
     def drain(self) -> list[Step]:
-        """Return the final steps in order: sometimes several, often none."""
+        """Return the final steps in order."""
         settled = len(self.steps) - CYCLES * LONGEST_CYCLE
         if settled < LONGEST_CYCLE:
             return []
@@ -96,8 +97,10 @@ class Folding:
         return self._cycle == [key]
 
     def pass_by(self, count: int, name: str, until: int) -> None:
-        """Count further events of the cycle (more than `FEW`) with one name, the last at `until`. Another one must
-        be fed after them."""
+        """Count more than `FEW` further events of the cycle, which have one name, the last at `until`.
+
+        Another one must be fed after them.
+        """
         while self._last:
             self._count(self._last.popleft())
         self._names[name] += count
@@ -105,7 +108,6 @@ class Folding:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no cycle repeats now."""
         return not self._cycle
 
     def finish(self) -> None:

@@ -1,4 +1,4 @@
-"""The layout of a diagram for all formats: lifelines side by side, and below them rows in the order of time."""
+"""The layout of a diagram for all formats: lifelines side by side, and rows in the order of time."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ PAUSE_SHARE = 20
 """A pause takes at least one part in this many of the diagram's time."""
 
 ALIKE = (8, 4, 2)
-"""Events of a kind to draw between two peers if there are too many steps: the first number that makes the diagram
-small enough, or the last."""
+"""Events of a kind to draw between two peers if there are too many steps: the first number that makes the diagram small
+enough, or the last."""
 
 MAX_NAMES = 4
-"""Names to list in a fold."""
 
 
 class Row(NamedTuple):
-    """A row of the diagram. `source` and `target` are lifelines: sender and receiver of an arrow, otherwise the
-    first and last one concerned. `until` differs from `time` if the row covers a period."""
+    """A row of the diagram. `source` and `target` are lifelines: sender and receiver of an arrow, otherwise the first
+    and last one concerned.
+
+    `until` differs from `time` if the row covers a period.
+    """
 
     kind: str
     time: int
@@ -66,8 +68,11 @@ class Diagram:
 
 
 def layout(sequence: EventSequence, most: int, *, whole: bool) -> Diagram:
-    """Lay out at most `most` arrows and notes. `whole`: connections were selected whole, so handshakes can be drawn;
-    otherwise each connection opens with one arrow."""
+    """Lay out at most `most` arrows and notes.
+
+    `whole`: connections were selected whole, so handshakes can be drawn; otherwise each connection opens with one
+    arrow.
+    """
     in_full = whole and len(sequence.connections) <= FEW_CONNECTIONS
     steps = _with_ends_of_connections(sequence, in_full=in_full)
     every = dict.fromkeys(event.ends for step in steps for event in _events(step) if event.ends is not None)
@@ -115,8 +120,10 @@ def _is_in(short: set[int], event: Event) -> bool:
 
 
 def _folded(steps: Iterable[Step], lines: Lifelines, most: int) -> list[Step]:
-    """Fold repeats between peers, even over several connections, such as connection attempts. If more than `most`
-    steps remain, they are thinned out as far as necessary."""
+    """Fold repeats between peers, even over several connections, such as connection attempts.
+
+    If more than `most` steps remain, they are thinned out.
+    """
 
     def key_of(event: Event) -> Key:
         sides = () if event.ends is None else tuple(lines.of(event.ends, side) for side in (0, 1))
@@ -154,8 +161,10 @@ def _until(step: Step) -> int:
 
 
 def _order(steps: Iterable[Step], lines: Lifelines) -> list[Lifeline]:
-    """Order lifelines from left to right by their first messages, so that forwarded messages go from left to right.
-    Lifelines without messages follow."""
+    """Order lifelines by their first messages, so that forwarded messages go from left to right.
+
+    Lifelines without messages follow.
+    """
     messages: dict[Lifeline, None] = {}
     others: dict[Lifeline, None] = {}
     for step in steps:

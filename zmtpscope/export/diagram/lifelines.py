@@ -1,8 +1,8 @@
-"""Assign connections to lifelines: one for each peer, as far as the capture identifies peers.
+"""Assigns connections to lifelines: one for each peer, as far as the capture identifies peers.
 
 A listener is address and port. A client is address, socket type and identity over all its connections, unless two of
-them to one peer are open at the same time. Without an identity, only successive connections of one type to one peer
-count as reconnects of one client.
+them to one peer are open at once. Without an identity, only successive connections of one type to one peer count as
+reconnects of one client.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ MAX_SINGLE = 12
 MAX_LIFELINES = 24
 
 MAX_COMPARED = 100
-"""Lifelines of one kind to search for a reconnecting client."""
+"""Lifelines of one kind that are searched for a reconnecting client."""
 
 MAX_ADDRESSES = 4
-"""Addresses to list for a lifeline."""
 
 FOR_EVER = 1 << 63
 
@@ -36,13 +35,11 @@ class Lifeline:
     """One peer. `name` is short and unique in the diagram; `about` identifies the peer."""
 
     ends: list[End]
-    """Addresses and ports of the peer."""
     socket_type: str | None = None
     identity: str | None = None
     is_bound: bool = False
-    """Whether it accepted connections."""
     peers: int = 1
-    """Number of peers that the lifeline represents."""
+    """Number of peers that share the lifeline."""
     name: str = ""
     connected_until: dict[End, int] = field(default_factory=dict)
     """End of this peer's last connection to each listener."""
@@ -76,7 +73,6 @@ class Lifelines:
 
     def __init__(self, connections: Iterable[Values], others: Iterable[Ends]) -> None:
         self._of_end: dict[End, Lifeline] = {}
-        """Peers known by address and port."""
         self._of_side: dict[tuple[int, int], Lifeline] = {}
         self._connecting: dict[tuple[str, str | None, str | None], list[Lifeline]] = {}
         for values in sorted(connections, key=lambda values: values["start_ns"]):
@@ -89,7 +85,6 @@ class Lifelines:
             self._join(every)
 
     def of(self, ends: Ends, side: int) -> Lifeline:
-        """Return the lifeline of a side of a connection, or of an end of a datagram flow."""
         if ends.conn is not None:
             return self._of_side[ends.conn, side]
         return self._of_end[ends.other if side else ends.one]
@@ -131,7 +126,6 @@ class Lifelines:
         return line
 
     def _add_ends(self, ends: Ends) -> None:
-        """Add the ends of a failed attempt or datagram."""
         other = self._bound(ends.other)
         if ends.conn is None:
             self._bound(ends.one)

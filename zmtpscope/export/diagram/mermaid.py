@@ -1,4 +1,4 @@
-"""Write a diagram as Mermaid text (`sequenceDiagram`), which GitHub, GitLab and others draw in Markdown pages.
+"""Writes a diagram as Mermaid text (`sequenceDiagram`), which GitHub, GitLab and others draw in Markdown pages.
 
 Text from peers cannot become Mermaid syntax: all characters but letters, digits and some ASCII punctuation are written
 as `#NNN;` (mermaid.js.org, "Entity codes to escape characters").
@@ -18,7 +18,6 @@ MAX_TEXT = 50_000
 """Characters that Mermaid draws (`maxTextSize`)."""
 
 WIDEST = 60
-"""Characters in a line of a label."""
 
 MAX_LINES = 8
 
@@ -30,7 +29,7 @@ _ESCAPED = re.compile(r"""[^A-Za-z0-9 .,:_/()+="'|…-]|(?<=[pP]):""")
 
 
 def mermaid_lines(diagram: Diagram, clock: Clock) -> Iterator[str]:
-    """Yield lines, at most `MAX_TEXT` characters in total."""
+    """Yield lines of at most `MAX_TEXT` characters in total."""
     yield "sequenceDiagram\n"
     size = len("sequenceDiagram\n")
     last = len(diagram.lifelines)

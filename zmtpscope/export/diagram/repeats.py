@@ -1,4 +1,4 @@
-"""Reduce repeated events: fold cycles, thin out other repeats.
+"""Reduces repeated events: folds cycles, thins out other repeats.
 
 Each connection is thinned out separately: the first and the last event of each kind are drawn and the rest is counted,
 until a new kind of event or a note. Then the next event of each kind is drawn again.
@@ -13,7 +13,7 @@ from zmtpscope.export.diagram.events import ARROWS, Event
 from zmtpscope.export.diagram.folding import FEW, Fold, Folding, Step
 
 Key = tuple[Hashable, ...]
-"""A key that is equal for repetitions of an event; it starts with the ends."""
+"""A key that repetitions of an event share; it starts with the ends."""
 
 
 class _Repeated:
@@ -22,13 +22,12 @@ class _Repeated:
     def __init__(self, alike: int) -> None:
         self.alike = alike
         self.drawn: Counter[Key] = Counter()
-        """Number of drawn steps by key."""
         self.names: Counter[str] = Counter()
         """Number of events that are not drawn, by name."""
         self.time = self.until = 0
         self.last: dict[Key, Event] = {}
         self.kinds: dict[Key, Event] = {}
-        """Any event of each key."""
+        """One event of each key."""
 
     def end(self) -> Iterator[Step]:
         """Yield the fold and the last events, and start over."""
@@ -100,12 +99,15 @@ class Thinning:
 
 
 MAX_ALIKE = 20
-"""Steps of a key to keep on one connection before further ones are counted; starts over when something new occurs."""
+"""Steps of a key that are kept on one connection before further ones are counted; starts over when something new
+occurs."""
 
 
 class Repeats:
-    """Folds steps in order. After `finish`, `steps` are the ones to draw (all unless it `folds`). `key_of` returns
-    equal keys for repetitions."""
+    """Folds steps in order.
+
+    After `finish`, `steps` are the ones to draw (all unless it `folds`). `key_of` returns equal keys for repetitions.
+    """
 
     def __init__(self, key_of: Callable[[Event], Key], *, folds: bool = True) -> None:
         self.folds = folds

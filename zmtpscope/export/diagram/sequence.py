@@ -1,6 +1,6 @@
-"""Collect the drawn events of a capture, in the order of time, from batches.
+"""Collects the drawn events of a capture from batches, in the order of time.
 
-Memory is bounded by `MAX_STEPS`. Events beyond this limit are only counted.
+Memory is bounded by `MAX_STEPS`; later events are only counted.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from zmtpscope.export.time_order import Item, TimeOrder
 from zmtpscope.export.values import record_values
 
 MAX_STEPS = 10_000
-"""Steps to keep; fewer are drawn, because repeats are folded further when all peers are known."""
+"""Steps to keep; fewer are drawn, since repeats are folded further when all peers are known."""
 
 Source = tuple[Record | BatchEvents, Files]
 
 
 class EventSequence:
-    """Collects the steps of a run. `chat` includes findings about normal events. `folds` reduces repeats to the
-    first and the last."""
+    """The steps of a run.
+
+    `chat` includes findings about normal events. `folds` reduces repeats to the first and the last.
+    """
 
     def __init__(self, options: Options, *, chat: bool = False, folds: bool = True) -> None:
         self.folds = folds
@@ -114,7 +116,6 @@ class EventSequence:
             self._repeats.feed(event)
 
     def _take_messages(self, events: MessageEvents, low: int, high: int) -> None:
-        """Add the messages `low..high` (high excluded) of a run."""
         if events.ends.conn is not None:
             self._drawn.add(events.ends.conn)
         for name, begin, end in events.alike(low, high):
@@ -137,7 +138,6 @@ class EventSequence:
                 row = high - 1
 
     def _keep_counted(self) -> None:
-        """Make an event of the last counted message of each key."""
         for events, row, name in self._counted.values():
             self._repeats.keep(events.event(row, name))
         self._counted.clear()
@@ -174,7 +174,6 @@ class Heartbeats:
         return []
 
     def finish(self) -> list[Step]:
-        """Return the steps to draw at the end."""
         steps: list[Step] = [asked for asked in self._open if asked is not None]
         if self._names:
             steps.append(Fold(self._since, self._until, self._names, self._cycle, in_order=False))

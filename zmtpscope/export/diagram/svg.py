@@ -1,4 +1,4 @@
-"""Draw a diagram as SVG without external resources and scripts, for light and dark mode.
+"""Draws a diagram as SVG without external resources and scripts, for light and dark mode.
 
 All text is escaped, and none of it is in an attribute.
 """
@@ -25,7 +25,7 @@ LETTER, SMALL_LETTER = 6.9, 6.7
 CLOSEST, WIDEST = 130, 440
 """Smallest and largest distance between lifelines."""
 MIN_WANTED = 190
-"""Distance that long labels may use, regardless of the number of lifelines."""
+"""Distance that long labels may use, for any number of lifelines."""
 USUAL_WIDTH = 1500
 """Width above which lifelines are closer than `WIDEST`."""
 NARROWEST_NOTE = 240

@@ -1,4 +1,4 @@
-"""Draw a diagram as text: a column for each lifeline, and the texts of arrows to the right."""
+"""Draws a diagram as text: a column for each lifeline, and the texts of arrows to the right."""
 
 from __future__ import annotations
 
@@ -43,8 +43,11 @@ ASCII = Marks("|", "-", ".", ">", "<", "|", "|", "|", "x", "*", ":", "@", "...")
 
 
 class Look(NamedTuple):
-    """How a diagram is drawn. `width` is the terminal width, or None. `is_unicode`: the terminal can show
-    box-drawing characters. `paint` takes a style of `export.text.STYLES` and a text."""
+    """How a diagram is drawn. `width` is the terminal width, or None.
+
+    `is_unicode`: the terminal can show box-drawing characters. `paint` takes a style of `export.text.STYLES` and a
+    text.
+    """
 
     clock: Clock
     paint: Callable[[str, str], str]
@@ -113,7 +116,6 @@ class _Drawing:
         return wrap(first, used, painted, look.width)
 
     def _drawn(self, row: Row) -> str:
-        """Draw the lifelines of a row with its arrow or note."""
         marks, places = self.marks, self.places
         cells = [" "] * self.columns
         for place in places:

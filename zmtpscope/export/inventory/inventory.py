@@ -1,4 +1,4 @@
-"""Collect ZMTP endpoints and refused clients from connection records and findings, and write them as JSON lines."""
+"""Collects ZMTP endpoints and refused clients from connection records and findings, and writes JSON lines."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ MAX_ENDPOINTS = 16_384
 """Endpoints to list; connections to further ones are only counted."""
 
 MAX_CLIENTS, MAX_IDENTITIES = 1024, 64
-"""Client addresses, and identities, of each endpoint."""
 
 MAX_REFUSALS = 4096
 """Different refusals, and open connections whose findings are kept."""
 
 LONGEST_TEXT = 300
-"""Characters of an identity or sentence."""
 
 NOTE, WORSE = "note", ("note", "warn", "error")
 """Findings that can explain a failed handshake, the worst last."""
@@ -56,7 +54,7 @@ class Endpoint:
     more_identities: int = 0
     """Number of connections whose identities exceed the limit."""
     clients: set[str] = field(default_factory=set)
-    """Addresses of clients, including refused ones."""
+    """Addresses of clients, refused ones too."""
     messages: int = 0
     start_ns: int | None = None
     end_ns: int = 0
@@ -67,8 +65,10 @@ class Endpoint:
 
 
 class Refusal(NamedTuple):
-    """A refused client. `outcome` is "handshake failed", "handshake incomplete" or one of `ATTEMPTS`; `finding` is
-    the id of the reason, or None."""
+    """A refused client.
+
+    `outcome` is "handshake failed", "handshake incomplete" or one of `ATTEMPTS`; `finding` is the id of the reason.
+    """
 
     ip: str
     port: int

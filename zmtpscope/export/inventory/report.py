@@ -125,7 +125,6 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _below(text: str) -> str:
-    """Indent and wrap a text."""
     return wrap(" " * INDENT, INDENT, text, WIDTH)
 
 

@@ -1,4 +1,4 @@
-"""Fold gaps caused by the snap length: "41 gaps more of 1547 octets, cut off by the snap length".
+"""Folds gaps caused by the snap length: "41 gaps more of 1547 octets, cut off by the snap length".
 
 The first gap of a connection is printed. Later gaps are counted if parsing resumes after them, and printed as one line
 when the connection or the capture ends.
@@ -52,7 +52,6 @@ class Cuts:
 class CutFold:
     def __init__(self) -> None:
         self._cuts: dict[int | None, Cuts] = {}
-        """Gaps by connection."""
 
     def feed(self, ranges: Iterable[RowRange]) -> Iterator[RowRange]:
         for row_range in ranges:

@@ -16,7 +16,6 @@ WRITTEN_EVERY = 10 * SECOND
 
 
 ITSELF = (-1,)
-"""Rows of a single line."""
 
 
 class Repeats(NamedTuple):

@@ -1,4 +1,4 @@
-"""Fold answered PINGs: "PING/PONG 30 times more, every 1 s, slowest answer 2.1 ms".
+"""Folds answered PINGs: "PING/PONG 30 times more, every 1 s, slowest answer 2.1 ms".
 
 The first PING of a side and its PONG are printed. Later equal pairs are counted, even with messages in between. The
 count is printed when the connection ends, has a gap or a finding of severity warn or error, and at the end of the
@@ -45,7 +45,6 @@ class Asker:
         self.count = 0
         """Answered PINGs that are not printed yet."""
         self.last: tuple[Record, Files] | None = None
-        """Last of the counted PINGs."""
         self.slowest = 0
         """Longest wait for a PONG (ns)."""
         self.since: int = first["ts_ns"]
@@ -53,7 +52,6 @@ class Asker:
 
     @property
     def last_sent(self) -> int:
-        """Time of the last counted PING."""
         sent: int = self.since if self.last is None else self.last[0].values["ts_ns"]
         return sent
 
@@ -91,7 +89,7 @@ class Asker:
 
 
 class HeartbeatFold:
-    """Folds heartbeats into one line. If `waits`, a PING may be delayed until it is known to be unanswered."""
+    """Folds heartbeats into one line. If it `waits`, a PING may be delayed until it is known to be unanswered."""
 
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits

@@ -1,4 +1,4 @@
-"""Fold retries with one outcome: "retried 117 times, c2 to c118, every 0.3 s, each with the same outcome as c1".
+"""Folds retries with one outcome: "retried 117 times, c2 to c118, every 0.3 s, each with the same outcome as c1".
 
 The first failed attempt of a client at an endpoint is printed. Later ones with the same records and the same ending are
 counted; times and ports may differ. The lines of an attempt are therefore delayed while they equal the lines of a
@@ -28,7 +28,7 @@ COMPARED = {
     "finding": ("id", "severity"),
     "connection": ("handshake", "close", "closed_by", "reset_by", "opened_by"),
 }
-"""Compared fields by record type. A connection with a record of any other type is not a failed attempt."""
+"""Compared fields by record type. A connection with a record of another type is not a failed attempt."""
 
 ABOUT_RETRIES = frozenset({"ZMTP-CONN-09", "ZMTP-CONN-10"})
 """Findings that are printed once for each client and endpoint, and not compared."""
@@ -37,14 +37,13 @@ FAILED = frozenset({"fin", "rst"})
 """Values of `close` of a failed connection."""
 
 MAX_RECORDS = 32
-"""Records of an attempt to compare."""
 
 MAX_OPEN, MAX_PAIRS, MAX_FAILURES = 4096, 4096, 4
 """Open attempts, pairs of client and endpoint, and different failures of a pair."""
 
 LONGEST_WAIT, LONGEST_WAIT_LIVE = 60 * SECOND, SECOND
-"""Capture time to delay the lines of an attempt: longer than the handshake timer of libzmq (30 s), or a second if
-lines do not wait."""
+"""Capture time to delay the lines of an attempt: longer than the handshake timer of libzmq (30 s), or a second if lines
+do not wait."""
 
 Pair = tuple[str, str, int]
 """Client address, address and port of the endpoint."""
@@ -54,13 +53,14 @@ Compared = dict[int | None, tuple[object, ...]]
 
 
 class Attempt:
-    """A connection that may still be a failed attempt. `kept` are its delayed lines, or None if they are printed at
-    once."""
+    """A connection that may still be a failed attempt.
+
+    `kept` are its delayed lines, or None if they are printed at once.
+    """
 
     def __init__(self, pair: Pair, began: int, kept: list[RowRange] | None) -> None:
         self.pair, self.began, self.kept = pair, began, kept
         self.count = 0
-        """Number of records."""
         self._compared: Compared = {}
         self._records: list[Record] = []
         """Records that are not in `_compared` yet: most connections are never compared."""
@@ -139,7 +139,7 @@ class FailedAttempts:
 
 
 class RetryFold:
-    """Folds repeated attempts into one line. If `waits`, lines may be delayed until the attempt has ended."""
+    """Folds repeated attempts into one line. If it `waits`, lines may be delayed until the attempt has ended."""
 
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits

@@ -21,7 +21,6 @@ from zmtpscope.export.top.counters import (
 )
 
 MAX_ROWS = 4096
-"""Rows of a kind."""
 
 MAX_SIZES_OF_ALL = 65_536
 """Different sizes to count exactly if there is only one row."""
@@ -46,8 +45,8 @@ class Group:
         return self.counters.row(key)
 
     def add(self, tally: Tally, rows: Int64, is_received: Bool, is_new: Bool) -> None:
-        """Add the messages with number i to `rows[i]`: as received ones if `is_received[i]`, and with a new
-        connection if `is_new[i]`."""
+        """Add the messages with number i to `rows[i]`: as received ones if `is_received[i]`, and with a new connection
+        if `is_new[i]`."""
         counters, total = self.counters, self.counters.total
         there = np.flatnonzero(tally.messages)
         of_there, back = rows[there], is_received[there]

@@ -32,7 +32,7 @@ MIN_BARS, WIDEST_BARS = len("OVER TIME"), 32
 
 
 class Column(NamedTuple):
-    """A column. If not all columns fit, the ones with the largest `priority` are dropped."""
+    """A column. If not all fit, those with the largest `priority` are dropped."""
 
     heading: str
     width: int

@@ -38,7 +38,6 @@ class Row(NamedTuple):
     busiest: int
     """Messages in the busiest interval."""
     first_ns: int | None
-    """Time of the first message."""
     sizes: dict[str, int | None]
     """`min`, `p50`, `p90`, `p99` and `max` of the octets in the frames of a message."""
     sizes_exact: bool
@@ -52,13 +51,15 @@ class Row(NamedTuple):
 
     @property
     def octets(self) -> int:
-        """Count the octets in the frames of messages, in both directions."""
+        """Octets in the frames of messages, in both directions."""
         return self.counts[SENT_OCTETS] + self.counts[RECEIVED_OCTETS]
 
 
 def rows_of(statistics: Statistics, kind: str, latest: int) -> list[Row]:
-    """Return the rows, most messages first, and the row of all other messages last. `latest` is the time of the last
-    packet."""
+    """Return the rows, most messages first, and the row of all other messages last.
+
+    `latest` is the time of the last packet.
+    """
     group = statistics.groups[kind]
     bars = int(statistics.scale.bars_until(latest))
     numbers = range(0 if group.counters.folded else OTHERS + 1, len(group.counters))

@@ -1,4 +1,4 @@
-"""Count messages, and records of other types, by several kinds of keys.
+"""Counts messages, and records of other types, by several kinds of keys.
 
 A batch is added up once by its senders, which determine sender and receiver, and once by topics. All kinds of rows are
 derived from these sums, so the cost of a message does not depend on the number of kinds.
@@ -35,7 +35,7 @@ class Endpoint(NamedTuple):
 
 
 OTHER_COMMANDS, MAX_COMMANDS = "other commands", 200
-"""Command names to count separately, because peers can choose any names."""
+"""Command names to count separately, since peers can choose any names."""
 
 
 class Places(NamedTuple):
@@ -67,10 +67,8 @@ class Statistics:
         self.incomplete = 0
         """Incomplete messages, which count, but not among sizes."""
         self.is_empty = True
-        """Whether nothing has been counted."""
         self._messages = 0
         self._latest = 0
-        """Time of the last message."""
         self._latest_of_types: dict[str, int] = {}
         self._commands: set[str] = set()
 
@@ -185,7 +183,7 @@ class Statistics:
         return name if name in self._commands else OTHER_COMMANDS
 
     def _time_of(self, record: Record) -> int:
-        """Return the time of a record, or the latest time of earlier records if that is later."""
+        """Return the time of a record, or of an earlier record if that is later."""
         key, time = self._type_of(record), int(record.values["ts_ns"])
         time = self._latest_of_types[key] = max(time, self._latest_of_types.get(key, time))
         return time
@@ -214,7 +212,7 @@ def _row_with_room(group: Group, key: Hashable) -> int:
 
 
 def _octets_of(values: dict[str, Any]) -> int:
-    """Count the octets of a record; 0 for findings."""
+    """Return the octets of a record; 0 for findings."""
     if values["record"] == "finding":
         return 0
     return next((values[name] for name in ("size", "bytes", "length") if values.get(name) is not None), 0)
@@ -231,8 +229,10 @@ KEYS: dict[str, tuple[Callable[[ConnectionEnds, int], tuple[Hashable, bool]], ..
     "connection": (lambda ends, side: (ends, side == 1),),
     "type": (lambda ends, side: ("message", False),),
 }
-"""The key of a side's messages, and whether they count as received; the sender first. Topics are looked up by
-message."""
+"""The key of a side's messages, and whether they count as received; the sender first.
+
+Topics are looked up by message.
+"""
 
 
 def _timestamp(record: Record) -> int:

@@ -1,6 +1,6 @@
 """Sums over the messages of a batch, by the number of their run or topic, and the distribution of their sizes.
 
-Sizes are counted exactly if there are few different ones, otherwise by range. There are `PARTS` ranges between two
+Sizes are counted exactly if there are few different ones, otherwise by range, of which there are `PARTS` between two
 powers of two. A size is reported as the middle of its range, which differs by less than 2 %.
 """
 
@@ -88,10 +88,8 @@ def _middle_of(number: int) -> int:
 
 
 BARS = 64
-"""Bars for the time of a capture."""
 
 MIN_BAR_NS = 1_000_000
-"""Width of a bar."""
 FEW_CELLS = 1 << 18
 """Combinations of two numbers to count in one array."""
 
@@ -133,8 +131,10 @@ class Scale:
     """Latest time with a bar."""
 
     def halvings(self, first: int, last: int) -> int:
-        """Widen the bars until they include `last`; return how often adjacent bars must be joined. `first` is the
-        earliest time."""
+        """Widen the bars until they include `last`; return how often adjacent bars must be joined.
+
+        `first` is the earliest time.
+        """
         if self.start_ns is None:
             self.start_ns = first
         count, self.latest_ns = 0, max(self.latest_ns, last)
@@ -154,8 +154,10 @@ class Scale:
 
 
 class Tally(NamedTuple):
-    """Sums by number, and pairs of numbers with sizes, intervals and bars. `orders` and `times` belong to the first
-    message of a number, and are meaningless without messages."""
+    """Sums by number, and pairs of numbers with sizes, intervals and bars.
+
+    `orders` and `times` belong to the first message of a number, and are meaningless without messages.
+    """
 
     messages: Int64
     octets: Int64
@@ -178,8 +180,10 @@ class Tally(NamedTuple):
         scale: Scale,
         sized: Bool | None = None,
     ) -> Self:
-        """Sums over messages in order. Numbers are below `count`. Only the messages in `sized` (all if None) count
-        among sizes."""
+        """Sum messages in order.
+
+        Numbers are below `count`. Only the messages in `sized` (all if None) count among sizes.
+        """
         first = np.zeros(count, np.int64)
         first[numbers[::-1]] = np.arange(len(numbers))[::-1]
         octets = np.minimum(octets, LARGEST)

@@ -34,11 +34,10 @@ class Columns(NamedTuple):
     octets: Int64
     """Captured octets in message frames, without headers."""
     marked: NDArray[np.bool_]
-    """The message is a subscription or a cancellation."""
+    """Whether the message subscribes or cancels."""
 
     @property
     def senders(self) -> list[Sender]:
-        """Return the senders of all messages of the batch."""
         return self.messages.senders
 
     def part(self, which: slice | NDArray[np.bool_]) -> Columns:
@@ -47,8 +46,11 @@ class Columns(NamedTuple):
 
 
 def columns_of(rows: MessageColumns, before: int, latest: int, events: Sequence[tuple[int, int]]) -> Columns:
-    """Return the columns after `before` earlier messages. No message is earlier than `latest`, the time of the last
-    event, or than an event at a lower place; `events` are (place, time)."""
+    """Return the columns after `before` earlier messages.
+
+    No message is earlier than `latest`, the time of the last event, or than an event at a lower place; `events` are
+    (place, time).
+    """
     times = np.maximum(rows.time_ends, latest)
     for place, time in events:
         if place < len(times):
@@ -75,7 +77,6 @@ class LastMessage(NamedTuple):
     """First octets of each content frame (None if not kept) and its size. None if the message is encrypted."""
     frames: int
     summary: str | None
-    """Summary by a payload dissector."""
 
     def read(self) -> LastMessage:
         return self
@@ -89,7 +90,6 @@ class UnreadMessage(NamedTuple):
     time: int
 
     def read(self) -> LastMessage:
-        """Return the part of the message that is displayed."""
         table = self.table.part(self.row, self.row + 1)
         columns = MessageColumns.of_table(table)
         time, frames, first = self.time, len(table.sizes), int(columns.content[0])
@@ -115,7 +115,6 @@ def first_and_last(numbers: NDArray[Any]) -> tuple[Int64, Int64, Int64]:
 
 
 def first_places(messages: MessageColumns) -> dict[int | None, int]:
-    """Return the place of the first message of each connection."""
     if not len(messages):
         return {}
     numbers, places, _ = first_and_last(messages.sender_of)

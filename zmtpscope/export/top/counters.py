@@ -1,4 +1,4 @@
-"""Counters of topics, connections or peers: one row for each, with a limited number of rows."""
+"""Counters of topics, connections or peers: a limited number of rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ Key = TypeVar("Key", bound=Hashable)
 Int64 = NDArray[np.int64]
 
 MAX_ROWS = 16_384
-"""Rows of topics, of connections and of peers."""
 
 SENT, SENT_OCTETS, RECEIVED, RECEIVED_OCTETS, FRAMES, CONNECTIONS = range(6)
 """Octets of message frames, without headers; new connections."""
@@ -35,13 +34,14 @@ class TooManyRows(Exception):
 
 
 class Counters(Generic[Key]):
-    """Counters of one kind, with at most `most` rows (at least 3, because a message needs up to two). `interval`
-    counts the current interval, `previous` the one before, `total` all finished intervals."""
+    """Counters of one kind, with at most `most` rows (at least 3, since a message needs up to two).
+
+    `interval` counts the current interval, `previous` the one before, `total` all finished intervals.
+    """
 
     def __init__(self, most: int = MAX_ROWS) -> None:
         self.most = most
         self.folded = 0
-        """Number of rows folded so far."""
         self.keys: list[Key | None] = [None]
         self.rows: dict[Key, int] = {}
         self.last: list[LastMessage | UnreadMessage | None] = [None]
@@ -144,9 +144,11 @@ def count_with_room(
     forget: Callable[[], None],
     fold: Callable[[Counters[Any]], object],
 ) -> None:
-    """Count messages: `find` returns their rows and `add` counts them. If a table is full, all messages before the
-    first one without a row are counted before `fold` makes room. `forget` drops cached row numbers, which are
-    invalid after that."""
+    """Count messages: `find` returns their rows and `add` counts them.
+
+    If a table is full, all messages before the first one without a row are counted before `fold` makes room. `forget`
+    drops cached row numbers, which are invalid after that.
+    """
     before = [(each, len(each)) for each in counters]
     try:
         found = find(columns)

@@ -12,8 +12,10 @@ from zmtpscope.words import host_port
 
 
 class Peer(NamedTuple):
-    """A socket, known by its identity or else its address. `port` is None unless it listens: a client uses another
-    port for each connection."""
+    """A socket, known by its identity or else its address.
+
+    `port` is None unless it listens: a client uses another port for each connection.
+    """
 
     identity: str | None
     address: str | None
@@ -40,7 +42,6 @@ class ConnectionEnds:
         self.socket_types: list[str | None] = [None, None]
         self.identities: list[str | None] = [None, None]
         self.was_counted = False
-        """A message of the connection has been counted."""
         self._peers: tuple[Peer, Peer] | None = None
 
     def learn(self, side: int, socket_type: str | None, identity: str | None) -> None:

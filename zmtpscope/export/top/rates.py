@@ -1,4 +1,4 @@
-"""Count messages by topic, connection and peer, over intervals of capture time and in total.
+"""Counts messages by topic, connection and peer, over intervals of capture time and in total.
 
 An interval ends with the first message after it, so the numbers depend on the order of records and not on the sizes of
 batches. The time of a message is that of its last octet, or of an earlier message if that is later: a message delayed
@@ -40,8 +40,8 @@ KINDS = ("topic", "connection", "peer")
 
 
 MAX_HELD, TABLE_COST, SENDER_COST, FRAME_COST = 8 << 20, 3000, 400, 100
-"""Octets of batches to keep until their last messages are read, and the estimated cost of a table, a sender and a
-frame besides the data."""
+"""Octets of batches to keep until their last messages are read, and the estimated cost of a table, a sender and a frame
+besides the data."""
 
 RELEVANT = ("greeting", "command", "connection")
 """Records that identify peers or change subscriptions."""
@@ -55,16 +55,17 @@ class Interval(NamedTuple):
 
 
 class SenderRows(NamedTuple):
-    """The row of the connection, of the sender and of the receiver, for each sender."""
-
     connection: Int64
     sender: Int64
     receiver: Int64
 
 
 class Rates:
-    """Counters of one capture. Call `feed` with each batch, then `finish`. Both yield the intervals that ended; read
-    the numbers of an interval before the next one."""
+    """Counters of one capture.
+
+    Call `feed` with each batch, then `finish`. Both yield the intervals that ended; read the numbers of an interval
+    before the next one.
+    """
 
     def __init__(self, interval_ns: int | None, most_rows: int = MAX_ROWS) -> None:
         """Without `interval_ns`, one interval lasts from the first message to the last."""
@@ -162,8 +163,10 @@ class Rates:
     # -- intervals ---------------------------------------------------------------------------------------------------
 
     def _ends_of_intervals(self, times: Int64) -> list[int]:
-        """Return the index after the last message of each interval, and of the batch. The first is 0, because
-        records before all messages belong to no interval."""
+        """Return the index after the last message of each interval, and of the batch.
+
+        The first is 0, since records before all messages belong to no interval.
+        """
         cuts: list[int] = []
         if self.interval_ns is not None:
             cuts = (np.flatnonzero(np.diff(times // self.interval_ns)) + 1).tolist()
@@ -194,8 +197,10 @@ class Rates:
     # -- records -----------------------------------------------------------------------------------------------------
 
     def _feed_record(self, record: Record, place: int, first_places: dict[int | None, int]) -> None:
-        """Count a record at a place of the batch. After the first message of its connection, a record no longer
-        changes the name of the peer."""
+        """Count a record at a place of the batch.
+
+        After the first message of its connection, a record no longer changes the name of the peer.
+        """
         values = record.values
         conn = values["conn"]
         if record.type == "connection":
@@ -224,13 +229,11 @@ class Rates:
         self._count_data(columns.part(~columns.marked) if columns.marked.any() else columns)
 
     def _count_data(self, columns: Columns) -> None:
-        """Count messages that are not subscriptions."""
         if len(columns.rows):
             counters = list(self.counters.values())
             count_with_room(columns, counters, self._rows_of, self._add, self._topic_rows.clear, Counters.fold)
 
     def _rows_of(self, columns: Columns) -> tuple[Int64, SenderRows]:
-        """Return the row of the topic of each message, and rows of the senders."""
         sides = self._rows_of_senders(columns)
         return self._topic_rows.of_messages(columns, self._open), sides
 
@@ -270,7 +273,7 @@ class Rates:
             np.add.at(counters.interval[CONNECTIONS], rows, is_new)
         orders = columns.numbers[firsts]
         self._note(self.connections, columns, sides.connection[senders], orders, firsts, lasts)
-        # sender and receiver together, because a peer can be both
+        # sender and receiver together, since a peer can be both
         peers = np.concatenate([sides.sender[senders], sides.receiver[senders]])
         orders = np.concatenate([2 * orders, 2 * orders + 1])
         self._note(self.peers, columns, peers, orders, np.tile(firsts, 2), np.tile(lasts, 2))

@@ -34,7 +34,7 @@ class Row(NamedTuple):
     key: Topic | ConnectionEnds | Peer | None
     """The counted object; None for all others together."""
     name: str
-    """Printable name, as all texts in this module."""
+    """Printable name, like all texts in this module."""
     counts: list[int]
     """Counts in the interval, as the columns of `counters.py`."""
     totals: list[int]
@@ -77,7 +77,6 @@ class Row(NamedTuple):
 
 
 def value_text(last: LastMessage, limit: int) -> str:
-    """Write content in about `limit` printable characters."""
     if last.content is None:
         return "sealed"
     if last.summary is not None:
@@ -145,14 +144,12 @@ def with_senders(names: Sequence[str], keys: Sequence[Any]) -> list[str]:
 
 
 def lines(rows: Iterable[Row], kind: str, interval: Interval) -> Iterator[bytes]:
-    """Yield the rows with messages in an interval."""
     for row in rows:
         if row.messages:
             yield orjson.dumps(_values(row, kind, interval), option=orjson.OPT_APPEND_NEWLINE)
 
 
 LONGEST_VALUE = 200
-"""Characters of a last value in JSON."""
 
 
 def _values(row: Row, kind: str, interval: Interval) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Count the connections of a publisher with a subscription that matches a topic.
+"""Counts the connections of a publisher with a subscription that matches a topic.
 
 A subscription counts until the end of the interval in which it or its connection ends: the number includes every
 connection that could receive messages of the interval.
@@ -16,8 +16,6 @@ MAX_SUBSCRIPTIONS = 131_072
 
 
 class Holders:
-    """Subscriptions to one publisher."""
-
     def __init__(self) -> None:
         self.names: dict[bytes, set[ConnectionEnds]] = {}
         self._sizes = Counter[int]()
@@ -45,12 +43,9 @@ class Holders:
 
 
 class Subscriptions:
-    """The subscriptions of all open connections."""
-
     def __init__(self, most: int = MAX_SUBSCRIPTIONS) -> None:
         self.most = most
         self.left_out = 0
-        """Number of subscriptions beyond the limit."""
         self._held: dict[ConnectionEnds, tuple[Peer, Counter[bytes]]] = {}
         """Publisher of each subscriber's connection, and its subscriptions to each topic."""
         self._holders: dict[Peer, Holders] = {}
@@ -85,7 +80,6 @@ class Subscriptions:
                 self._ended[connection, topic] = None
 
     def end_interval(self) -> None:
-        """Remove the subscriptions that ended in the interval."""
         for connection, topic in self._ended:
             publisher, counts = self._held[connection]
             if counts[topic]:

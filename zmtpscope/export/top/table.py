@@ -12,7 +12,7 @@ from zmtpscope.export.top.rows import Row, with_senders
 from zmtpscope.export.top.view import Column, View
 
 NUMBER = 7
-"""Width of a column of numbers, heading included."""
+"""Width of a column of numbers with its heading."""
 
 MIN_NAME, SPARED_NAME = 16, 44
 MAX_SENDER = 28
@@ -121,7 +121,6 @@ def _cell(column: Column, row: Row, width: int) -> str:
 
 
 def help_table() -> Table:
-    """Return a table of the keys and their effects."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for keys, meaning in HELP:
         table.add_row(Text(keys, style="bold"), Text(meaning))

@@ -1,4 +1,4 @@
-"""Find the rows of the topics of many messages at once.
+"""Finds the rows of the topics of many messages at once.
 
 A hash table answers most lookups first, for whole columns: a topic of up to 32 octets is read as four words, and their
 hash is its place. The words are compared, so that colliding topics stay separate. A topic that is not in its place is
@@ -36,7 +36,7 @@ class TopicRows:
         self._numbers: dict[Peer, int] = {}
 
     def clear(self) -> None:
-        """Forget all rows, because the table has renumbered them."""
+        """Forget all rows, since the table has renumbered them."""
         self._rows.clear()
         self._numbers.clear()
         self._senders[:] = -1
@@ -64,7 +64,10 @@ class TopicRows:
 
     def rows(self, peers: dict[int, Peer], sender_of: Int64, data: bytes, starts: Int64, sizes: Int64) -> Int64:
         """Return the row of each topic `data[start : start + size]` of the sender `peers[number]` with the number in
-        `sender_of`. Raises `TooManyRows`."""
+        `sender_of`.
+
+        Raises `TooManyRows`.
+        """
         longest = min(int(sizes.max()), WORD * MAX_WORDS)
         count = max(1, -(-longest // WORD))
         by_words = (starts + WORD * count <= len(data)) & (sizes <= WORD * MAX_WORDS)  # whole words are read

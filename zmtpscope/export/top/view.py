@@ -20,7 +20,7 @@ class Column(NamedTuple):
     heading: str
     value: Callable[[Row], Any]
     priority: int
-    """If not all columns fit, the ones with the largest priority are dropped."""
+    """If not all columns fit, those with the largest priority are dropped."""
 
 
 def _sender(row: Row) -> str:
@@ -103,7 +103,6 @@ class View:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Columns of the current kind."""
         return COLUMNS[self.kind]
 
     @property
@@ -125,7 +124,7 @@ class View:
         return on_top + [row for row in found if row.key is None or row.key not in self.pinned]
 
     def follow(self, shown: Sequence[Row]) -> None:
-        """Move the cursor to the row that it followed, or stay at the same place if that row is not shown any more."""
+        """Move the cursor to the row that it followed, or stay at the same place if that row is hidden."""
         places = (place for place, row in enumerate(shown) if row.key == self.followed)
         place = self.selected if self.followed is None else next(places, self.selected)
         self.selected = max(0, min(len(shown) - 1, place))

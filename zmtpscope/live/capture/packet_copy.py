@@ -40,7 +40,6 @@ class PacketCopy:
         self.file = 0
         self._copied: list[int] = []
         self.is_closed = False
-        """The reader has closed the stream."""
         if self._output >= 0:
             self._poll.register(self._output, select.POLLOUT)
 

@@ -58,8 +58,6 @@ class EngineRefused(Exception):
 
 
 class CapturedInterface(NamedTuple):
-    """An interface as the capture file describes it."""
-
     name: str
     link_type: int
 

@@ -57,7 +57,6 @@ class PacketStream:
 
     @property
     def dropped(self) -> int:
-        """Lost packets that the stream records."""
         return sum(interface.dropped for interface in self._statistics.interfaces.values())
 
     def feed(self, octets: bytes) -> Batch | None:

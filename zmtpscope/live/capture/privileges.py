@@ -30,8 +30,6 @@ class MissingRights(NamedTuple):
 
 
 class User(NamedTuple):
-    """A user with all groups."""
-
     name: str
     uid: int
     gid: int

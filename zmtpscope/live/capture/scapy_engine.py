@@ -1,6 +1,6 @@
 """Captures by libpcap through scapy, and writes pcap to standard output until SIGTERM.
 
-python -m zmtpscope.live.capture.scapy_engine INTERFACE SNAP_LENGTH PROMISCUOUS BUFFER_OCTETS FILTER USER
+    python -m zmtpscope.live.capture.scapy_engine INTERFACE SNAP_LENGTH PROMISCUOUS BUFFER_OCTETS FILTER USER
 
 The last resort: it polls every 10 ms, and each packet takes about 10 us. At the end it prints the kernel's dropped
 packets to standard error, like tcpdump.
@@ -88,7 +88,6 @@ class Loop:
         output.flush()
 
     def drops(self) -> int:
-        """Return the packets dropped by the kernel."""
         statistics = self.libpcap.pcap_stat()
         self.libpcap.pcap_stats(self._handle, ctypes.byref(statistics))
         return int(statistics.ps_drop)

@@ -67,8 +67,6 @@ LARGEST_OUTPUT = 1 << 18
 
 
 class Messages(Protocol):
-    """Messages to send."""
-
     def batches(self) -> AsyncIterator[Sequence[list[bytes]]]:
         """Yield the available messages, then later ones. Raises `BadMessage`."""
 
@@ -76,7 +74,7 @@ class Messages(Protocol):
         """Return the next message to send, None after the last. Raises `BadMessage`."""
 
     def close(self) -> None:
-        pass
+        """Stop reading input."""
 
 
 class GivenMessages:

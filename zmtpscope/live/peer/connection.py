@@ -101,7 +101,6 @@ async def _addresses(host: str) -> list[str]:
 
 
 def reason(error: OSError | UnicodeError) -> str:
-    """Describe an error in words."""
     if isinstance(error, UnicodeError):
         return "not a valid host name"
     if isinstance(error, ConnectionRefusedError):
@@ -325,7 +324,6 @@ class Connection:
 
     @property
     def held(self) -> int:
-        """Octets of memory that the connection uses."""
         return self.peer.held + (self.unsent if self.is_stuck else 0)
 
     @property

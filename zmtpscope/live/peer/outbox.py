@@ -45,7 +45,7 @@ class Receiver(Protocol):
 
     @property
     def is_over(self) -> bool:
-        pass
+        """Whether the receiver is closed or closing."""
 
     async def drain(self) -> None:
         """Wait until everything is taken, or the connection is closed."""
@@ -88,8 +88,6 @@ class SendTimeout:
 
 
 class Route(Enum):
-    """Selection of the connections that get a message."""
-
     ROUND_ROBIN = "to one after the other"
     ALL = "to everybody who wants them"
     BACK = "to the one that asked last"

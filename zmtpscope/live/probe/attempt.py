@@ -127,7 +127,6 @@ class Attempt:
 
     @property
     def announced(self) -> Fields:
-        """The fields of the peer's greeting so far."""
         fields: Fields = {}
         form = FORMS.get(classify(self.begin))
         if form is not None:
@@ -234,7 +233,6 @@ class Attempt:
             self._flush()
 
     def _flush(self) -> None:
-        """Send the octets allowed so far."""
         self._unsent += self.peer.outgoing()
         count = len(self._unsent) if self._may_send is None else max(self._may_send - self._sent, 0)
         octets, self._unsent = self._unsent[:count], self._unsent[count:]

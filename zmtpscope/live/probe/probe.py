@@ -104,7 +104,6 @@ class Found:
     """Our socket type in the completed handshake."""
     ping: Ping | None = None
     arrivals: list[Arrival] = field(default_factory=list)
-    """Pieces in which the greeting arrived."""
     implementation: str | None = None
     connecting: float | None = None
     greeting: float | None = None

@@ -16,7 +16,6 @@ HEADER, HEADER_1 = 6, 5
 """Octets; version 1 has no version octet."""
 
 SHOWN_CONTENT = 80
-"""Characters of contents in a summary."""
 
 
 class Zre(Payload):

@@ -11,7 +11,6 @@ Span = tuple[int, int]
 """Stream offset and octets."""
 
 MAX_GROUPS = 4096
-"""Groups to remember for a node."""
 
 WRAPS = ((65535, 0), (65534, 0))
 """Wraps of sequence numbers by Zyre, and by Pyre (zre.md 7)."""

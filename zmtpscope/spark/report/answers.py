@@ -27,7 +27,6 @@ TABLES = (
     *("messages", "commands", "greetings", "connections", "findings", "stalls"),
     *("diagnoses", "requests", "heartbeats", "subscriptions", "topics", "deliveries"),
 )
-"""Columns that the answers need."""
 
 LONGEST_PAUSE = 60 * SECOND
 """Longest pause between two files of one period, unless the period itself is longer."""

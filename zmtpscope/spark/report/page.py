@@ -32,7 +32,6 @@ SERIOUS = ("error", "warn")
 MAX_ROWS = 20
 """Rows of a table in the page. The Parquet file has all."""
 MAX_NAMED = 12
-"""Captures to name."""
 LONGEST_CELL, LONGEST_WORD = 160, 24
 """Characters: longer cells are cut, longer words are broken."""
 
@@ -200,7 +199,6 @@ def _cause(row: Row, causes: Sequence[Row], clock: Clock) -> dict[str, Any]:
 
 
 def _finding(row: Row, clock: Clock) -> dict[str, Any]:
-    """Describe a finding for the overview."""
     times = _number(row["findings"], "time")
     if row["connections"]:
         times += f" on {_number(row['connections'], 'connection')}"
@@ -224,7 +222,6 @@ def _handshakes(rows: Sequence[Row]) -> list[str]:
 
 
 def _storm(row: Row, clock: Clock) -> dict[str, str]:
-    """Describe a reconnection storm for the overview."""
     when = f"from {clock(row['start'])} UTC"
     if row["end"] is not None:
         when += f", for {units.duration((row['end'] - row['start']) * 1000)}"

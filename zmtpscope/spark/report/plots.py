@@ -83,8 +83,6 @@ class Part(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Minimum, percentiles and maximum."""
-
     least: float
     p50: float
     p90: float
@@ -93,8 +91,6 @@ class Range(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One curve over time."""
-
     title: str
     values: Sequence[float]
     format: Format

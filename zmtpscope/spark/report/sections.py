@@ -15,7 +15,6 @@ from zmtpscope.words import host_port
 Row = dict[str, Any]
 
 MAX_DRAWN = 12
-"""Rows in a plot."""
 LONGEST_SILENCE = 60
 """Consecutive empty intervals drawn. A longer silence separates two periods."""
 

@@ -23,7 +23,6 @@ OPEN_DEPTH, OPEN_MEMBERS = 3, 6
 """Depth above which nodes without a value are open at first; the same for members of payloads."""
 KEPT_PATHS = 1000
 NAMES_SHARE = 0.45
-"""Maximum share of the width for names."""
 
 
 class FieldTree(LineView):

@@ -52,7 +52,6 @@ MAX_EXAMINED, MAX_MESSAGES = 2000, 30
 """Number of last records, and messages among them, searched for member names."""
 
 DEEPEST = 6
-"""Maximum depth of offered members."""
 
 _HAS_MEMBERS = Filter("record == message and payload.fields")
 

@@ -39,7 +39,6 @@ def cell_filter(values: Values, column: str) -> str | None:
 
 
 def followed(values: Values, sides: Sides) -> Iterator[Followed]:
-    """Yield the conversations of a record."""
     conn = values.get("conn")
     if conn is None:
         return

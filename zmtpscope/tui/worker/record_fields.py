@@ -17,7 +17,6 @@ from zmtpscope.store import Store
 from zmtpscope.tui.requests import Node
 
 LONGEST = 200
-"""Maximum characters of a value."""
 
 MAX_FINDINGS = 20
 

@@ -19,7 +19,6 @@ from zmtpscope.tui.worker.saving import CannotSave, Saving, Steps, is_free, targ
 from zmtpscope.words import counted
 
 MAX_ROWS = 4096
-"""Maximum rows of a step."""
 
 
 def table_saving_of(request: SaveTable, make: Callable[[], Table], loading: Loading) -> Saving | None:

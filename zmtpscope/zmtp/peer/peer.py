@@ -84,7 +84,6 @@ class Peer:
         """The last frame, if its body is incomplete."""
         self._parts: list[bytes] = []
         self._size = 0
-        """Memory of the current message in octets."""
 
         self._be(settings)
 

@@ -50,7 +50,6 @@ class Derived(Counter):
         """The last result; None before the first search."""
         self._derivation = Derivation()
         self._deriving: Iterator[object] | None = None
-        """The step in progress."""
         self._knowledge: Knowledge | None = None
         self._near = 0
         self._found: dict[str, int] = {}

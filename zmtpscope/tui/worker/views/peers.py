@@ -29,7 +29,6 @@ CAUSES = {
 }
 
 LIFELINE = 40
-"""Characters of a lifeline."""
 CONNECTED, ENDED, AWAY = "█", "┃", "·"
 
 

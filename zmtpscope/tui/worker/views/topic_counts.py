@@ -20,7 +20,6 @@ FEW_CELLS = 1 << 18
 """Maximum combinations of sender and topic in a dense array."""
 
 NONE = -1
-"""Record number for "none"."""
 
 
 class Key(NamedTuple):

@@ -41,7 +41,6 @@ MAX_SUBSCRIPTIONS = 16_384
 
 
 MAX_LINES = 2000
-"""Maximum lines of one level."""
 
 Address = tuple[str | None, int | None]
 
