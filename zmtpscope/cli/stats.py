@@ -79,11 +79,11 @@ def _write(statistics: Statistics, run: Run, given: dict[str, Any]) -> None:
             _write_text(statistics, run, kind, given["most"])
     sys.stdout.flush()
     for name, group in statistics.groups.items():
-        if group.counters.folded:
+        if group.folded:
             from zmtpscope.export.statistics.report import PLURALS
 
-            many = f"more than {group.counters.most} {PLURALS[name]}"
-            notify(f"zmtpscope: {many}: {group.counters.folded} with the fewest messages are counted together")
+            many = f"more than {group.most} {PLURALS[name]}"
+            notify(f"zmtpscope: {many}: {group.folded} with the fewest messages are counted together")
 
 
 def _report_no_rows(statistics: Statistics, run: Run, given: dict[str, Any], latest: int) -> bool:

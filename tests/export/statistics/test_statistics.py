@@ -117,6 +117,12 @@ def test_nothing_depends_on_what_is_read_at_a_time(name: str, most: int) -> None
         assert whole == rows_of(open_captures([str(path)], block_size=1 << 10), most=most)
 
 
+def test_peers_are_named_by_what_was_known_at_their_first_message_for_any_block_size() -> None:
+    path = str(CAPTURES / "versions/dealerrouter-bind3.2.5-conn4.3.5.pcap")
+    whole, apart = (rows_of(open_captures([path], block_size=size)) for size in (1 << 20, 60))
+    assert [row for row in whole if row["by"] == "peer"] == [row for row in apart if row["by"] == "peer"]
+
+
 def publications(topics: list[bytes], *, size: int = 4) -> Capture:
     talk = Conversation()
     for side, name in ((1, "PUB"), (0, "SUB")):

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
 from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.export.statistics.tally import BARS, MAX_SIZES, Sizes, Tally
-from zmtpscope.export.top.counters import (
-    CONNECTIONS,
-    FRAMES,
-    OTHERS,
-    RECEIVED,
-    RECEIVED_OCTETS,
-    SENT,
-    SENT_OCTETS,
-    Counters,
-)
+from zmtpscope.export.top.counters import OTHERS, Counters
 
 MAX_ROWS = 4096
 
@@ -26,36 +16,32 @@ MAX_SIZES_OF_ALL = 65_536
 """Different sizes to count exactly if there is only one row."""
 
 
-class Group:
-    """Rows by key. Row `OTHERS` counts the folded rows (`zmtpscope/export/top/counters.py`)."""
+class Group(Counters[Any]):
+    """Counters of one kind, with the distributions of their messages over sizes and time."""
 
     def __init__(self, kind: str, most: int = MAX_ROWS) -> None:
+        super().__init__(most)
         self.kind = kind
-        self.counters = Counters[Any](most)
         self.sizes: list[Sizes] = []
         self.bars = np.zeros((most + 1, BARS), np.int64)
         self.gaps, self.gap_octets = np.zeros((2, most + 1), np.int64)
-        # number of the current interval of each row, and its messages so far; `counters.busiest` counts the busiest one
+        # number of the current interval of each row, and its messages so far; `busiest` counts the busiest one
         self._interval = np.full(most + 1, -1)
         self._in_interval = np.zeros(most + 1, np.int64)
         self._most_sizes = MAX_SIZES_OF_ALL if kind == "all" else MAX_SIZES
 
-    def row(self, key: Hashable) -> int:
-        """Return the row of a key, which may be new. Raises `TooManyRows`."""
-        return self.counters.row(key)
+    def add_rows(self, tally: Tally) -> None:
+        """Add the messages with number i to row i."""
+        nothing = np.zeros(len(self), np.bool_)
+        self.add_tally(tally, np.arange(len(self)), nothing, nothing)
 
-    def add(self, tally: Tally, rows: Int64, is_received: Bool, is_new: Bool) -> None:
-        """Add the messages with number i to `rows[i]`: as received ones if `is_received[i]`, and with a new connection
-        if `is_new[i]`."""
-        counters, total = self.counters, self.counters.total
-        there = np.flatnonzero(tally.messages)
+    def add_tally(self, tally: Tally, rows: Int64, is_received: Bool, is_new: Bool) -> None:
+        """Add the messages with number i to `rows[i]`; see `add`."""
+        there = np.flatnonzero(tally.sums.messages)
         of_there, back = rows[there], is_received[there]
-        np.add.at(total, (np.where(back, RECEIVED, SENT), of_there), tally.messages[there])
-        np.add.at(total, (np.where(back, RECEIVED_OCTETS, SENT_OCTETS), of_there), tally.octets[there])
-        np.add.at(total[FRAMES], of_there, tally.frames[there])
-        np.add.at(total[CONNECTIONS], of_there, is_new[there])
-        counters.note(of_there, tally.times[there], 2 * tally.orders[there] + back)
-        self._fill()
+        self.add(self.total, of_there, tally.sums.part(there), back, is_new[there])
+        self.note(of_there, tally.times[there], 2 * tally.orders[there] + back)
+        self._fill_to(len(self))
         sizes, columns = self.sizes, (rows[tally.sizes.numbers], tally.sizes.values, tally.sizes.counts)
         for row, size, count in zip(*(column.tolist() for column in columns), strict=True):
             sizes[row].add(size, count)
@@ -63,7 +49,7 @@ class Group:
         self._count_intervals(tally, rows)
 
     def add_gap(self, row: int, octets: int) -> None:
-        self._fill()
+        self._fill_to(len(self))
         self.gaps[row] += 1
         self.gap_octets[row] += octets
 
@@ -73,9 +59,8 @@ class Group:
         self.bars[:, : BARS // 2] = self.bars.reshape(count, BARS // 2, 2).sum(axis=2)
         self.bars[:, BARS // 2 :] = 0
 
-    def fold(self) -> None:
-        """Fold half of the rows to make room."""
-        kept, folded = self.counters.fold()
+    def fold(self) -> tuple[Int64, Int64]:
+        kept, folded = super().fold()
         self._fill_to(int(max(kept.max(), folded.max())) + 1)
         for row in folded.tolist():
             self.sizes[OTHERS].merge(self.sizes[row])
@@ -85,9 +70,7 @@ class Group:
         for column in (self.bars, self.gaps, self.gap_octets, self._interval, self._in_interval):
             column[: len(kept)] = column[kept]
             column[len(kept) :] = -1 if column is self._interval else 0
-
-    def _fill(self) -> None:
-        self._fill_to(len(self.counters))
+        return kept, folded
 
     def _fill_to(self, count: int) -> None:
         while len(self.sizes) < count:
@@ -102,6 +85,6 @@ class Group:
         is_last = np.append(numbers[1:] != numbers[:-1], True)
         goes_on = is_first & (intervals == self._interval[numbers])
         counts = counts + np.where(goes_on, self._in_interval[numbers], 0)
-        np.maximum.at(self.counters.busiest, numbers, counts)
+        np.maximum.at(self.busiest, numbers, counts)
         self._interval[numbers[is_last]] = intervals[is_last]
         self._in_interval[numbers[is_last]] = counts[is_last]

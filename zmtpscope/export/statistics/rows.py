@@ -62,7 +62,7 @@ def rows_of(statistics: Statistics, kind: str, latest: int) -> list[Row]:
     """
     group = statistics.groups[kind]
     bars = int(statistics.scale.bars_until(latest))
-    numbers = range(0 if group.counters.folded else OTHERS + 1, len(group.counters))
+    numbers = range(0 if group.folded else OTHERS + 1, len(group))
     rows = [row_of(group, number, bars) for number in numbers]
     names = with_senders([row.name for row in rows], [row.key for row in rows])
     rows = [row._replace(name=name) for row, name in zip(rows, names, strict=True)]
@@ -71,9 +71,9 @@ def rows_of(statistics: Statistics, kind: str, latest: int) -> list[Row]:
 
 
 def row_of(group: Group, number: int, bars: int) -> Row:
-    counters, sizes = group.counters, group.sizes[number] if number < len(group.sizes) else None
-    key = counters.keys[number]
-    first = int(counters.first[number])
+    sizes = group.sizes[number] if number < len(group.sizes) else None
+    key = group.keys[number]
+    first = int(group.first[number])
     there = sizes is not None and sizes.least <= sizes.most
     least, most = (sizes.least, sizes.most) if sizes is not None and there else (None, None)
     middle = sizes.percentiles(*PERCENTILES) if sizes is not None else [None] * len(PERCENTILES)
@@ -81,9 +81,9 @@ def row_of(group: Group, number: int, bars: int) -> Row:
     return Row(
         group.kind,
         key,
-        safe_text(name_of(key, counters.folded)),
-        counters.total[:, number].tolist(),
-        int(counters.busiest[number]),
+        safe_text(name_of(key, group.folded)),
+        group.total[:, number].tolist(),
+        int(group.busiest[number]),
         None if first == NEVER else first,
         {"min": least, **dict(zip(names, middle, strict=True)), "max": most},
         sizes is None or sizes.is_exact,

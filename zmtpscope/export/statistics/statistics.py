@@ -6,44 +6,24 @@ derived from these sums, so the cost of a message does not depend on the number 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Collection, Hashable, Iterable
+from typing import Any
 
 import numpy as np
 
 from zmtpscope.dissect import Batch, Record
-from zmtpscope.dissect.records.columns import Bool, Int64
+from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.export.statistics.group import MAX_ROWS, Group
 from zmtpscope.export.statistics.tally import MIN_BAR_NS, Scale, Tally
 from zmtpscope.export.top.columns import Columns, columns_of, first_places
-from zmtpscope.export.top.counters import TooManyRows, count_with_room
-from zmtpscope.export.top.peers import ConnectionEnds, OpenConnections
-from zmtpscope.export.top.topic_rows import TopicRows
-from zmtpscope.words import host_port
+from zmtpscope.export.top.counters import TooManyRows
+from zmtpscope.export.top.message_rows import ALL, KEYS, Found, MessageRows
 
 KINDS = ("all", "endpoint", "topic", "peer", "connection", "type")
-ALL = "all"
-
-
-class Endpoint(NamedTuple):
-    ip: str
-    port: int
-
-    def __str__(self) -> str:
-        return host_port(self.ip, self.port)
-
 
 OTHER_COMMANDS, MAX_COMMANDS = "other commands", 200
 """Command names to count separately, since peers can choose any names."""
-
-
-class Places(NamedTuple):
-    """Row of each run in one group, and whether its messages count as received ones."""
-
-    group: Group
-    rows: Int64
-    is_received: Bool
 
 
 class Statistics:
@@ -61,9 +41,8 @@ class Statistics:
         if "all" in self.groups:
             self.groups["all"].row(ALL)  # present even without messages
         self.scale = Scale(interval_ns, least_bar_ns or MIN_BAR_NS)
-        self._connections = OpenConnections()
-        topics = self.groups.get("topic")
-        self._topic_rows = None if topics is None else TopicRows(topics.counters)
+        self._rows = MessageRows(self.groups)
+        self._connections = self._rows.connections
         self.incomplete = 0
         """Incomplete messages, which count, but not among sizes."""
         self.is_empty = True
@@ -88,7 +67,7 @@ class Statistics:
         if len(columns.rows):
             self._latest = int(columns.times[-1])
             self._widen(first_time, self._latest)
-            self._count(columns.part(~columns.marked) if columns.marked.any() else columns)
+            self._count(columns.data)
         self._count_records(list(wanted), first_time)
         for record in batch.records:
             if record.type == "connection" and record.values["conn"] is not None:
@@ -102,55 +81,31 @@ class Statistics:
     # -- messages ----------------------------------------------------------------------------------------------------
 
     def _count(self, columns: Columns) -> None:
-        if len(columns.rows):
-            self.is_empty = False
-            complete = _complete(columns)
-            self.incomplete += 0 if complete is None else int(np.count_nonzero(~complete))
-            groups = {id(group.counters): group for group in self.groups.values()}
-            counters = [group.counters for group in groups.values()]
-            count_with_room(
-                columns, counters, self._rows_of, self._add, self._forget, lambda full: groups[id(full)].fold()
-            )
+        self.is_empty = self.is_empty and not len(columns.rows)
+        self.incomplete += int(np.count_nonzero(~columns.complete))
+        self._rows.count(columns, self._add)
 
-    def _forget(self) -> None:
-        if self._topic_rows is not None:
-            self._topic_rows.clear()
-
-    def _rows_of(self, columns: Columns) -> tuple[list[Places], Int64 | None]:
-        """Return the rows of senders, and of the topics of messages. Raises `TooManyRows`."""
-        there = np.flatnonzero(np.bincount(columns.sender_of)).tolist()
-        senders = [(number, columns.senders[number]) for number in there]
-        ends_of = [(number, self._connections.of_sender(sender), sender.stream.side or 0) for number, sender in senders]
-        found = []
-        for kind, group in self.groups.items():
-            for keys_of in KEYS.get(kind, ()):
-                rows, is_received = np.zeros(len(columns.senders), np.int64), np.zeros(len(columns.senders), np.bool_)
-                for number, ends, side in ends_of:
-                    key, is_received[number] = keys_of(ends, side)
-                    rows[number] = group.row(key)
-                found.append(Places(group, rows, is_received))
-        topics = None if self._topic_rows is None else self._topic_rows.of_messages(columns, self._connections)
-        return found, topics
-
-    def _add(self, columns: Columns, found: tuple[list[Places], Int64 | None]) -> None:
-        places, topics = found
-        complete = _complete(columns)
-        times, octets, frames, orders = columns.times, columns.octets, columns.frames, columns.numbers
-        if places:
-            sender_of = columns.sender_of.astype(np.int64)
-            tally = Tally.of(sender_of, len(columns.senders), times, octets, frames, orders, self.scale, complete)
-            is_new = np.zeros(len(columns.senders), np.bool_)
-            for number in np.flatnonzero(tally.messages).tolist():
-                ends = self._connections.of_sender(columns.senders[number])
-                is_new[number], ends.was_counted = not ends.was_counted, True
-            for group, rows, is_received in places:
-                group.add(tally, rows, is_received, is_new)
-        if topics is not None:
+    def _add(self, columns: Columns, found: Found) -> None:
+        if found.senders:
+            tally = self._tally(columns, columns.sender_of.astype(np.int64), len(columns.senders))
+            is_new = self._rows.new_connections(columns)
+            for each in found.senders:
+                self.groups[each.kind].add_tally(tally, each.rows, each.is_received, is_new)
+        if "topic" in self.groups:
             group = self.groups["topic"]
-            count = len(group.counters)
-            tally = Tally.of(topics, count, times, octets, frames, orders, self.scale, complete)
-            nothing = np.zeros(count, np.bool_)
-            group.add(tally, np.arange(count), nothing, nothing)
+            group.add_rows(self._tally(columns, found.topics, len(group)))
+
+    def _tally(self, columns: Columns, numbers: Int64, count: int) -> Tally:
+        return Tally.of(
+            numbers,
+            count,
+            self.scale,
+            times=columns.times,
+            octets=columns.octets,
+            frames=columns.frames,
+            orders=columns.numbers,
+            complete=columns.complete,
+        )
 
     # -- other records -----------------------------------------------------------------------------------------------
 
@@ -168,10 +123,12 @@ class Statistics:
         sizes = np.array([_octets_of(record.values) for record in records])
         self._widen(first_time, int(times.max()))
         orders = np.arange(self._messages, self._messages + len(records))
-        count = len(types.counters)
-        tally = Tally.of(rows, count, times, sizes, np.zeros_like(rows), orders, self.scale)
-        nothing = np.zeros(count, np.bool_)
-        types.add(tally, np.arange(count), nothing, nothing)
+        nothing, all_ = np.zeros_like(rows), np.ones(len(rows), np.bool_)
+        types.add_rows(
+            Tally.of(
+                rows, len(types), self.scale, times=times, octets=sizes, frames=nothing, orders=orders, complete=all_
+            )
+        )
 
     def _type_of(self, record: Record) -> str:
         """Return the type of a record, with the name of a command."""
@@ -197,12 +154,6 @@ class Statistics:
                 group.add_gap(_row_with_room(group, key), values["bytes"])
 
 
-def _complete(columns: Columns) -> Bool | None:
-    """Return which messages are complete; None if all are."""
-    complete: Bool = columns.messages.complete[columns.rows]
-    return None if complete.all() else complete
-
-
 def _row_with_room(group: Group, key: Hashable) -> int:
     try:
         return group.row(key)
@@ -216,23 +167,6 @@ def _octets_of(values: dict[str, Any]) -> int:
     if values["record"] == "finding":
         return 0
     return next((values[name] for name in ("size", "bytes", "length") if values.get(name) is not None), 0)
-
-
-def _endpoint_of(ends: ConnectionEnds) -> Endpoint:
-    return Endpoint(*ends.addresses[ends.listener])
-
-
-KEYS: dict[str, tuple[Callable[[ConnectionEnds, int], tuple[Hashable, bool]], ...]] = {
-    "all": (lambda ends, side: (ALL, False),),
-    "endpoint": (lambda ends, side: (_endpoint_of(ends), side != ends.listener),),
-    "peer": (lambda ends, side: (ends.peers[side], False), lambda ends, side: (ends.peers[1 - side], True)),
-    "connection": (lambda ends, side: (ends, side == 1),),
-    "type": (lambda ends, side: ("message", False),),
-}
-"""The key of a side's messages, and whether they count as received; the sender first.
-
-Topics are looked up by message.
-"""
 
 
 def _timestamp(record: Record) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect.records.columns import Bool, Int64
+from zmtpscope.export.top.columns import Sums
 
 PART_BITS = 5
 PARTS = 1 << PART_BITS
@@ -159,9 +160,7 @@ class Tally(NamedTuple):
     `orders` and `times` belong to the first message of a number, and are meaningless without messages.
     """
 
-    messages: Int64
-    octets: Int64
-    frames: Int64
+    sums: Sums
     orders: Int64
     times: Int64
     sizes: Pairs
@@ -173,27 +172,23 @@ class Tally(NamedTuple):
         cls,
         numbers: Int64,
         count: int,
+        scale: Scale,
+        *,
         times: Int64,
         octets: Int64,
         frames: Int64,
         orders: Int64,
-        scale: Scale,
-        sized: Bool | None = None,
+        complete: Bool,
     ) -> Self:
-        """Sum messages in order.
-
-        Numbers are below `count`. Only the messages in `sized` (all if None) count among sizes.
-        """
+        """Add up messages in order. Numbers are below `count`. Only complete messages count among sizes."""
         first = np.zeros(count, np.int64)
         first[numbers[::-1]] = np.arange(len(numbers))[::-1]
         octets = np.minimum(octets, LARGEST)
         return cls(
-            np.bincount(numbers, minlength=count),
-            np.bincount(numbers, octets, count).astype(np.int64),
-            np.bincount(numbers, frames, count).astype(np.int64),
+            Sums.of(numbers, count, octets, frames),
             orders[first],
             times[first],
-            Pairs.of(numbers, octets) if sized is None else Pairs.of(numbers[sized], octets[sized]),
+            Pairs.of(numbers[complete], octets[complete]),
             Pairs.of(numbers, times // scale.interval_ns),
             Pairs.of(numbers, scale.bars(times)),
         )

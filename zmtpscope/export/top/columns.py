@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect import MessageTable
-from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.tables import Sender
 from zmtpscope.payloads.dissectors import TEXT
@@ -33,16 +33,38 @@ class Columns(NamedTuple):
     frames: Int64
     octets: Int64
     """Captured octets in message frames, without headers."""
-    marked: NDArray[np.bool_]
-    """Whether the message subscribes or cancels."""
+    complete: Bool
+    marked: Bool
+    """The message is a subscription or a cancellation."""
 
     @property
     def senders(self) -> list[Sender]:
         return self.messages.senders
 
-    def part(self, which: slice | NDArray[np.bool_]) -> Columns:
+    def part(self, which: slice | Bool) -> Columns:
         columns: list[NDArray[Any]] = [column[which] for column in self[1:]]
         return Columns(self.messages, *columns)
+
+    @property
+    def data(self) -> Columns:
+        """Return the messages that do not subscribe or cancel."""
+        return self.part(~self.marked) if self.marked.any() else self
+
+
+class Sums(NamedTuple):
+    """Sums over messages, by number."""
+
+    messages: Int64
+    octets: Int64
+    frames: Int64
+
+    @classmethod
+    def of(cls, numbers: NDArray[Any], count: int, octets: Int64, frames: Int64) -> Self:
+        """Add up messages with numbers below `count`."""
+        return cls(*(np.bincount(numbers, each, count).astype(np.int64) for each in (None, octets, frames)))
+
+    def part(self, which: Int64) -> Sums:
+        return Sums(*(column[which] for column in self))
 
 
 def columns_of(rows: MessageColumns, before: int, latest: int, events: Sequence[tuple[int, int]]) -> Columns:
@@ -63,6 +85,7 @@ def columns_of(rows: MessageColumns, before: int, latest: int, events: Sequence[
         np.maximum.accumulate(times),
         rows.counts,
         rows.body_octets,
+        rows.complete,
         (rows.special & MARKED) != 0,
     )
 

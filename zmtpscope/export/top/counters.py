@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from zmtpscope.export.top.columns import Columns, LastMessage, UnreadMessage
+from zmtpscope.dissect.records.columns import Bool, Int64
+from zmtpscope.export.top.columns import LastMessage, Sums, UnreadMessage
 
 Key = TypeVar("Key", bound=Hashable)
-Int64 = NDArray[np.int64]
 
 MAX_ROWS = 16_384
 
@@ -26,7 +25,7 @@ NEVER = np.iinfo(np.int64).max
 
 
 class TooManyRows(Exception):
-    """The limit of rows is reached; `fold` makes room."""
+    """The limit of rows is reached; `counters.fold` makes room."""
 
     def __init__(self, counters: Counters[Any]) -> None:
         super().__init__()
@@ -108,6 +107,14 @@ class Counters(Generic[Key]):
         self.folded += len(folded)
         return kept, folded
 
+    def add(self, counts: Int64, rows: Int64, sums: Sums, is_received: Bool, is_new: Bool) -> None:
+        """Add sums to rows of `counts`, one of the matrices: as received messages if `is_received`, and as messages of
+        a new connection if `is_new`."""
+        np.add.at(counts, (np.where(is_received, RECEIVED, SENT), rows), sums.messages)
+        np.add.at(counts, (np.where(is_received, RECEIVED_OCTETS, SENT_OCTETS), rows), sums.octets)
+        np.add.at(counts[FRAMES], rows, sums.frames)
+        np.add.at(counts[CONNECTIONS], rows, is_new)
+
     def note(self, rows: Int64, times: Int64, orders: Int64) -> None:
         """Record first messages of rows, which may occur more than once."""
         np.minimum.at(self.first, rows, times)
@@ -131,37 +138,3 @@ class Counters(Generic[Key]):
         np.maximum(self.busiest[:count], messages, out=self.busiest[:count])
         self.previous, self.interval = self.interval, self.previous
         self.interval[:, :count] = 0
-
-
-Found = TypeVar("Found")
-
-
-def count_with_room(
-    columns: Columns,
-    counters: Sequence[Counters[Any]],
-    find: Callable[[Columns], Found],
-    add: Callable[[Columns, Found], None],
-    forget: Callable[[], None],
-    fold: Callable[[Counters[Any]], object],
-) -> None:
-    """Count messages: `find` returns their rows and `add` counts them.
-
-    If a table is full, all messages before the first one without a row are counted before `fold` makes room. `forget`
-    drops cached row numbers, which are invalid after that.
-    """
-    before = [(each, len(each)) for each in counters]
-    try:
-        found = find(columns)
-    except TooManyRows as error:
-        for each, length in before:
-            each.roll_back(length)
-        forget()
-        count = len(columns.rows)
-        if count > 1:
-            for half in (slice(count // 2), slice(count // 2, None)):
-                count_with_room(columns.part(half), counters, find, add, forget, fold)
-        else:
-            fold(error.counters)
-            count_with_room(columns, counters, find, add, forget, fold)
-    else:
-        add(columns, found)

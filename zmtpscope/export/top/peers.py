@@ -103,10 +103,12 @@ class OpenConnections:
         return self.of_stream(Stream(*(values[name] for name in Stream._fields)))
 
     def of_sender(self, sender: Sender) -> ConnectionEnds:
-        """Return the ends of the connection of a sender, and learn their socket types from it."""
+        """Return the ends of the connection of a sender, and learn their socket types from it. From the first message
+        on they keep their names."""
         ends, side = self.of_stream(sender.stream), sender.stream.side or 0
         ends.learn(side, sender.socket_type, None)
         ends.learn(1 - side, sender.peer_socket_type, None)
+        _ = ends.peers
         return ends
 
     def end(self, conn: int) -> ConnectionEnds | None:

@@ -13,25 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zmtpscope.dissect import Batch, Record
-from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.tables import tables_and_rows
-from zmtpscope.export.top.columns import Columns, UnreadMessage, columns_of, first_and_last, first_places
-from zmtpscope.export.top.counters import (
-    CONNECTIONS,
-    FRAMES,
-    MAX_ROWS,
-    RECEIVED,
-    RECEIVED_OCTETS,
-    SENT,
-    SENT_OCTETS,
-    Counters,
-    count_with_room,
-)
-from zmtpscope.export.top.peers import ConnectionEnds, OpenConnections, Peer, Topic
+from zmtpscope.export.top.columns import Columns, Sums, UnreadMessage, columns_of, first_and_last, first_places
+from zmtpscope.export.top.counters import MAX_ROWS, SENT, Counters
+from zmtpscope.export.top.message_rows import Found, MessageRows
+from zmtpscope.export.top.peers import ConnectionEnds, Peer, Topic
 from zmtpscope.export.top.subscriptions import Subscriptions
-from zmtpscope.export.top.topic_rows import TopicRows
 from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import SUBSCRIBE
 from zmtpscope.zmtp.socket_types import PUBLISHERS, USUAL_PARTNERS
@@ -54,12 +43,6 @@ class Interval(NamedTuple):
     end_ns: int
 
 
-class SenderRows(NamedTuple):
-    connection: Int64
-    sender: Int64
-    receiver: Int64
-
-
 class Rates:
     """Counters of one capture.
 
@@ -73,9 +56,12 @@ class Rates:
         self.topics = Counters[Topic](most_rows)
         self.connections = Counters[ConnectionEnds](most_rows)
         self.peers = Counters[Peer](most_rows)
+        self.counters: dict[str, Counters[Any]] = dict(
+            zip(KINDS, (self.topics, self.connections, self.peers), strict=True)
+        )
         self.subscriptions = Subscriptions()
-        self._open = OpenConnections()
-        self._topic_rows = TopicRows(self.topics)
+        self._rows = MessageRows(self.counters)
+        self._open = self._rows.connections
         self._messages = 0
         """Number of messages in all batches so far."""
         self._held = 0
@@ -86,10 +72,6 @@ class Rates:
         """Time of the last message or subscription."""
         self._number = -1
         """Number of the current interval since 1970."""
-
-    @property
-    def counters(self) -> dict[str, Counters[Any]]:
-        return dict(zip(KINDS, (self.topics, self.connections, self.peers), strict=True))
 
     @property
     def messages_before(self) -> int:
@@ -226,57 +208,26 @@ class Rates:
             if topic is not None:
                 entering = bool(columns.messages.special[row] & SUBSCRIBE)
                 self.subscriptions.change(self._open.of_sender(sender), sender.stream.side or 0, topic, entering)
-        self._count_data(columns.part(~columns.marked) if columns.marked.any() else columns)
+        self._rows.count(columns.data, self._add)
 
-    def _count_data(self, columns: Columns) -> None:
-        if len(columns.rows):
-            counters = list(self.counters.values())
-            count_with_room(columns, counters, self._rows_of, self._add, self._topic_rows.clear, Counters.fold)
-
-    def _rows_of(self, columns: Columns) -> tuple[Int64, SenderRows]:
-        sides = self._rows_of_senders(columns)
-        return self._topic_rows.of_messages(columns, self._open), sides
-
-    def _rows_of_senders(self, columns: Columns) -> SenderRows:
-        """Return the rows of senders that have messages."""
-        rows = np.zeros((3, len(columns.senders)), np.int64)
-        for number in np.flatnonzero(np.bincount(columns.sender_of)).tolist():
-            each = columns.senders[number]
-            ends, side = self._open.of_sender(each), each.stream.side or 0
-            sender, receiver = ends.peers[side], ends.peers[1 - side]
-            rows[:, number] = self.connections.row(ends), self.peers.row(sender), self.peers.row(receiver)
-        return SenderRows(*rows)
-
-    def _add(self, columns: Columns, found: tuple[Int64, SenderRows]) -> None:
-        topics, sides = found
-        weights = (None, columns.octets, columns.frames)
-        count = len(self.topics)
-        for column, weight in zip((SENT, SENT_OCTETS, FRAMES), weights, strict=True):
-            self.topics.interval[column, :count] += np.bincount(topics, weight, count).astype(np.int64)
-        rows, firsts, lasts = first_and_last(topics)
+    def _add(self, columns: Columns, found: Found) -> None:
+        """Count messages that are not subscriptions."""
+        rows, firsts, lasts = first_and_last(found.topics)
+        sums = Sums.of(found.topics, len(self.topics), columns.octets, columns.frames).part(rows)
+        nothing = np.zeros(len(rows), np.bool_)
+        self.topics.add(self.topics.interval, rows, sums, nothing, nothing)
         self._note(self.topics, columns, rows, columns.numbers[firsts], firsts, lasts)
         senders, firsts, lasts = first_and_last(columns.sender_of)
-        sums = [np.bincount(columns.sender_of, weight).astype(np.int64)[senders] for weight in weights]
-        streams = [columns.senders[number].stream for number in senders.tolist()]
-        is_new = np.array([self._is_new(stream) for stream in streams])
-        is_second = np.array([stream.side == 1 for stream in streams])
-        received = np.ones_like(is_second)
-        for counters, of_senders, is_back in (
-            (self.connections, sides.connection, is_second),
-            (self.peers, sides.sender, ~received),
-            (self.peers, sides.receiver, received),
-        ):
-            rows = of_senders[senders]
-            np.add.at(counters.interval, (np.where(is_back, RECEIVED, SENT), rows), sums[0])
-            np.add.at(counters.interval, (np.where(is_back, RECEIVED_OCTETS, SENT_OCTETS), rows), sums[1])
-            np.add.at(counters.interval[FRAMES], rows, sums[2])
-            np.add.at(counters.interval[CONNECTIONS], rows, is_new)
-        orders = columns.numbers[firsts]
-        self._note(self.connections, columns, sides.connection[senders], orders, firsts, lasts)
-        # sender and receiver together, since a peer can be both
-        peers = np.concatenate([sides.sender[senders], sides.receiver[senders]])
-        orders = np.concatenate([2 * orders, 2 * orders + 1])
-        self._note(self.peers, columns, peers, orders, np.tile(firsts, 2), np.tile(lasts, 2))
+        sums = Sums.of(columns.sender_of, len(columns.senders), columns.octets, columns.frames).part(senders)
+        is_new = self._rows.new_connections(columns)[senders]
+        for kind in ("connection", "peer"):
+            counters, own = self.counters[kind], [each for each in found.senders if each.kind == kind]
+            for each in own:
+                counters.add(counters.interval, each.rows[senders], sums, each.is_received[senders], is_new)
+            # sender and receiver together, because a peer can be both
+            rows = np.concatenate([each.rows[senders] for each in own])
+            orders = np.concatenate([2 * columns.numbers[firsts] + place for place in range(len(own))])
+            self._note(counters, columns, rows, orders, np.tile(firsts, len(own)), np.tile(lasts, len(own)))
 
     @staticmethod
     def _note(
@@ -291,12 +242,6 @@ class Rates:
         ordered = (column.tolist() for column in (rows[by_last], *of_messages, columns.times[places]))
         for row, table, row_of_table, time in zip(*ordered, strict=True):
             counters.last[row] = UnreadMessage(tables[table], row_of_table, time)
-
-    def _is_new(self, stream: Stream) -> bool:
-        """Mark a connection as counted; return whether it was not."""
-        ends = self._open.of_stream(stream)
-        is_new, ends.was_counted = not ends.was_counted, True
-        return is_new
 
 
 def changes_subscribers(record: Record) -> bool:

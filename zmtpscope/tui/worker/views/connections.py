@@ -16,10 +16,8 @@ from zmtpscope.export.values import record_values
 from zmtpscope.findings import FINDINGS, SEVERITIES
 from zmtpscope.findings.capturing import ATTEMPTS
 from zmtpscope.store import Store
-from zmtpscope.store.counting import CountedMessages
 from zmtpscope.tui.requests import Table, Wanted
 from zmtpscope.tui.worker.views.known_connections import MAX_CONNECTIONS, KnownConnection, KnownConnections
-from zmtpscope.tui.worker.views.sums import sums_of
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
 from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step
 from zmtpscope.words import counted, host_port
@@ -60,13 +58,11 @@ COLUMNS = (
 
 @dataclass(slots=True)
 class Counted:
-    """Counts of one connection. Messages and octets are by sending side."""
+    """The handshake and the end of one connection."""
 
     known: KnownConnection
     start_ns: int
     end_ns: int
-    messages: list[int] = field(default_factory=lambda: [0, 0])
-    octets: list[int] = field(default_factory=lambda: [0, 0])
     announced: list[str | None] = field(default_factory=lambda: [None, None])
     version: str | None = None
     transport: str | None = None
@@ -99,36 +95,24 @@ class ConnectionsView(CountingView):
 
     def feed(self, step: Step) -> None:
         for messages in step.messages:
-            self._count(messages)
+            for known, first_ns, last_ns in self._known.count(messages):
+                self._row(known, first_ns).seen(first_ns, last_ns)
         for number, record in step.records("greeting", "command", "finding", "connection"):
             values = record.values
             if record.type == "finding":
                 self._finding(number, values)
                 continue
-            row = self._row(self._known.of_record(values), values["ts_ns"])
-            if row is not None and record.type == "connection":
-                self._end(row, number, values)
-            elif row is not None:
-                self._fact(row, number, values)
+            connection = self._known.of_record(values)
+            if connection is not None:
+                note = self._end if record.type == "connection" else self._fact
+                note(self._row(connection, values["ts_ns"]), number, values)
 
-    def _row(self, known: KnownConnection | None, time: int) -> Counted | None:
-        if known is None:
-            return None
+    def _row(self, known: KnownConnection, time: int) -> Counted:
         row = self._counted.get(known.number)
         if row is None:
             row = self._counted[known.number] = Counted(known, time, time)
         row.seen(time, time)
         return row
-
-    def _count(self, messages: CountedMessages) -> None:
-        for each in sums_of(messages):
-            row = self._row(self._known.of_sender(each.sender), each.first_ns)
-            if row is not None:
-                side = each.sender.stream.side or 0
-                row.seen(each.first_ns, each.last_ns)
-                row.messages[side] += each.messages
-                row.octets[side] += each.octets
-                row.version = row.version or each.sender.version
 
     @staticmethod
     def _fact(row: Counted, number: int, values: dict[str, Any]) -> None:
@@ -181,17 +165,18 @@ class ConnectionsView(CountingView):
         both = row.announced[0] if row.announced[0] == row.announced[1] else None
         worst = min(findings, key=lambda kind: SEVERITIES.index(kind[0]), default=None)
         finding = None if worst is None else f"{worst[0]} {worst[1]}" + _times(sum(findings.values()))
-        version = f"{row.version or '?'} over WebSocket" if row.transport == "ws" else row.version
+        version = row.version or known.version
+        version = f"{version or '?'} over WebSocket" if row.transport == "ws" else version
         values = {
             "conn": known.number,
             "from": known.name(client),
             "to": known.name(known.listener),
             "version": version,
             "mechanism": row.mechanism or both,
-            "messages_0": row.messages[client],
-            "messages_1": row.messages[known.listener],
-            "octets_0": row.octets[client],
-            "octets_1": row.octets[known.listener],
+            "messages_0": known.messages[client],
+            "messages_1": known.messages[known.listener],
+            "octets_0": known.octets[client],
+            "octets_1": known.octets[known.listener],
             "lasted": row.end_ns - row.start_ns,
             "ended": "open" if row.ended is None else row.ended,
             "finding": finding,
@@ -210,7 +195,7 @@ class ConnectionsView(CountingView):
             sentence = f"{row.known.name(values['side'])}: {DESCRIBE[values['record']](values)}, after {later}"
             yield _sentence(f"record {number}", sentence, f"conn == {conn}", number)
         for side in (0, 1):
-            sent = f"{counted(row.messages[side], 'message')}, {counted(row.octets[side], 'octet')}"
+            sent = f"{counted(row.known.messages[side], 'message')}, {counted(row.known.octets[side], 'octet')}"
             filter = f"conn == {conn} and side == {side} and record == message"
             yield _sentence(f"conn {conn} side {side}", f"{row.known.name(side)} sent {sent}", filter)
         for (severity, id_), count in sorted(findings.items(), key=lambda each: SEVERITIES.index(each[0][0])):

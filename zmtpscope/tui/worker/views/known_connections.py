@@ -1,14 +1,16 @@
-"""The peers of connections, from records and messages."""
+"""The peers of connections and their traffic, as learnt from records and messages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from zmtpscope.dissect.identity import Stream, listening_side
 from zmtpscope.export.side_names import name_and_type
 from zmtpscope.export.top.peers import ConnectionEnds
-from zmtpscope.store.counting import Sender
+from zmtpscope.store.counting import CountedMessages, Sender
 from zmtpscope.words import counted, host_port
 
 MAX_CONNECTIONS = 16_384
@@ -27,7 +29,11 @@ class KnownConnection:
         self.ready_ns: int | None = None
         """Time of the last greeting or READY."""
         self.ended_ns: int | None = None
-        """Time of its end; None while it is open."""
+        """Time of its end; None if it is open as far as known."""
+        self.messages, self.octets = [0, 0], [0, 0]
+        """Counts of messages and of the octets of their frames, by sending side."""
+        self.version: str | None = None
+        """Version of messages."""
         self._types_of_messages: list[str | None] = [None, None]
         """Socket types from messages, for sides that announced none."""
         self._names: list[str | None] = [None, None]
@@ -56,7 +62,9 @@ class KnownConnection:
                 self.ready_ns = max(values["ts_ns"], self.ready_ns or 0)
 
     def learn_of_messages(self, sender: Sender) -> None:
+        """Learn the version, and the types of sender and receiver."""
         side = sender.stream.side or 0
+        self.version = self.version or sender.version
         for each, socket_type in ((side, sender.socket_type), (1 - side, sender.peer_socket_type)):
             if socket_type is not None and self._types_of_messages[each] is None:
                 self._types_of_messages[each], self._names[each] = socket_type, None
@@ -110,6 +118,22 @@ class KnownConnections:
         if known is not None:
             known.learn_of_messages(sender)
         return known
+
+    def count(self, messages: CountedMessages) -> Iterator[tuple[KnownConnection, int, int]]:
+        """Count messages. Yields the connection of each sender, and the times of its first and last message (ns)."""
+        count = len(messages.senders)
+        counts = np.bincount(messages.sender_of, minlength=count)
+        by_sender = np.argsort(messages.sender_of, kind="stable")
+        begins = np.cumsum(counts) - counts
+        times, octets = messages.times[by_sender], np.add.reduceat(messages.octets[by_sender], begins)
+        first, last = np.minimum.reduceat(times, begins), np.maximum.reduceat(times, begins)
+        columns = (column.tolist() for column in (counts, octets, first, last))
+        for sender, number, size, first_ns, last_ns in zip(messages.senders, *columns, strict=True):
+            known, side = self.of_sender(sender), sender.stream.side or 0
+            if known is not None:
+                known.messages[side] += number
+                known.octets[side] += size
+                yield known, first_ns, last_ns
 
     def _of(self, conn: int | None, stream: Callable[[], Stream]) -> KnownConnection | None:
         known = self._known.get(conn) if conn is not None else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,7 +17,6 @@ from zmtpscope.store import Store
 from zmtpscope.tui.requests import Table, Wanted
 from zmtpscope.tui.worker.views.known_connections import KnownConnection, KnownConnections
 from zmtpscope.tui.worker.views.subscription_changes import changes_of
-from zmtpscope.tui.worker.views.sums import Sum, sums_of
 from zmtpscope.tui.worker.views.tables import Column, Line, table_of
 from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step
 from zmtpscope.words import counted
@@ -38,15 +36,6 @@ ARROWS = {(True, False): "──→", (False, True): "←──", (True, True): 
 """By (whether the bound side sends, whether the connecting side sends)."""
 
 
-@dataclass(slots=True)
-class Flow:
-    """Traffic of one connection, by sending side."""
-
-    messages: list[int] = field(default_factory=lambda: [0, 0])
-    octets: list[int] = field(default_factory=lambda: [0, 0])
-    topics: list[bytes] = field(default_factory=list)
-
-
 class Between(NamedTuple):
     """Totals of connections between a bound peer and its clients, as (from bound, from clients)."""
 
@@ -62,7 +51,8 @@ class MapView(CountingView):
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self._known = KnownConnections()
-        self._flows: dict[int, Flow] = {}
+        self._topics: dict[int, list[bytes]] = {}
+        """Some subscribed topics, by connection."""
         self._first_ns: int | None = None
         self._last_ns = 0
 
@@ -70,30 +60,19 @@ class MapView(CountingView):
 
     def feed(self, step: Step) -> None:
         for change in changes_of(step, self._known):
-            topics = self._flow(change.connection).topics
+            topics = self._topics.setdefault(change.connection.number, [])
             if change.is_new and change.topic not in topics and len(topics) < MAX_TOPICS:
                 topics.append(change.topic)
         for messages in step.messages:
-            for each in sums_of(messages):
-                self._add(each)
-
-    def _flow(self, known: KnownConnection) -> Flow:
-        return self._flows.setdefault(known.number, Flow())
-
-    def _add(self, each: Sum) -> None:
-        known = self._known.of_sender(each.sender)
-        self._first_ns = each.first_ns if self._first_ns is None else min(self._first_ns, each.first_ns)
-        self._last_ns = max(self._last_ns, each.last_ns)
-        if known is not None:
-            flow, side = self._flow(known), each.sender.stream.side or 0
-            flow.messages[side] += each.messages
-            flow.octets[side] += each.octets
+            for _, first_ns, last_ns in self._known.count(messages):
+                self._first_ns = first_ns if self._first_ns is None else min(self._first_ns, first_ns)
+                self._last_ns = max(self._last_ns, last_ns)
 
     # -- showing -------------------------------------------------------------------------------------------------------
 
     def table(self, wanted: Wanted = AS_IT_IS) -> Table:
         by_endpoint = _grouped(self._known, lambda known: known.address(known.listener))
-        total = sum(sum(flow.octets) for flow in self._flows.values())
+        total = sum(sum(known.octets) for known in self._known)
         lines = [self._endpoint(address, connections) for address, connections in by_endpoint.items()]
         lines.sort(key=lambda line: (-line.values["octets"], line.key))
         columns = self._columns(total)
@@ -130,7 +109,7 @@ class MapView(CountingView):
         sent = Counter[str]()
         for known in self._known:
             for side in (0, 1):
-                sent[known.name(side)] += self._flows[known.number].octets[side] if known.number in self._flows else 0
+                sent[known.name(side)] += known.octets[side]
         (name, octets), (_, next_most), *_ = [*sent.most_common(2), ("", 0)]
         if octets > next_most > 0:
             yield f"{name} sends the most: {percent(octets / total)} of {size(total)}"
@@ -172,12 +151,10 @@ class MapView(CountingView):
     def _between(self, connections: Sequence[KnownConnection]) -> Between:
         messages, octets, topics = [0, 0], [0, 0], dict[bytes, None]()
         for known in connections:
-            flow = self._flows.get(known.number)
-            if flow is not None:
-                for place, side in enumerate((known.listener, 1 - known.listener)):
-                    messages[place] += flow.messages[side]
-                    octets[place] += flow.octets[side]
-                topics |= dict.fromkeys(flow.topics)
+            for place, side in enumerate((known.listener, 1 - known.listener)):
+                messages[place] += known.messages[side]
+                octets[place] += known.octets[side]
+            topics |= dict.fromkeys(self._topics.get(known.number, ()))
         return Between(connections, (messages[0], messages[1]), (octets[0], octets[1]), topics)
 
 

@@ -14,9 +14,10 @@ from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.export.statistics.group import Group
 from zmtpscope.export.statistics.report import Look, sparkline
 from zmtpscope.export.statistics.rows import Row, row_of
-from zmtpscope.export.statistics.statistics import ALL, MAX_COMMANDS, OTHER_COMMANDS
+from zmtpscope.export.statistics.statistics import MAX_COMMANDS, OTHER_COMMANDS
 from zmtpscope.export.statistics.tally import BARS, MIN_BAR_NS, Scale, Tally
 from zmtpscope.export.top.counters import OTHERS
+from zmtpscope.export.top.message_rows import ALL
 from zmtpscope.export.top.table import scaled
 from zmtpscope.filter.writing import equals, every
 from zmtpscope.records import RECORDS, SECOND
@@ -104,13 +105,13 @@ class StatisticsView(CountingView):
         orders = np.arange(self._messages, self._messages + len(which))
         frames = messages.frames[which]
         tally = Tally.of(
-            numbers, count, times, octets, frames, orders, self._scale, None if complete.all() else complete
+            numbers, count, self._scale, times=times, octets=octets, frames=frames, orders=orders, complete=complete
         )
         self._messages += len(which)
         back = np.array([sender.stream.side == 1 for sender in messages.senders])
         rows = np.array([_row(self._connections, sender.stream.conn) for sender in messages.senders])
-        self._connections.add(tally, rows, back, np.zeros_like(back))
-        self._all.add(tally, np.ones_like(rows), np.zeros_like(back), np.zeros_like(back))
+        self._connections.add_tally(tally, rows, back, np.zeros_like(back))
+        self._all.add_tally(tally, np.ones_like(rows), np.zeros_like(back), np.zeros_like(back))
 
     # -- showing -------------------------------------------------------------------------------------------------------
 
@@ -181,7 +182,7 @@ class StatisticsView(CountingView):
 
     def _by_connection(self) -> Sequence[Line]:
         lines = []
-        for number in range(len(self._connections.counters)):
+        for number in range(len(self._connections)):
             row = self._row_of(self._connections, number)
             if number == OTHERS and row.messages:
                 lines.append(replace(self._line("others", "others", row, ""), filter=""))
@@ -209,8 +210,8 @@ class StatisticsView(CountingView):
 
 
 def _row(group: Group, key: Hashable) -> int:
-    """Return the row of a key, or the shared row when full."""
-    is_known = key in group.counters.rows or len(group.counters) <= group.counters.most
+    """Return the row of a key, or the shared row without room."""
+    is_known = key in group.rows or len(group) <= group.most
     return group.row(key) if is_known else OTHERS
 
 
