@@ -71,13 +71,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def captures() -> pathlib.Path:
-    """The folder of real captures."""
     return ROOT / "captures"
 
 
 @pytest.fixture
 def libzmq() -> Iterator[Libzmq]:
-    """Makes sockets of libzmq."""
     from tests.libzmq import Libzmq
 
     made = Libzmq()

@@ -157,12 +157,10 @@ def _nonce(name: str, number: int) -> bytes:
 
 
 def frame(body: bytes) -> bytes:
-    """Return a command frame."""
     return build_frame(Framing.V2, body, command=True)
 
 
 def conversation(steps: Steps) -> Conversation:
-    """Return the packets of these octets, one for each step."""
     talk = Conversation()
     for side, octets in steps:
         talk.send(side, octets)
@@ -170,7 +168,6 @@ def conversation(steps: Steps) -> Conversation:
 
 
 def keys(folder: Path, text: str) -> Keys:
-    """Return the keys of a file with this text."""
     file = folder / "test.keys"
     file.write_text(text)
     file.chmod(0o600)

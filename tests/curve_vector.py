@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 
 class Pair(NamedTuple):
-    """A key pair."""
-
     public: bytes
     secret: bytes
 

@@ -13,8 +13,6 @@ from tests.waiting import PATIENCE
 
 
 class Keys(NamedTuple):
-    """A key pair of CURVE in Z85."""
-
     public: str
     secret: str
 
@@ -64,7 +62,6 @@ class Libzmq:
         return made, bind_to_free_port(made)
 
     def endpoint(self, socket_type: str, mechanism: str = "NULL", **options: Any) -> str:
-        """Return the endpoint of a listening socket."""
         return self.bound(socket_type, mechanism, **options)[1]
 
     def monitor(self, socket: Any, events: int) -> Any:
@@ -91,7 +88,6 @@ class Logins:
         self.authenticator.configure_curve_callback("*", credentials_provider=self)
 
     def callback(self, domain: str, key: bytes) -> bool:
-        """Check a key for the authenticator."""
         return key.decode() in self.keys
 
     def close(self) -> None:

@@ -19,7 +19,6 @@ UNITS = frozenset({"greeting", "command", "message"})
 MANY = "many "
 """Start of the reason of a record that represents many gaps or leftovers."""
 NAMING = UNITS | {"gap", "leftover"}
-"""The records that account for octets of a side."""
 
 INSIDE = {
     "gap": UNITS | {"leftover"},
@@ -42,7 +41,6 @@ class OctetRange:
 
     @property
     def summand(self) -> str:
-        """Return the part of the sum to which the octets belong."""
         kind: str = self.record["record"]
         return "units" if kind in UNITS else "gaps" if kind == "gap" else self.record["kind"]
 

@@ -327,6 +327,5 @@ def waits(meeting: Meeting, side: int, act: Act) -> bool:
 
 
 def ready_of(meeting: Meeting, side: int) -> Ready:
-    """Return the event that completed the handshake of `side`."""
     (ready,) = [event for event in meeting.happened[side] if isinstance(event, Ready)]
     return ready

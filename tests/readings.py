@@ -86,7 +86,6 @@ class Reading:
         return [record for record in self.records if record["record"] in kinds]
 
     def messages(self) -> list[tuple[Record, Frames]]:
-        """Return the complete data messages with readable frames."""
         return [
             (record, tuple(base64.b64decode(body, validate=True) for body in record["bodies"]))
             for record in self.of("message")

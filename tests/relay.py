@@ -28,7 +28,6 @@ class Relay:
         self.sockets: list[socket.socket] = []
 
     def accept(self, count: int) -> None:
-        """Accept so many connections, in order."""
         with self.listener:
             for _ in range(count):
                 near, _ = self.listener.accept()

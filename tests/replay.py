@@ -33,7 +33,6 @@ class Dialogue(NamedTuple):
     segments: list[Segment]
 
     def stream(self, side: int) -> bytes:
-        """Return all octets that one side sent."""
         return b"".join(each.octets for each in self.segments if each.side == side)
 
     def of(self, side: int, *kinds: str) -> list[Record]:

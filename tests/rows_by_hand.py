@@ -32,7 +32,6 @@ def values_of(batch: Batch, options: Options) -> list[dict[str, Any]]:
 def row_values(
     run: MessageTable | FrameTable, index: int, files: Sequence[str | None], options: Options
 ) -> dict[str, Any]:
-    """Every field of one row."""
     if is_message := isinstance(run, MessageTable):
         run, index = run.part(index, index + 1), 0
     first, last = (int(run.first[index]), int(run.last[index])) if is_message else (index, index)
@@ -59,7 +58,6 @@ def row_values(
 
 
 def message_values(run: MessageTable, index: int, options: Options) -> dict[str, Any]:
-    """The own fields of a message."""
     first, last = int(run.first[index]), int(run.last[index])
     kind = KINDS[int(run.flags[first]) & SPECIAL]
     is_sealed = kind == "encrypted"
@@ -86,7 +84,6 @@ def message_values(run: MessageTable, index: int, options: Options) -> dict[str,
 
 
 def frame_values(run: FrameTable, index: int) -> dict[str, Any]:
-    """The own fields of a frame."""
     flags = int(run.flags[index]) % 256
     return {
         "flags": flags,

@@ -40,7 +40,6 @@ def assert_columns_agree(run: MessageTable | FrameTable) -> None:
 
 
 def joined(runs: Sequence[MessageTable]) -> MessageTable:
-    """The messages of several senders as one table."""
     counts, frames = [len(run) for run in runs], np.cumsum([0, *(len(run.offsets) for run in runs[:-1])])
     columns = {name: np.concatenate([getattr(run, name) for run in runs]) for name in (*OF_A_FRAME, *OF_A_MESSAGE)}
     columns["first"] += frames.repeat(counts)

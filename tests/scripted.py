@@ -14,7 +14,7 @@ from zmtpscope.zmtp.greeting import build_greeting_3
 from zmtpscope.zmtp.regime import Framing
 
 GREETING = build_greeting_3()
-"""Of 3.1, with NULL."""
+"""The greeting of 3.1 with NULL."""
 
 REFUSAL = command("NULL", "ERROR", reason="400")
 
@@ -28,7 +28,6 @@ def ready(socket_type: str, *others: tuple[str, str]) -> bytes:
 
 
 def message(*parts: bytes) -> bytes:
-    """A message of 3.x."""
     last = len(parts) - 1
     return b"".join(build_frame(Framing.V2, part, more=index < last) for index, part in enumerate(parts))
 
@@ -59,7 +58,7 @@ def handshake(connection: socket.socket, socket_type: str, greeting: bytes = GRE
 
 
 def says(*octets: bytes, closes: bool = False) -> Script:
-    """Sends this, and closes then, or when the other side does."""
+    """Send this, then close, or wait until the other side closes."""
 
     def script(connection: socket.socket) -> None:
         connection.sendall(b"".join(octets))

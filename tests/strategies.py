@@ -35,8 +35,6 @@ MECHANISMS = ("NULL", "PLAIN", "CURVE", "GSSAPI")
 
 
 class Side(NamedTuple):
-    """The octets of one side and how they are to be read."""
-
     form: Form
     version: str
     octets: bytes
@@ -51,8 +49,6 @@ class Exchange(NamedTuple):
 
 
 def messages(framing: Framing) -> st.SearchStrategy[bytes]:
-    """One multipart message."""
-
     def build(bodies: list[bytes], long: bool) -> bytes:
         last = len(bodies) - 1
         return b"".join(build_frame(framing, body, more=part < last, long=long) for part, body in enumerate(bodies))

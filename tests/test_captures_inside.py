@@ -62,7 +62,6 @@ def test_zre_nodes_send_what_their_applications_sent(capture: pathlib.Path) -> N
 
 
 def bodies_of(reading: Reading, fields: Record) -> list[bytes]:
-    """Return the content frames of the message with these fields."""
     (record,) = [each for each in reading.of("message") if each["payload"]["fields"] is fields]
     return [base64.b64decode(body) for body in record["bodies"][1:]]
 

@@ -33,7 +33,6 @@ def found() -> list[dict[str, Any]]:
 
 
 def names(messages: list[Any]) -> list[str]:
-    """The messages of a truth file, each as its name."""
     return [each if isinstance(each, str) else name_of(tuple(map(from_text, each))) for each in messages]
 
 

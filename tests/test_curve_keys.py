@@ -582,7 +582,6 @@ class TestRefresh:
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Return one file for all examples of a property."""
     return tmp_path_factory.mktemp("keys") / "keys.txt"
 
 
@@ -616,7 +615,6 @@ def test_z85_spells_as_others_do() -> None:
 
 @st.composite
 def pieces_of_files(draw: st.DrawFn) -> list[bytes]:
-    """Draw parts of key files, valid and invalid."""
     piece = st.one_of(
         st.builds(
             lambda label, spelt, keys, end: " ".join([label, *map(spelt, keys)]).encode() + end,
@@ -634,7 +632,6 @@ def pieces_of_files(draw: st.DrawFn) -> list[bytes]:
 
 
 def everything(keys: Keys) -> object:
-    """Return the results of all methods."""
     lines = [(path, said.label, said.public, said.value, said.server, said.number) for path, said in keys.lines()]
     asked = {said[2] for said in lines}
     answers = [keys.secrets_for(public) for public in sorted(asked)]

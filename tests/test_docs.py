@@ -37,7 +37,6 @@ EXAMPLE = re.compile(r"^```\n\$ (zmtpscope .*)\n((?:.*\n)*?)```$", re.MULTILINE)
 
 
 def output_of(command: str) -> str:
-    """Return the output of a shell for a command of a page."""
     path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.check_output(
         command, shell=True, cwd=ROOT, text=True, env=os.environ | {"PATH": path, "TZ": "UTC"}

@@ -64,7 +64,6 @@ def loaded_by(code: str) -> set[str]:
 
 
 def reading(arguments: list[str], command: str = "read") -> str:
-    """Return code that reads a capture."""
     return (
         f"sys.argv = {['zmtpscope', command, *arguments, str(CAPTURE)]!r}\n"
         "from zmtpscope.cli import main\n"

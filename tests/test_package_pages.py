@@ -12,7 +12,6 @@ import zmtpscope
 ROOT = Path(zmtpscope.__file__).parent
 PACKAGES = sorted(path.parent for path in ROOT.rglob("__init__.py"))
 SCREEN = 60
-"""Lines."""
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(ROOT.parent)))

@@ -25,7 +25,6 @@ NOT_LIBZMQ = {"implementations/azmq-req": 0, "implementations/zmq4-push": 0}
 
 PADDING = slice(1, 9)
 AS_SERVER = 32
-"""Offset in a greeting."""
 
 LARGEST_OCTETWISE = 5000
 

@@ -37,7 +37,6 @@ class Packet:
     ports: tuple[int, int] = (50_000, 5555)
     hosts: tuple[bytes, bytes] = (CLIENT, SERVER)
     is_closed: bool = False
-    """The receive window of the packet's side is closed."""
 
     @property
     def marked(self) -> int:
@@ -87,14 +86,12 @@ class Conversation:
         self.time = start
         self.packets: list[Packet] = []
         self.closed = [False, False]
-        """Whether the receive window of each side is closed."""
         if syn:
             self.add(0, SYN)
             self.add(1, SYN | ACK)
             self.add(0, ACK)
 
     def add(self, side: int, flags: int, payload: bytes = b"") -> None:
-        """Add one packet of `side`."""
         self.time += 1_000_000
         acknowledgment = self.next[1 - side] if flags & ACK else 0
         self.packets.append(
@@ -124,12 +121,10 @@ class Conversation:
         self.add(side, ACK)
 
     def close_window(self, side: int) -> None:
-        """Close the receive window of `side`, and announce that."""
         self.closed[side] = True
         self.acknowledge(side)
 
     def open_window(self, side: int) -> None:
-        """Open the window again."""
         self.closed[side] = False
         self.acknowledge(side)
 
@@ -153,7 +148,6 @@ def column(values: Iterable[int]) -> NDArray[np.int64]:
 
 
 def datagram_columns(datagrams: list[segments.Datagram]) -> segments.DatagramColumns:
-    """Return datagrams in the form of a block."""
     numbers: dict[bytes, int] = {}
     flows = column(numbers.setdefault(datagram.key, len(numbers)) for datagram in datagrams)
     names = ("start", "stop", "cut", "packet", "time", "row", "ordinal")

@@ -110,31 +110,25 @@ def build_message_zws(
 
 
 def request(*offers: str) -> bytes:
-    """Return the HTTP request of the connecting side."""
     return build_request("/zmq", "127.0.0.1", NONCE, offers or ("ZWS2.0/NULL", "ZWS2.0"))
 
 
 def response(chosen: str = "ZWS2.0/NULL") -> bytes:
-    """Return the HTTP response of the other side."""
     return build_response(NONCE, chosen)
 
 
 def says(client: bool, *bodies: bytes) -> bytes:
-    """Return one multipart message."""
     last = len(bodies) - 1
     key = MASK if client else b""
     return b"".join(build_message_zws(body, more=part < last, key=key) for part, body in enumerate(bodies))
 
 
 def ready(client: bool, socket_type: str, **fields: str) -> bytes:
-    """Return READY."""
     body = build_command("NULL", "READY", {"socket_type": socket_type, **fields})
     return build_message_zws(body, command=True, key=MASK if client else b"")
 
 
 class ZwsSide(NamedTuple):
-    """The octets of one side, and the arguments of its reader."""
-
     client: bool
     chosen: str | None
     octets: bytes
@@ -175,7 +169,6 @@ def frames(draw: Draw, client: bool, mechanism: str) -> bytes:
 
 @st.composite
 def zws_sides(draw: Draw, client: bool | None = None, chosen: str | None = "any") -> ZwsSide:
-    """Draw a side with any traffic."""
     client = draw(st.booleans()) if client is None else client
     chosen = draw(st.sampled_from([None, "NULL", "NULL", "PLAIN", "CURVE"])) if chosen == "any" else chosen
     name = SUB_PROTOCOLS[chosen]
@@ -192,7 +185,6 @@ def zws_sides(draw: Draw, client: bool | None = None, chosen: str | None = "any"
 
 @st.composite
 def damaged_zws_sides(draw: Draw) -> ZwsSide:
-    """Draw a side with valid or damaged frames."""
     side = draw(zws_sides())
     head = side.octets.index(b"\r\n\r\n") + 4
     return side._replace(octets=side.octets[:head] + draw(st.just(side.octets[head:]) | damaged(side.octets[head:])))

@@ -33,7 +33,6 @@ PROFILES = {
 
 
 def make(path: Path, *words: str) -> dict[str, int]:
-    """Make a capture; what was sent in it."""
     command = [sys.executable, "-m", "benchmarks.make_capture", words[0], str(path), *words[1:]]
     subprocess.run(command, check=True, cwd=ROOT)
     truth: dict[str, int] = json.loads(Path(f"{path}.truth.json").read_text())
@@ -41,7 +40,6 @@ def make(path: Path, *words: str) -> dict[str, int]:
 
 
 def summary_of(path: Path) -> Summary:
-    """What we count."""
     analyser = Analyser()
     for _ in analyser.run(open_captures([str(path)])):
         pass

@@ -43,8 +43,6 @@ class Segment(NamedTuple):
 
 
 class Udp(NamedTuple):
-    """A captured UDP datagram."""
-
     file: int
     packet: int
     time: int
@@ -69,14 +67,12 @@ def pcap(
 
 
 def block(kind: int, body: bytes, order: str = "<") -> bytes:
-    """One pcapng block."""
     body += bytes(-len(body) % 4)
     length = struct.pack(order + "I", len(body) + 12)
     return struct.pack(order + "I", kind) + length + body + length
 
 
 def section(order: str = "<") -> bytes:
-    """A pcapng section header."""
     return block(0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1), order)
 
 
@@ -85,18 +81,15 @@ def option(code: int, value: bytes, order: str = "<") -> bytes:
 
 
 def interface(link: int = ETHERNET, order: str = "<", options: bytes = b"", snap_length: int = 0) -> bytes:
-    """An interface description."""
     return block(1, struct.pack(order + "HHI", link, 0, snap_length) + options, order)
 
 
 def enhanced(packet: Packet, units: int, number: int = 0, order: str = "<", options: bytes = b"") -> bytes:
-    """An Enhanced Packet Block."""
     head = struct.pack(order + "IIIII", number, units >> 32, units & 0xFFFFFFFF, len(packet.octets), packet.wire_length)
     return block(6, head + packet.octets + bytes(-len(packet.octets) % 4) + options, order)
 
 
 def old(packet: Packet, units: int, number: int = 0, order: str = "<") -> bytes:
-    """The Packet Block that Enhanced Packet Blocks replaced."""
     lengths = (len(packet.octets), packet.wire_length)
     return block(
         2, struct.pack(order + "HHIIII", number, 0, units >> 32, units & 0xFFFFFFFF, *lengths) + packet.octets, order
@@ -161,7 +154,6 @@ def read(captures: Captures) -> tuple[list[Segment], list[Udp]]:
 
 
 def read_octets(folder: Path, *files: bytes, block_size: int = 1 << 20) -> tuple[list[Segment], list[Udp]]:
-    """Write `files` into `folder` and read them as one run."""
     captures = captures_of(folder, *files, block_size=block_size)
     return read(captures)
 

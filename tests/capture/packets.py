@@ -141,6 +141,5 @@ LINKS = {
 
 
 def on(link: str, packet: Crafted, time: int = 0) -> Packet:
-    """The IP packet of `packet` on another link layer."""
     number, header = LINKS[link]
     return Packet(header(IPV4 if packet.ip[0] >> 4 == 4 else IPV6) + packet.ip, time=time, link=number)

@@ -28,7 +28,6 @@ UNITS = 1_700_000_000_123_456
 
 
 def statistics(number: int, counts: dict[int, int], *, start: int | None = None, order: str = "<") -> bytes:
-    """An Interface Statistics Block."""
     body = struct.pack(order + "III", number, UNITS >> 32, UNITS & 0xFFFFFFFF)
     if start is not None:
         body += option(2, struct.pack(order + "II", start >> 32, start & 0xFFFFFFFF), order)
@@ -38,7 +37,6 @@ def statistics(number: int, counts: dict[int, int], *, start: int | None = None,
 
 
 def named(name: str, order: str = "<") -> bytes:
-    """An interface description with a name."""
     return interface(ETHERNET, order, option(2, name.encode(), order))
 
 

@@ -54,7 +54,6 @@ class Script:
 
 
 def cut(octets: bytes, places: Iterable[int]) -> Iterator[bytes]:
-    """`octets` in pieces."""
     begin = 0
     for place in sorted({place % len(octets) for place in places}):
         yield octets[begin:place]
@@ -164,8 +163,6 @@ def test_a_complete_file_that_ends_inside_a_packet_is_damaged(tmp_path: Path) ->
 
 
 class Stopped(Polling):
-    """Stops at the `looks`th look."""
-
     def __init__(self, path: Path, looks: int) -> None:
         super().__init__(str(path))
         self.looks = looks

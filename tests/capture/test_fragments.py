@@ -66,7 +66,6 @@ def test_fragments_in_any_order_are_the_packet(
 
 
 def tcp_over_ip(payload: bytes) -> bytes:
-    """An IPv4 packet with TCP."""
     header = bytes((0x45, 0)) + (40 + len(payload)).to_bytes(2, "big") + bytes(4) + b"\x40\x06\0\0" + bytes(range(8))
     return header + b"\x12\x34\x15\xb3" + bytes(8) + b"\x50\x18" + bytes(6) + payload
 

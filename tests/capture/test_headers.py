@@ -29,7 +29,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def expected(packets: list[Crafted]) -> tuple[list[Segment], list[Udp]]:
-    """Return the expected segments of a capture of `packets`, all captured at the same time."""
     time = Packet(b"").time
     segments, datagrams = [], []
     for number, packet in enumerate(packets, 1):

@@ -19,7 +19,6 @@ OPTIONS += [struct.pack("<HHI", 1, 1, 0) + OPTIONS[2], struct.pack("<HHI", 1, 99
 
 @st.composite
 def blocks(draw: st.DrawFn, order: str) -> bytes:
-    """A packet block, whole or with a field that lies."""
     packet, options = draw(st.binary(max_size=9)), draw(st.sampled_from(OPTIONS))
     body = packet + bytes(-len(packet) % 4) + options
     length = draw(st.sampled_from([32 + len(body)] * 6 + [31, 32, 36, 2**31]))

@@ -210,7 +210,7 @@ def test_zstd_is_read_where_its_module_is_installed(tmp_path: Path, file: Path) 
 
 
 def test_a_damaged_zstd_stream_gives_the_same_for_reads_of_any_size(tmp_path: Path) -> None:
-    """All in front of the damage but the last octets."""
+    """All octets before the damage are read, except the last ones."""
     octets = FILE + FILE[24:] * 3
     damaged = bytearray(importlib.import_module("zstandard").ZstdCompressor(write_checksum=True).compress(octets))
     damaged[-1] ^= 1

@@ -19,7 +19,6 @@ SYN = struct.pack(">HHIIBBHHH", 40_000, 5555, 7, 0, 0x50, 2, 1024, 0, 0)
 
 
 def packet(source: str, destination: str, protocol: int, payload: bytes) -> bytes:
-    """An IP packet."""
     addresses = ip_address(source).packed + ip_address(destination).packed
     if len(addresses) == 8:
         return struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(payload), 1, 0, 64, protocol, 0) + addresses + payload
@@ -27,13 +26,11 @@ def packet(source: str, destination: str, protocol: int, payload: bytes) -> byte
 
 
 def icmp(type_: int, code: int, quoted: bytes, version: int = 4) -> bytes:
-    """An ICMP message to the client."""
     body = bytes([type_, code]) + bytes(6) + quoted
     return packet(ROUTER, CLIENT, 1, body) if version == 4 else packet(SERVER_6, CLIENT_6, 58, body)
 
 
 def decoded(octets: bytes) -> tuple[Segment | Datagram | None, CaptureStatistics]:
-    """Decode a packet."""
     statistics = CaptureStatistics()
     decoder = Decoder(statistics)
     decoder.begin(octets)
@@ -41,7 +38,6 @@ def decoded(octets: bytes) -> tuple[Segment | Datagram | None, CaptureStatistics
 
 
 def segment(octets: bytes) -> Segment:
-    """Decode a packet that is a segment."""
     found, _ = decoded(octets)
     assert isinstance(found, Segment)
     return found

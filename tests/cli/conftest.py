@@ -25,8 +25,6 @@ def zmtpscope(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def cat(zmtpscope: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Run:
-    """Run `zmtpscope cat` in this process, with this on its standard input."""
-
     def call(*arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
         path = tmp_path / "stdin"
         path.write_bytes(stdin)

@@ -42,7 +42,6 @@ class Live:
         self.process.communicate()
 
     def begun(self) -> Live:
-        """Wait until it captures."""
         assert self.process.stderr is not None
         with deadline(self.process):
             line = self.process.stderr.readline().decode()
@@ -61,7 +60,6 @@ class Live:
         return lines
 
     def capture_process(self) -> int:
-        """The process that captures."""
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return int(children[0])
 
@@ -100,7 +98,6 @@ def push(count: int, size: int = 20) -> list[bytes]:
 
 
 def bodies(lines: Sequence[str]) -> list[bytes]:
-    """The bodies of the messages in JSON lines."""
     import base64
 
     records = [json.loads(line) for line in lines]

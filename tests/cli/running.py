@@ -28,8 +28,6 @@ def secret_file(path: pathlib.Path, content: str | bytes, mode: int = 0o600) -> 
 
 
 class Cat:
-    """`zmtpscope cat` as a process."""
-
     def __init__(self, *arguments: str, stdin: bytes | int | None = None, **options: Any) -> None:
         self.process = subprocess.Popen(
             self.command(*arguments),
@@ -47,12 +45,10 @@ class Cat:
 
     @staticmethod
     def command(*arguments: str) -> list[str]:
-        """What is run."""
         return [*COMMAND, "cat", *arguments]
 
     @staticmethod
     def environment() -> dict[str, str]:
-        """In which it is found."""
         return os.environ | {"PYTHONPATH": str(ROOT)}
 
     def __enter__(self) -> Self:
@@ -76,7 +72,6 @@ class Cat:
             return (stream or self.process.stdout).readline().decode().removesuffix("\n")
 
     def say(self, text: str) -> None:
-        """A line on its standard input."""
         assert self.process.stdin is not None
         self.process.stdin.write(text.encode() + b"\n")
         self.process.stdin.flush()

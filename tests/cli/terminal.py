@@ -63,17 +63,14 @@ class Terminal:
             self._master = -1
 
     def resize(self, columns: int, lines: int) -> None:
-        """Change the size of the terminal."""
         self._lines = lines
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def press(self, keys: str) -> None:
-        """Press keys."""
         os.write(self._master, keys.encode())
 
     @property
     def modes(self) -> list[Any]:
-        """Return the modes of the terminal for input."""
         return termios.tcgetattr(self._master)
 
     @property

@@ -131,7 +131,6 @@ class TestOutput:
 
     @pytest.fixture
     def endpoint(self, libzmq: Libzmq) -> str:
-        """Return the sender of these messages."""
         socket, endpoint = libzmq.bound("PUSH")
         in_thread(lambda: [socket.send_multipart(parts) for parts in self.MESSAGES])
         return endpoint

@@ -31,7 +31,7 @@ handshake = partial(scripted.handshake, greeting=GREETING)
 
 
 def behind_greetings(*octets: bytes) -> Script:
-    """Sends this behind the greetings of both sides."""
+    """Send this after the greetings of both sides."""
 
     def script(connection: socket.socket) -> None:
         connection.sendall(GREETING)

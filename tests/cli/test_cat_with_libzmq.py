@@ -16,7 +16,6 @@ from tests.waiting import PATIENCE, in_thread
 
 @pytest.fixture
 def secret(tmp_path: pathlib.Path) -> Callable[[str], pathlib.Path]:
-    """A file that only we may read."""
     return functools.partial(secret_file, tmp_path / "secret")
 
 

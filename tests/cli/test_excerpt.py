@@ -185,7 +185,6 @@ def test_what_was_encrypted_stays_so(zmtpscope: Run, tmp_path: pathlib.Path) -> 
 
 
 def test_packets_that_are_kept_exist(zmtpscope: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of thousands of messages in a few packets these few."""
     path = CAPTURES / "patterns" / "many-small.pcap"
     whole = excerpt(zmtpscope, path, tmp_path / "whole.pcapng", "record == message")[1]
     monkeypatch.setattr(wanted, "MIN_PACKETS", 10)

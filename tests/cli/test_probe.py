@@ -28,12 +28,10 @@ STABLE = ["PAIR", "PUB", "SUB", "REQ", "REP", "DEALER", "ROUTER", "PULL", "PUSH"
 
 @pytest.fixture
 def probe(zmtpscope: Run) -> Run:
-    """Run the command in this process."""
     return functools.partial(zmtpscope, "probe")
 
 
 def told(output: str) -> dict[str, Any]:
-    """The object of `--json`."""
     [line] = output.splitlines()
     found: dict[str, Any] = json.loads(line)
     return found
@@ -354,7 +352,7 @@ def test_text_of_the_network_is_escaped(probe: Run) -> None:
 
 
 def closes_unless(mechanism: str) -> Script:
-    """Sends its mechanism only when it has read ours, and it is the same."""
+    """Sends its mechanism only after it has read ours, and only if both are equal."""
 
     def script(connection: socket.socket) -> None:
         connection.sendall(GREETING[:11])

@@ -40,7 +40,7 @@ def test_a_damaged_capture_is_searched_as_far_as_it_can_be_read(zmtpscope: Run, 
 def test_records_read_before_an_interrupt_are_reported(
     command: str, shown: str, zmtpscope: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also of connections that have not ended by then."""
+    """This includes connections that are still open."""
     parts = Analyser.parts
 
     def interrupted(self: Analyser, block: Any, follow: Any) -> Any:

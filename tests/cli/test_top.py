@@ -196,8 +196,6 @@ def test_keys_work_where_the_capture_is_standard_input() -> None:
 
 
 class Following:
-    """`zmtpscope top --follow -`, and its standard input."""
-
     def __init__(self, *arguments: str) -> None:
         command = [*COMMAND, "top", "--follow", *arguments, "-"]
         environment = os.environ | {"PYTHONPATH": str(ROOT)}

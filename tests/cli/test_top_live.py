@@ -16,12 +16,9 @@ from tests.waiting import PATIENCE
 
 LOOPBACK = "ip link set lo up"
 FILTERS = [b"", b"prices.", b"prices.1"]
-"""What each subscriber asks for."""
 
 
 class Top(Live):
-    """`zmtpscope top`."""
-
     name = "top"
 
 

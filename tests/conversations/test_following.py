@@ -26,7 +26,6 @@ from zmtpscope.option_texts import BODY_FORMS
 Values = dict[str, Any]
 
 ONE = Chosen(frozenset((1,)))
-"""The first connection."""
 
 
 def told(capture: Any, followed: Chosen, options: Options | None = None) -> list[tuple[Values, bool]]:

@@ -15,7 +15,6 @@ START = 1_700_000_000_000_000_000
 
 
 def connected(number: int, types: tuple[str, str]) -> Conversation:
-    """A connection up to READY."""
     talk = Conversation(ports=(50_000 + number, 5555 + number), start=START + number * 1_000_000_000)
     for side, octets in ((0, GREETING), (1, GREETING), (0, ready(types[0])), (1, ready(types[1]))):
         talk.send(side, octets)
@@ -30,7 +29,6 @@ class Network:
         self.time = START + 10_000_000_000
 
     def say(self, talk: int, side: int, *frames: bytes) -> None:
-        """One message."""
         self.time += 1_000_000_000
         conversation = self.talks[talk]
         conversation.time = self.time

@@ -47,11 +47,9 @@ class Subscriber(Conversation):
         self.send(0, command("NULL", "LEAVE", group=group))
 
     def old_style(self, body: bytes) -> None:
-        """Send a subscription as a message."""
         self.send(0, message(body))
 
     def publish(self, *frames: bytes, times: int = 1, every: int = 1) -> None:
-        """The publisher sends a message `times` times."""
         for _ in range(times):
             self.send(1, message(*frames))
             self.wait((every - 1) * MS)
@@ -67,7 +65,6 @@ def derivation_of(*connections: Conversation, size: int = 7) -> Derivation:
 
 
 def diagnosed(*connections: Conversation, rule: str) -> list[Diagnosis]:
-    """Return the diagnoses of a rule."""
     explained = diagnose(derivation_of(*connections).knowledge())
     causes = [each for cause in explained for each in (cause.diagnosis, *cause.consequences)]
     return [each for each in causes if each.rule == rule]

@@ -25,7 +25,6 @@ def derive(path: Path) -> tuple[Derivation, list[Record]]:
 
 
 def derive_in_blocks(packets: Iterable[PacketBlock], options: Options) -> tuple[Derivation, list[Record]]:
-    """Return the same of packets, in their blocks."""
     analyser, segmenter, derivation = Analyser(options), Segmenter(), Derivation()
     analyser.begin([None])
     batches = [batch for block in packets for batch in analyser.feed(segmenter.feed(block))]
@@ -35,5 +34,4 @@ def derive_in_blocks(packets: Iterable[PacketBlock], options: Options) -> tuple[
 
 
 def diagnoses(path: Path) -> list[Explained]:
-    """What is wrong in a capture."""
     return diagnose(derive(path)[0].knowledge())

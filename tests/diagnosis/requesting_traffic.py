@@ -15,7 +15,6 @@ __all__ = ["HANDSHAKE", "MS", "START", "Asker", "derived_from", "diagnosed", "ou
 
 SERVER = bytes([10, 0, 0, 1])
 HANDSHAKE = 7
-"""Packets."""
 
 
 class Asker(Conversation):
@@ -54,12 +53,10 @@ def derived_from(
 
 
 def records_from(*connections: Conversation, size: int = 7, type_: str = "request") -> list[dict[str, Any]]:
-    """Return the derived records of one type."""
     return derived_from(*connections, size=size, type_=type_)[1]
 
 
 def outcomes(*connections: Conversation, size: int = 7) -> list[str]:
-    """Return the outcomes of the requests of connections."""
     return [values["outcome"] for values in records_from(*connections, size=size)]
 
 

@@ -32,15 +32,12 @@ class Talk:
         )
 
     def greet(self, side: int, mechanism: str = "NULL") -> Talk:
-        """The whole greeting of a side."""
         return self.say(side, build_greeting_3(mechanism, version="3.1"))
 
     def command(self, side: int, name: str, mechanism: str = "NULL", **fields: object) -> Talk:
-        """A command of a side."""
         return self.say(side, build_frame(Framing.V2, build_command(mechanism, name, fields), command=True))
 
     def ready(self, side: int, socket_type: str, identity: str | None = None) -> Talk:
-        """READY of a side."""
         properties = [{"name": "Socket-Type", "value": socket_type}]
         properties += [{"name": "Identity", "value": identity}] if identity else []
         return self.command(side, "READY", metadata=properties)
@@ -50,27 +47,23 @@ class Talk:
         return self.greet(CLIENT).greet(SERVER).ready(CLIENT, client, identity).ready(SERVER, server)
 
     def message(self, side: int, body: bytes) -> Talk:
-        """A message of one frame."""
         return self.say(side, build_frame(Framing.V2, body))
 
     def multipart(self, side: int, *frames: bytes) -> Talk:
-        """A message of several frames."""
         more = b"".join(build_frame(Framing.V2, frame, more=True) for frame in frames[:-1])
         return self.say(side, more + build_frame(Framing.V2, frames[-1]))
 
     def say(self, side: int, octets: bytes) -> Talk:
-        """Octets of a side, and that the other has them."""
+        """Send octets of a side, and the acknowledgment of the other."""
         self.conversation.send(side, octets)
         self.conversation.acknowledge(1 - side)
         return self
 
     def wait(self, seconds: float) -> Talk:
-        """Nothing happens for a while."""
         self.conversation.wait(int(seconds * SECOND))
         return self
 
     def close(self, side: int = CLIENT) -> Talk:
-        """A side closes, then the other."""
         self.conversation.add(side, FIN | ACK)
         self.conversation.add(1 - side, FIN | ACK)
         self.conversation.add(side, ACK)
@@ -88,7 +81,6 @@ class Talk:
         return self
 
     def reset(self, side: int, *, knows: bool = True) -> Talk:
-        """A side resets it."""
         self.conversation.reset(side, knows=knows)
         return self
 

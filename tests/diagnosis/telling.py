@@ -16,7 +16,6 @@ ALWAYS = ("clear-text",)
 
 
 def told(path: Path) -> dict[str, Diagnosis]:
-    """The causes in a capture, by rule."""
     return _by_rule(diagnoses(path))
 
 
@@ -26,7 +25,6 @@ def told_of(*talks: Talk) -> dict[str, Diagnosis]:
 
 
 def consequences_of(rule: str, *talks: Talk) -> set[str]:
-    """Rules whose diagnoses are consequences of another one."""
     knowledge = knowledge_of(*talks, payloads=Registry())
     (explained,) = [each for each in diagnose(knowledge) if each.diagnosis.rule == rule]
     return {each.rule for each in explained.consequences}

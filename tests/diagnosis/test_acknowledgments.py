@@ -141,7 +141,7 @@ def test_few_losses_count_on_a_path_that_carries_little(times: int, whole: int, 
 
 
 def test_a_request_that_was_acknowledged_hangs_at_the_server() -> None:
-    """Its system has the request: the program is to blame."""
+    """Its system has the request, so the program is to blame."""
     asker = Asker()
     asker.ask(b"work")
     asker.acknowledge(1)

@@ -26,12 +26,11 @@ def event(id_: str, name: str, to: str | None = None) -> bytes:
 
 
 def rpc(id_: object, **members: object) -> bytes:
-    """An object of JSON-RPC."""
     return orjson.dumps({"jsonrpc": "2.0", "id": id_, **members})
 
 
 def talk(answered: int = 0, number: int = 0, client: int = 2) -> Talk:
-    """A client of zerorpc, so many calls of which have a reply."""
+    """A client of zerorpc; `answered` of its calls have a reply."""
     made = Talk(number, at=0, client=client).handshake("DEALER", "ROUTER").wait(0.5)
     for each in range(answered):
         made.multipart(CLIENT, b"", event(f"c{each}", "add")).wait(0.1)

@@ -15,7 +15,7 @@ RULE = "messages-go-round"
 
 
 def link(number: int, *bodies: bytes, sender: int, every: float, at: float, client: int = 2, types: str = "X") -> Talk:
-    """A connection on which a proxy sends these to the other one, in this rhythm."""
+    """A connection on which a proxy sends these messages to another proxy, in this rhythm."""
     roles = ("XPUB", "XSUB") if types == "X" else ("PUB", "SUB")
     talk = Talk(number, at=at, port=6000 + number, client=client)
     talk.handshake(*(roles if sender == CLIENT else roles[::-1])).wait(1)

@@ -54,7 +54,6 @@ def test_a_clock_that_is_set_forward_makes_no_reply_slow(goes_on: bool) -> None:
 
 
 def requests_and_replies() -> list[Packet]:
-    """Requests of two REQs, each with its reply, in turn."""
     askers = [Asker(host=host, at=host) for host in (2, 3)]
     for asker in askers * 3:
         asker.ask(b"ask")
@@ -91,7 +90,6 @@ def _is_of(values: dict[str, Any], connection: dict[str, Any]) -> bool:
 
 
 def requests_of(packets: list[Packet]) -> list[dict[str, Any]]:
-    """The requests in these packets."""
     derivation, found = Derivation(), list[Record]()
     for batch in Analyser(Options()).run(Capture(packets)):
         found += derived_records(derivation.feed(batch))

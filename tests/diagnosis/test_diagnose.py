@@ -51,14 +51,12 @@ def test_what_follows_from_a_consequence_is_below_the_cause(severities: tuple[Se
 
 
 def beneath(cause: Severity, consequence: Severity) -> list[str]:
-    """The rules beneath a cause."""
     found = _diagnosed((("violating-frame", cause), ("reconnect-storm", consequence)))
     (explained,) = [each for each in found if each.diagnosis.rule == "violating-frame"]
     return [each.rule for each in explained.consequences]
 
 
 def _diagnosed(severities: Iterable[tuple[str, Severity]]) -> list[Explained]:
-    """Diagnoses of these rules about one connection."""
     rules = [
         Rule(rule, severity, "", "", "", lambda _, rule=rule, severity=severity: [_about_one(rule, severity)])
         for rule, severity in severities

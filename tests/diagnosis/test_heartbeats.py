@@ -281,7 +281,6 @@ def test_octets_that_were_not_captured_accuse_no_peer(captures: Path) -> None:
 
 
 def waiting(pings: int, every: int = 400, answered: int = 3) -> Heart:
-    """Return PINGs that are unanswered at the end of the capture."""
     heart = Heart()
     heart.beat(answered, every)
     for _ in range(pings):

@@ -15,14 +15,12 @@ SIGNATURE = b"a" * 64
 
 
 def frames(kind: str, id_: str, parent: str | None = None, **content: object) -> tuple[bytes, ...]:
-    """A message of Jupyter."""
     header = {"msg_type": kind, "msg_id": id_, "session": "s"}
     about = {} if parent is None else {"msg_type": "execute_request", "msg_id": parent}
     return (b"<IDS|MSG>", SIGNATURE, *map(orjson.dumps, (header, about, {}, content)))
 
 
 def shell(*, ids: tuple[str, ...] = ("1", "2"), kind: str = "execute_request", waits: float = 4) -> Talk:
-    """A client that sends requests, then waits and closes."""
     talk = Talk(0, at=0, port=50_001).handshake("DEALER", "ROUTER", "client").wait(0.5)
     for id_ in ids:
         talk.multipart(CLIENT, *frames(kind, id_)).wait(0.1)

@@ -24,7 +24,6 @@ MESSAGES = st.lists(
 
 
 def rows_of(messages: Iterable[tuple[Any, int, int]]) -> list[MessageRow]:
-    """Messages whose offset is their number."""
     rows, captured = [], 0
     for number, (key, side, later) in enumerate(messages):
         captured += later
@@ -33,7 +32,6 @@ def rows_of(messages: Iterable[tuple[Any, int, int]]) -> list[MessageRow]:
 
 
 def pairs_of(pair: Any, rows: list[MessageRow], *, in_order: bool) -> list[tuple[int, int]]:
-    """The numbers of requests and their replies."""
     paired, _ = pair(OpenRequests(), rows, ASKER, in_order)
     return [(request.offset, reply.offset) for request, reply in zip(paired.requests, paired.replies, strict=True)]
 

@@ -19,7 +19,6 @@ TTL_OF_PEER = 63
 
 
 def with_ttl(path: Path, packet: int, ttl: int) -> None:
-    """Write the capture with another TTL in one packet."""
     octets, at = bytearray(REPORTED.read_bytes()), FILE_HEADER
     for _ in range(packet - 1):
         at += RECORD_HEADER + int.from_bytes(octets[at + 8 : at + 12], "little")

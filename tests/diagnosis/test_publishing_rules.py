@@ -187,7 +187,6 @@ def test_a_subscriber_whose_beginning_is_not_in_the_capture_is_not_late() -> Non
 
 
 def _left(*topics: str) -> Subscriber:
-    """A connection that the publisher ends."""
     subscriber = Subscriber(2, 0, *topics)
     subscriber.reset(1)
     return subscriber

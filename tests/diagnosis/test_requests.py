@@ -36,7 +36,6 @@ ASKING = (
     "problems/capture-ends-within-request.pcap",
     "versions/reqrep-bind4.0.10-conn4.3.5.pcap",
 )
-"""Captures with requests of all kinds."""
 
 
 def requests_of(path: Path) -> list[dict[str, Any]]:

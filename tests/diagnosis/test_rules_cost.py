@@ -54,7 +54,6 @@ def passed_over(count: int) -> list[Talk]:
 
 
 def publishers_stopped(count: int) -> list[Talk]:
-    """Subscribers of one publisher that has stopped."""
     talks = []
     for number in range(count):
         talk = Talk(number, at=number / count, client=2 + number % 200, port=5556).handshake("SUB", "PUB")

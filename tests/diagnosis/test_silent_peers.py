@@ -47,7 +47,6 @@ class Worker(Asker):
         return self
 
     def works(self, times: int, every: int = 500) -> Worker:
-        """Answer tasks."""
         for _ in range(times):
             self.send(1, message(b"task"))
             self.send(0, message(b"result"))
@@ -220,8 +219,6 @@ def test_a_named_worker_that_is_silent_for_long_is_a_warning() -> None:
 
 
 class NamedWorker(Worker):
-    """A worker with an identity."""
-
     def __init__(self, host: int, at: int = 0) -> None:
         super().__init__(host, at)
 

@@ -11,7 +11,6 @@ CLIENT_HELLO, SERVER_HELLO = b"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x03", b"\x16
 
 
 def tls() -> Talk:
-    """Another client speaks TLS."""
     return Talk(0, at=0, client=3).say(CLIENT, CLIENT_HELLO).say(SERVER, SERVER_HELLO)
 
 

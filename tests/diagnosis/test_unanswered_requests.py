@@ -19,7 +19,6 @@ RULES = ("request-unanswered", "request-lost", "late-reply", "reply-to-nobody")
 
 
 def told(*askers: Asker) -> list[Diagnosis]:
-    """Return the diagnoses of rules about requests."""
     return [diagnosis for rule in RULES for diagnosis in diagnosed(*askers, rule=rule)]
 
 
@@ -419,7 +418,6 @@ def test_a_router_may_have_lost_what_it_does_not_answer() -> None:
 
 
 def refused(at: int) -> Asker:
-    """Return an attempt to connect."""
     asker = Asker(at=at)
     del asker.packets[1:]
     asker.reset(1)

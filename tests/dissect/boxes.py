@@ -22,25 +22,21 @@ def read(talk: Steps, folder: Path, text: str, size: int = 1 << 30, **options: A
 
 
 def read_packets(packets: Sequence[Packet], folder: Path, text: str, size: int = 1 << 30, **options: Any) -> Found:
-    """The same for packets, in blocks of `size`."""
     found, analyser = records(Capture(packets, size), Options(keys=keys(folder, text), **options))
     assert analyser.summary.sums.hold()
     return found
 
 
 def ids(found: Found) -> list[str]:
-    """Return the ids of the findings, except `HABITS`."""
     return [each["id"] for each in found if each["record"] == "finding" and each["id"] not in HABITS]
 
 
 def finding(found: Found, id_: str) -> dict[str, Any]:
-    """Return the only finding with this id."""
     (record,) = [each for each in found if each.get("id") == id_]
     return record
 
 
 def messages(found: Found, side: int | None = None) -> Found:
-    """Return the messages of one side or both."""
     return [each for each in found if each["record"] == "message" and side in (None, each["side"])]
 
 
@@ -50,6 +46,5 @@ def contents(found: Found, side: int | None = None) -> list[list[bytes] | None]:
 
 
 def command(found: Found, name: str) -> dict[str, Any]:
-    """Return the only command with this name."""
     (record,) = [each for each in found if each["record"] == "command" and each["name"] == name]
     return record

@@ -54,7 +54,6 @@ BODIES = st.sampled_from([b"", b"\0", b"\1", b"\1A", b"\0A", b"A", b"\x07MESSAGE
 
 
 def keys_of(text: str) -> Keys:
-    """Return the keys of a file with the contents `text`."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "test.keys"
         file.write_text(text)
@@ -98,7 +97,6 @@ def _commands(draw: Draw) -> bytes:
 
 
 def _said(draw: Draw, peers: CurvePeers, role: int) -> list[bytes]:
-    """Draw traffic of one side, frame by frame."""
     kind = draw(st.sampled_from(["message"] * 6 + ["command"] * 3 + ["odd", "odd", "clear", "clear command", "again"]))
     if kind == "message":
         bodies = draw(st.lists(BODIES, min_size=1, max_size=3))

@@ -38,7 +38,6 @@ COMMANDS: dict[str, dict[str, Any]] = {
 
 
 def said(mechanism: str, name: str) -> bytes:
-    """A command frame."""
     return build_frame(
         Framing.V2, build_command(mechanism, name, COMMANDS.get(f"{mechanism} {name}", {})), command=True
     )
@@ -72,7 +71,6 @@ def played(client: str, server: str, steps: Steps, *, closed: bool = True) -> Co
 
 
 def message(*bodies: bytes) -> bytes:
-    """One multipart message in 2.0 and 3.x frames."""
     last = len(bodies) - 1
     return b"".join(build_frame(Framing.V2, body, more=part < last) for part, body in enumerate(bodies))
 

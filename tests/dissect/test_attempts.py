@@ -198,7 +198,6 @@ def test_a_scan_costs_no_more_than_its_most_eager_part(monkeypatch: pytest.Monke
 
 
 def _connected(number: int, at: float, seconds: float) -> list[Packet]:
-    """A connection that begins `at`, and lasts so long."""
     talk = Conversation(ports=(20_000 + number, 5555), start=START + int(at * SECOND), hosts=HOSTS)
     for side in (0, 1):
         talk.send(side, hello("PAIR"))

@@ -352,7 +352,6 @@ class Session:
 
 
 def sessions(path: Path) -> dict[frozenset[Socket], list[Session]]:
-    """Return the connections of a capture, by their two sockets."""
     found: dict[frozenset[Socket], list[Session]] = defaultdict(list)
     for time, octets, link in dpkt_packets(path):
         if link not in LINKS:

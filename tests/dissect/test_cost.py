@@ -82,7 +82,6 @@ def test_no_call_is_made_for_a_datagram_of_others(first: bytes) -> None:
 
 
 def ethernet(packet: Packet) -> Captured:
-    """A packet of a conversation as Ethernet, IPv4 and TCP."""
     key, length = packet.key, 40 + len(packet.payload)
     ip = b"\x45\0" + length.to_bytes(2, "big") + bytes(4) + b"\x40\x06\0\0" + key[:8]
     numbers = packet.sequence.to_bytes(4, "big") + packet.acknowledgment.to_bytes(4, "big")

@@ -284,7 +284,7 @@ def test_a_destination_that_was_forgotten_is_judged_anew(monkeypatch: pytest.Mon
 
 
 def test_floods_are_remembered_within_bounds() -> None:
-    """Of flows, and of destinations."""
+    """This holds for flows and for destinations."""
     hosts = [bytes([10, 1, number >> 8, number & 255]) for number in range(6000)]
     flows = [Datagram(NEWS[0], number, (host, 40_000), (SERVER, 5556)) for number, host in enumerate(hosts)]
     targets = [Datagram(NEWS[0], number, (CLIENT, 40_000), (host, 5556)) for number, host in enumerate(hosts)]

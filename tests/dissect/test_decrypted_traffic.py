@@ -22,7 +22,6 @@ def inner(peers: CurvePeers, side: int, content: bytes, flags: int = 0) -> bytes
 
 
 def changed(octets: bytes, at: int = -1) -> bytes:
-    """Change one octet."""
     damaged = bytearray(octets)
     damaged[at] ^= 1
     return bytes(damaged)

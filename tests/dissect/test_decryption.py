@@ -43,7 +43,6 @@ def opened(found: Found) -> set[str]:
 
 
 def talk(peers: CurvePeers) -> Steps:
-    """Return a handshake and a message in each direction."""
     steps = peers.handshake()
     return [*steps, (CLIENT, peers.messages(CLIENT, b"hello")), (SERVER, peers.messages(SERVER, b"part-1", b"part-2"))]
 

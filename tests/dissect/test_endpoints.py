@@ -88,7 +88,6 @@ def close(talk: Conversation, seconds: float = 0, first: int = 0) -> Conversatio
 
 
 def router(number: int, seconds: float = 0, name: str = "same", **options: Any) -> Conversation:
-    """A DEALER of that identity at a ROUTER."""
     return meet(begin(number, seconds, **options), ready("DEALER", name), ready("ROUTER"))
 
 
@@ -252,7 +251,6 @@ def test_old_peers_where_nothing_is_secured() -> None:
 
 
 def refused(number: int, seconds: float, mechanism: str = "NULL") -> Conversation:
-    """The server sends ERROR."""
     talk = begin(number, seconds)
     for side in (0, 1):
         talk.send(side, build_greeting_3(mechanism))
@@ -309,8 +307,6 @@ def test_a_client_that_is_patient_or_wants_no_more() -> None:
 
 
 class Alone(Packet):
-    """A packet from an address and port to the same."""
-
     @property
     def key(self) -> bytes:
         return CLIENT * 2 + (5555).to_bytes(2, "big") * 2

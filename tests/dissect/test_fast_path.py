@@ -367,7 +367,6 @@ def test_p19_heartbeats_are_matched_in_whichever_blocks_they_arrive(
 
 
 def without_fast_path(packets: list[Packet], size: int, options: Options, step: Step = keep) -> Read:
-    """Read without the fast path."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("zmtpscope.dissect.fast_path.fast_path.FastPath.adopt", lambda fast_path, connection: None)
         patch.setattr("zmtpscope.dissect.fast_path.openings.Openings.behind", lambda *_: None)

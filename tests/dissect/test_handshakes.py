@@ -254,7 +254,6 @@ def test_a_peer_is_refused(
 
 
 SERVED = ("PLAIN", "CURVE")
-"""Mechanisms with a client and a server."""
 
 
 def test_a_temporary_refusal_is_not_blamed_on_the_credentials() -> None:

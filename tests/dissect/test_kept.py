@@ -21,7 +21,6 @@ from zmtpscope.export.text import Look, TextLines
 from zmtpscope.payloads.registry import Registry
 
 HEAD = 100
-"""Octets that are kept of large messages in these tests."""
 
 SIZES = st.sampled_from([0, 0, 1, 5, 20, 40, 60, 90, 110, 150, 250])
 MESSAGES = st.lists(st.lists(SIZES, min_size=1, max_size=5), min_size=1, max_size=6)

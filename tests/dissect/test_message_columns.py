@@ -29,7 +29,6 @@ OPTIONS = [*ODD, Options(payloads=Registry(), bodies="head", head=2)]
 
 
 def columns_of(batch: Batch, options: Options) -> dict[str, RowColumns[Any]]:
-    """By record type."""
     found: dict[str, RowColumns[Any]] = {}
     if batch.messages:
         found["message"] = MessageColumns.of(batch, options)

@@ -23,14 +23,12 @@ def packed(address: str) -> bytes:
 
 
 def report(*groups: str, type_: int = 4, sources: int = 0, message: int = 0x22) -> bytes:
-    """A report with a record for each group (IGMPv3, MLDv2)."""
     listed = [packed(group) + bytes(sources * len(packed(group))) for group in groups]
     body = b"".join(bytes([type_, 0]) + sources.to_bytes(2) + each for each in listed)
     return bytes([message]) + bytes(5) + len(groups).to_bytes(2) + body
 
 
 def leave(group: str) -> bytes:
-    """A Leave Group of IGMPv2."""
     return b"\x17\0\0\0" + packed(group)
 
 
@@ -43,7 +41,6 @@ def to_group(group: str, count: int = 3, host: str = RADIO, octets: bytes = MESS
 
 
 def found(*packets: Datagram, size: int = 1 << 30) -> list[str]:
-    """The texts of the finding."""
     values, _ = records(Capture(packets, size), Options(payloads=Registry()))
     return [each["text"] for each in values if each["record"] == "finding" and each["id"] == NO_MEMBER]
 

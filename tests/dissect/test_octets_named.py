@@ -49,7 +49,6 @@ def read(packets: list[Packet], size: int = 1 << 30, options: Options | None = N
 
 
 def of(found: Records, kind: str) -> Records:
-    """Return the records of a type."""
     return [record for record in found if record["record"] == kind]
 
 

@@ -42,7 +42,6 @@ LIBZMQ = (10, 11, 64)
 
 
 def ready(socket_type: str, identity: str = "") -> bytes:
-    """Return a READY with an identity."""
     metadata = [{"name": "Socket-Type", "value": socket_type}, {"name": "Identity", "value": identity}]
     return build_frame(Framing.V2, build_command("NULL", "READY", {"metadata": metadata}), command=True)
 
@@ -103,7 +102,6 @@ ALIKE = [
     (greets("REQ"), greets("REP")),
     (greets("REQ"), greets("ROUTER", "3.0")),
 ]
-"""Numbers of connections that open."""
 
 
 def connection(random: Random, number: int, opening: tuple[bytes, bytes], cuts: tuple[int, ...]) -> list[Packet]:
@@ -232,7 +230,6 @@ def many(count: int, opening: Callable[[int], tuple[bytes, bytes]], *, closed: b
 
 
 def pushing(_: int) -> tuple[bytes, bytes]:
-    """Return the usual opening."""
     return greets("PUSH"), greets("PULL")
 
 
@@ -365,7 +362,7 @@ def test_where_topics_take_much_room_connections_are_read_as_before(
 
 @pytest.mark.parametrize("size", [1, 5, 100])
 def test_an_error_in_an_opening_may_be_why_the_other_side_closes(size: int) -> None:
-    """ZMTP-CONN-08."""
+    """The finding is ZMTP-CONN-08."""
     packets = []
     for number in range(9):
         talk = Conversation(ports=(40_000 + number, 5555), start=(1_700_000_000 + number) * SECOND)

@@ -125,7 +125,6 @@ def test_other_protocols_have_no_records(
 
 
 def frames(*bodies: bytes) -> bytes:
-    """One frame of 1.0 for each."""
     return b"".join(build_frame(Framing.V1, body) for body in bodies)
 
 
@@ -145,7 +144,7 @@ def findings(found: list[dict[str, object]]) -> dict[object, object]:
 
 
 def test_a_1_0_peer_may_send_one_frame_of_length_0_behind_its_identity() -> None:
-    """13/ZMTP has it discarded."""
+    """13/ZMTP discards this frame."""
     found = read((0, b"\1\0" + b"\0" + frames(b"one", b"two", b"three")), (1, b"\1\0"))
     assert [each["sizes"] for each in found if each["record"] == "message"] == [[3], [3], [5]]
     assert findings(found) == {"ZMTP10-FRAME-01": "note"}

@@ -50,7 +50,6 @@ def cut_off(times: int = 4, *, recovers: bool = False) -> Conversation:
 
 
 def told(packets: list[Packet], size: int = 1 << 30) -> list[dict[str, Any]]:
-    """The outages in these packets."""
     return [record for record in records(Capture(packets, size))[0] if record["record"] == "retransmission"]
 
 

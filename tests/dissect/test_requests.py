@@ -21,7 +21,6 @@ ASK, REPLY, PROBE = message(b"", b"request"), message(b"", b"reply"), message(b"
 
 
 def talk_of(types: tuple[str, str], steps: Steps, *, closed: bool = True) -> Conversation:
-    """Return a conversation of two peers of these types: the handshake and the steps."""
     return played(*types, [*steps, 2.0], closed=closed)
 
 
@@ -43,7 +42,6 @@ def told(packets: Sequence[Packet], options: Options | None = None) -> list[tupl
 
 
 FIRST = 6
-"""The first packet after the handshake."""
 
 
 def test_a_second_request_long_before_a_reply() -> None:

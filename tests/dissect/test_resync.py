@@ -29,7 +29,6 @@ def sealed(number: int, size: int) -> bytes:
 
 
 def search(octets: bytes, cuts: int, known: bool) -> Boundary | None:
-    """What is found in these octets, in pieces of `cuts` octets."""
     found, frames = None, FrameSearch(Framing.V2, 0, known)
     for start in range(0, len(octets), cuts):
         found = found or frames.feed(octets[start : start + cuts])
@@ -61,7 +60,6 @@ def test_random_octets_alone_are_no_frames() -> None:
 
 
 def steps(call: Callable[[], object]) -> int:
-    """Lines of Python executed in it."""
     count = 0
 
     def trace(frame: object, event: str, argument: object) -> object:

@@ -446,7 +446,6 @@ def test_p10_rows_outside_the_damage_stay_and_none_is_invented(
 
 
 def noise(kind: str, size: int, seed: int) -> bytes:
-    """Octets that are not ZMTP."""
     random = Random(seed)
     words = ["alpha", "beta", "GET", "HTTP/1.1", "\r\n", "{", "}", ":", "0", "12"]
     return {

@@ -73,12 +73,10 @@ def captured(draw: Any, **kinds: Any) -> tuple[Talk, list[Packet]]:
 
 
 def sealed(body: bytes) -> bytes:
-    """Frame a MESSAGE as libzmq does."""
     return build_frame(Framing.V2, body)
 
 
 def garbled(octets: bytes) -> bytes:
-    """Change the last octet."""
     return octets[:-1] + bytes([octets[-1] ^ 1])
 
 

@@ -52,7 +52,6 @@ UUID = b"\x01" + bytes(range(16))
 
 
 def peer(socket_type: str, identity: bytes = b"") -> bytes:
-    """Return greeting and READY of a NULL peer."""
     properties = [{"name": "Socket-Type", "value": socket_type}, {"name": "Identity", "value": to_text(identity)}]
     ready = build_command("NULL", "READY", {"metadata": properties})
     return build_greeting_3("NULL", version="3.1") + build_frame(Framing.V2, ready, command=True)
@@ -89,7 +88,6 @@ def jupyter(kind: str, content: bytes) -> Frames:
 
 @st.composite
 def zre_talks(draw: Draw) -> list[Frames]:
-    """Draw messages of a ZRE node, correct or not."""
     said: list[Frames] = [(zre.hello("alice", ("A",)),)]
     for sequence in range(2, draw(st.integers(2, 12))):
         number = sequence + draw(st.sampled_from([0, 0, 0, 1]))
@@ -340,7 +338,6 @@ def test_reading_octets_alone_equals_reading_the_message(packets: list[Packet], 
 
 @st.composite
 def pushed(draw: Draw) -> list[Packet]:
-    """Draw messages of one frame."""
     said = draw(st.lists(st.one_of(BODIES, PACKED), min_size=1, max_size=10))
     return draw(packets_of(peer("PUSH", b"") + b"".join(map(message, said)), peer("PULL", b"")))
 
@@ -388,7 +385,6 @@ def test_dissectors_of_rows_are_the_dissectors_of_each_row(packets: list[Packet]
 
 
 def of_payloads(id_: str) -> bool:
-    """Whether findings with this id are about payloads."""
     return id_.startswith(("PAYLOAD-", "ZRE-", "PICKLE-", "JUPYTER-", "SEQUENCE-", "ZAP-", "RADIO-"))
 
 

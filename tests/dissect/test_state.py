@@ -137,7 +137,6 @@ def test_p14_dissectors_that_did_not_hear_of_a_loss_still_will() -> None:
 
 
 def state(options: Options) -> bytes:
-    """That of an analyser amid a connection."""
     talk = Conversation()
     talk.send(1, hello("PULL"))
     talk.send(0, hello("PUSH") + message(b"abc"))

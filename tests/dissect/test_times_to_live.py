@@ -13,7 +13,6 @@ from tests.traffic import Conversation
 from zmtpscope.capture.segments import ACK, FIN
 
 TTL, SILENCE = 2, 5
-"""Seconds."""
 
 
 def announcing(*behind: bytes) -> Conversation:

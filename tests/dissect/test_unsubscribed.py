@@ -46,7 +46,6 @@ def leave(group: str) -> tuple[int, bytes]:
 
 
 def talk_of(steps: Steps, types: tuple[str, str] = ("SUB", "PUB"), *, closed: bool = True) -> Conversation:
-    """Return a conversation of two peers of these types: the handshake and the steps."""
     return played(*types, steps, closed=closed)
 
 
@@ -69,7 +68,6 @@ def told(packets: Sequence[Packet], options: Options | None = None, size: int | 
 
 
 FIRST = 6
-"""The first packet after the handshake."""
 
 TOPICS: list[tuple[str, Steps, list[int]]] = [
     ("nothing was subscribed to", [publish(b"welcome")], [FIRST]),

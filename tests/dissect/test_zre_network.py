@@ -26,7 +26,6 @@ Record = dict[str, Any]
 
 
 def told(*parts: Conversation | Datagram, size: int = 1 << 30) -> list[Record]:
-    """Return the records of a capture of these parts."""
     options = Options(payloads=Registry())
     return records(Capture(together(*parts), size), options)[0]
 
@@ -38,7 +37,6 @@ def ids(found: list[Record]) -> list[str]:
 
 
 def pair() -> tuple[Node, Node, Conversation, Conversation]:
-    """Return two nodes that have found each other."""
     one, other = Node(0, ("CHAT",)), Node(1, ("CHAT",))
     return one, other, one.connect(other), other.connect(one, 2_000_000)
 
@@ -219,7 +217,6 @@ def test_hostile_networks_are_remembered_within_bounds() -> None:
 
 
 def anybody(number: int, time: int) -> Datagram:
-    """Return the beacon of a node."""
     address = bytes([10, 1, number >> 8 & 255, number & 255])
     return Datagram(zre.beacon(number.to_bytes(16, "big")), START + time, (address, 5670), (EVERYBODY, 5670))
 
@@ -264,8 +261,6 @@ def test_what_a_node_may_leave_open_is_bounded(command: str) -> None:
 
 
 class Stranger(Node):
-    """One of thousands of nodes."""
-
     def __init__(self, number: int) -> None:
         super().__init__(number % 6)
         self.uuid = number.to_bytes(16, "big")

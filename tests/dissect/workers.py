@@ -56,7 +56,6 @@ class Worker:
         self._add(self.analyser.feed(part), rank)
 
     def finish(self, last: int) -> None:
-        """Finish after all packets; `last` is the time of the last one."""
         self._add(self.analyser.finish(last=last), lambda fact: 2 * len(self.places) + ORDINALS)
 
     def _add(self, batches: Iterator[Batch], rank: Callable[[Fact], int]) -> None:

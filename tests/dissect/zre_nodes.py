@@ -30,7 +30,6 @@ class Node:
         self.sequence: dict[Node, int] = {}
 
     def beacon(self, time: int, port: int = MAILBOX, *, version: int = 1, address: bytes | None = None) -> Datagram:
-        """A beacon, `time` nanoseconds from the start."""
         key = bytes(32) if version == 3 else b""
         octets = zre.beacon(self.uuid, port, version=version, key=key)
         return Datagram(octets, START + time, (address or self.address, 5670), (EVERYBODY, 5670))
@@ -61,7 +60,6 @@ def silence(talk: Conversation, nanoseconds: int) -> None:
 
 
 def together(*parts: Conversation | Datagram) -> list[Packet | Datagram]:
-    """All packets in the order of their times."""
     packets: list[Packet | Datagram] = []
     for part in parts:
         packets += part.packets if isinstance(part, Conversation) else [part]
@@ -69,7 +67,6 @@ def together(*parts: Conversation | Datagram) -> list[Packet | Datagram]:
 
 
 def shifted(packets: list[Packet | Datagram], time: int) -> list[Packet | Datagram]:
-    """The same, some time later."""
     return [replace(packet, time=packet.time + time) for packet in packets]
 
 

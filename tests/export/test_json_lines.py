@@ -48,7 +48,6 @@ def records(path: pathlib.Path, options: Options = DEFAULT) -> list[dict[str, An
 
 
 def careful(batch: Batch, options: Options) -> list[bytes]:
-    """The lines of a batch, each made for itself."""
     return [line_of(values) for values in values_of(batch, options)]
 
 
@@ -94,7 +93,6 @@ SHAPES = Registry().asked()[2]
 
 
 def batches_of_json() -> list[Batch]:
-    """All of these, each a message in one run."""
     conversation = connected("PUSH", "PULL")
     conversation.send(0, b"".join(map(message, JSON)))
     found = list(Analyser(Options(payloads=Registry())).run(Capture(conversation.packets)))

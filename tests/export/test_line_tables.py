@@ -67,8 +67,6 @@ def test_csv_holds_what_json_lines_do(record: str, tmp_path: pathlib.Path) -> No
 
 
 class Held:
-    """Takes the place of a file."""
-
     def __init__(self) -> None:
         self.octets = b""
 

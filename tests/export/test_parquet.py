@@ -39,7 +39,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def messages(folder: pathlib.Path) -> list[dict[str, Any]]:
-    """The message records, their bodies as octets."""
     records = [json.loads(line) for line in (folder / "messages.jsonl").read_text().splitlines()]
     return [{**record, "bodies": [base64.b64decode(body) for body in record["bodies"]]} for record in records]
 

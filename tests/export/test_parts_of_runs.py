@@ -39,7 +39,7 @@ def text(batch: Batch, options: Options, width: int | None = None) -> list[str]:
 
 
 def assert_says_the_same(parted: Batch, whole: Batch, options: Options) -> None:
-    """In every output, row by row."""
+    """Compare every output, row by row."""
     assert list(lines(parted, options)) == list(lines(whole, options))
     assert table(parted, "message", options) == table(whole, "message", options)
     assert text(parted, options) == text(whole, options)

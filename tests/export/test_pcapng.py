@@ -30,7 +30,6 @@ EVENTS = st.lists(
 
 
 def written(events: Events, comment: str = "") -> bytes:
-    """A capture of packets with their times."""
     file = io.BytesIO()
     writer = PcapngWriter(file, comment)
     for time, packets in events:

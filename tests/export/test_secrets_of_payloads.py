@@ -119,7 +119,6 @@ def size(request: pytest.FixtureRequest) -> int:
 
 
 def registry() -> Registry:
-    """Return the installed dissectors, and `Login`."""
     payloads = Registry()
     payloads.add(Login)
     return payloads

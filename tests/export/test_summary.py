@@ -43,7 +43,6 @@ def quiet_lines(*names: str, chat: bool = False) -> list[str]:
 
 
 def rows_below(lines: list[str], id_: str) -> list[str]:
-    """The endpoints below the line of a finding."""
     at = next(number for number, line in enumerate(lines) if f" {id_} " in line) + 1
     return [line.strip() for line in takewhile(lambda line: line.startswith(INDENT), lines[at:])]
 

@@ -23,8 +23,6 @@ from zmtpscope.records import empty
 
 
 class Row(NamedTuple):
-    """A record, as it is decided."""
-
     step: int
     """Segments behind the one that decided the record in front."""
     time: int
@@ -144,7 +142,6 @@ def test_times_may_be_anything(times: list[int], most: int) -> None:
 
 
 def said(path: str, *, waits: bool) -> list[tuple[int, str]]:
-    """Time and words of each line."""
     captures = open_captures([path])
     made = TextLines(Look(Clock("e", lambda: 0), waits=waits, chat=True), Options(frames=True))
     lines = [line for batch in Analyser(Options(frames=True)).run(captures) for line in made.lines(batch)]

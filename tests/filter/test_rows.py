@@ -58,7 +58,6 @@ SEARCHED = (Type.TEXT, Type.OCTETS, Type.MEMBERS)
 
 @st.composite
 def conditions(draw: st.DrawFn) -> str:
-    """A test of one field, in any way that it can be tested."""
     field = FIELDS[draw(st.sampled_from(list(FIELDS)))]
     name, type_ = field.name, field.type
     if draw(st.booleans()) and type_ in (Type.TEXT, Type.OCTETS):
@@ -87,7 +86,6 @@ def conditions(draw: st.DrawFn) -> str:
 
 
 def filters() -> st.SearchStrategy[str]:
-    """Tests, joined and inverted."""
     return st.recursive(
         conditions(),
         lambda inner: st.one_of(

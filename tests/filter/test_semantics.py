@@ -13,7 +13,6 @@ START = 1_700_000_000 * SECOND
 
 
 def record(type_: str, **values: Any) -> dict[str, Any]:
-    """A record of which nothing else is known."""
     assert set(values) <= {field.name for field in RECORDS[type_].fields}
     return empty(type_) | {"record": type_, "ts_ns": START + SECOND, "src_ip": "10.0.0.7", "src_port": 5556} | values
 

@@ -67,8 +67,6 @@ def main() -> int:
 
 
 def work(plan: Plan, queue: SimpleQueue[Tally]) -> None:
-    """One process of a campaign."""
-
     def told(number: int, case: Case, found: Found) -> None:
         print(f"case {number}: {found.check}: {found.kind} -> {write_down(plan, number, case, found)}", flush=True)
 

@@ -196,11 +196,9 @@ class Plan(NamedTuple):
     deadline: float | None = None
     """On the clock `time.monotonic`."""
     faults: Path | None = None
-    """Folder for faults."""
 
 
 def real_talks(captures: Iterable[Path]) -> list[Talk]:
-    """Return the capture files to start with."""
     with scratch() as folder:
         return [talk for path in captures if (talk := real(path, folder)).packets]
 

@@ -23,7 +23,7 @@ from tests.fuzz.wire import framed
 from zmtpscope.dissect import DecodeAs
 
 CHAPTER = 2000
-"""Cases that share their conversations of our own."""
+"""Number of cases that share generated conversations."""
 
 READINGS: tuple[dict[str, Any], ...] = (
     *[{}] * 8,

@@ -62,7 +62,6 @@ def doubled(items: list[Item], random: Random) -> list[Item]:
 
 
 def reordered(items: list[Item], random: Random) -> list[Item]:
-    """Move some segments."""
     result = list(items)
     for place in some(items, random):
         moved = result.pop(place)
@@ -71,17 +70,14 @@ def reordered(items: list[Item], random: Random) -> list[Item]:
 
 
 def begun_later(items: list[Item], random: Random) -> list[Item]:
-    """Begin the capture in the middle."""
     return items[random.choice((1, 2, 3, 5, len(items) // 2)) :]
 
 
 def ended_early(items: list[Item], random: Random) -> list[Item]:
-    """End the capture in the middle."""
     return items[: random.randrange(len(items) + 1)]
 
 
 def of_one_side(segments: Segments, random: Random) -> Segments:
-    """Keep only one direction."""
     key = random.choice(segments).key
     return [segment for segment in segments if segment.key != reverse(key)]
 
@@ -137,7 +133,6 @@ def sent_in_other_pieces(segments: Segments, random: Random) -> Segments:
 
 
 def sent_together(segments: Segments, random: Random) -> Segments:
-    """Join consecutive segments."""
     result: Segments = []
     for segment in segments:
         last = result[-1] if result else segment
@@ -199,7 +194,6 @@ def flagged(segments: Segments, random: Random) -> Segments:
 
 
 def acknowledged(segments: Segments, random: Random) -> Segments:
-    """Change or remove acknowledgments."""
     if random.random() < 0.3:
         return [segment for segment in segments if segment.payload or segment.flags & (SYN | FIN | RST)]
     result = list(segments)
@@ -340,7 +334,6 @@ def greeting_changed(stream: Stream, random: Random) -> tuple[int, int, bytes]:
 
 
 def header_changed(stream: Stream, random: Random) -> tuple[int, int, bytes]:
-    """Change flags or size of a frame."""
     frames = frame_headers(stream.octets, 64 if stream.octets[:1] == b"\xff" else 0)
     if not frames:
         return flipped_octets(stream, random)
@@ -357,7 +350,6 @@ NAMES = (b"READY", b"HELLO", b"WELCOME", b"INITIATE", b"ERROR", b"MESSAGE", b"PI
 
 
 def name_changed(stream: Stream, random: Random) -> tuple[int, int, bytes]:
-    """Change the name of a command, its case, or its length."""
     frames = frame_headers(stream.octets, 64 if stream.octets[:1] == b"\xff" else 0)
     commands = [frame for frame in frames if stream.octets[frame[0]] & 4 and frame[1] < frame[2] <= len(stream.octets)]
     if not commands:
@@ -492,7 +484,6 @@ SPLICES: dict[str, Callable[[Segments, Segments, Random], Segments]] = {
 
 
 def octets_flipped(packets: Packets, random: Random) -> Packets:
-    """Change octets of headers and payloads."""
     result = list(packets)
     for place in some(packets, random):
         result[place] = replace(packets[place], octets=damaged(packets[place].octets, random, 90))
@@ -500,7 +491,6 @@ def octets_flipped(packets: Packets, random: Random) -> Packets:
 
 
 def damaged(octets: bytes, random: Random, within: int = 1 << 62) -> bytes:
-    """Change one or a few of the first octets."""
     data = bytearray(octets)
     for _ in range(random.choice((1, 1, 2, 5)) if data else 0):
         at = random.randrange(min(within, len(data)))
@@ -518,7 +508,6 @@ def octets_cut(packets: Packets, random: Random) -> Packets:
 
 
 def lengths_wrong(packets: Packets, random: Random) -> Packets:
-    """Record a wrong original length."""
     result = list(packets)
     for place in some(packets, random):
         length = random.choice((0, 1, len(packets[place].octets) - 1, 65536, 2**31, 2**32 - 1))
@@ -559,7 +548,6 @@ def through_tunnels(packets: Packets, random: Random) -> Packets:
 
 
 def on_another_link(packets: Packets, random: Random) -> Packets:
-    """Use another link type for the same packets."""
     number, header = LINKS[random.choice(sorted(LINKS))]
     return [
         replace(
@@ -591,7 +579,6 @@ def in_fragments(packets: Packets, random: Random) -> Packets:
 
 
 def with_noise(packets: Packets, random: Random) -> Packets:
-    """Add packets of unknown protocols."""
     result = list(packets)
     for place in reversed(some(packets, random)):
         octets = random.randbytes(random.choice((0, 1, 14, 20, 40, 60, 100)))

@@ -114,7 +114,6 @@ WORDS: dict[tuple[str, str], set[str]] = {
     ("finding", "severity"): set(SEVERITIES),
     ("finding", "id"): set(FINDINGS),
 }
-"""Fields with one of a few words."""
 
 SIDES = {"side", "opened_by", "closed_by", "reset_by", "security_server"}
 ALWAYS = {
@@ -305,7 +304,6 @@ def who_to_whom(record: Record) -> tuple[Endpoint, Endpoint]:
 
 
 def read_anew(subject: Subject, packets: list[Packet]) -> list[Record]:
-    """Return the records of these packets of a case."""
     path = subject.folder / "some.pcapng"
     path.write_bytes(pcapng(packets))
     return subject.read([path]).records
@@ -472,7 +470,6 @@ def streams_of(subject: Subject) -> Iterator[tuple[bytes, bytes]]:
 
 
 def pieces(octets: bytes, random: Random) -> list[int]:
-    """Return the places at which a stream is cut."""
     return [random.randrange(len(octets) + 1) for _ in range(random.choice((1, 1, 5, 30)))]
 
 

@@ -27,7 +27,6 @@ FORMS = (
     (Form.PSEUDO_SIGNATURE, "1.0"),
     (Form.VERSIONED_1, "1.0"),
 )
-"""Forms in which the octets of a side may be read."""
 
 LISTENERS = tuple(
     Settings(socket_type, security)

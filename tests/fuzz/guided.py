@@ -20,7 +20,6 @@ with atheris.instrument_imports(include=["zmtpscope"]):
     from tests.fuzz.talks import of_our_own, predictable
 
 LONGEST = 2000
-"""Octets of a stream to begin with."""
 
 
 def side(data: bytes) -> None:

@@ -63,12 +63,10 @@ class Subject:
             self.readable = False
 
     def options(self, **more: Any) -> Options:
-        """Return the options of the case."""
         keys = None if self.keys is None else Keys([self.keys])
         return Options(**{"payloads": REGISTRY, "keys": keys, **self.case.reading, **more})
 
     def read(self, paths: Sequence[Path] | None = None, block_size: int = 2 << 20, **more: Any) -> Reading:
-        """`read --json`."""
         options = self.options(**more)
         analyser = Analyser(options)
         captures = open_captures([str(path) for path in paths or self.paths], block_size=block_size)
@@ -85,7 +83,6 @@ class Subject:
 
     @property
     def reading(self) -> Reading:
-        """Return the reading that others are compared with."""
         return self.measured[0]
 
     @functools.cached_property

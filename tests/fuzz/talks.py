@@ -63,7 +63,6 @@ def real(path: Path, folder: Path) -> Talk:
 
 
 def part_of(talk: Talk, start: int, count: int = MAX_PACKETS) -> Talk:
-    """Return a part of a long capture."""
     packets, segments = talk.packets[start : start + count], talk.segments[start : start + count]
     whole = talk.honest and len(packets) == len(talk.packets)
     return Talk(talk.name, packets, segments, talk.keys, whole)

@@ -22,7 +22,6 @@ Endpoint = tuple[str, int]
 
 
 def packets_of(path: Path) -> list[Packet]:
-    """The packets of a capture file."""
     return [
         Packet(block.data[start:stop], time, link, stop - start + missing)
         for block in CaptureFile(str(path)).blocks(1 << 20, FileReports())
@@ -36,7 +35,6 @@ def segments_of(folder: Path, octets: bytes) -> list[Segment]:
 
 
 def scripted(packets: Sequence[Scripted]) -> list[Segment]:
-    """The packets of a conversation in memory."""
     return [
         Segment(0, 0, each.time, each.key, each.sequence, each.acknowledgment, each.flags, each.payload, each.cut)
         for each in packets

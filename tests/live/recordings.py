@@ -29,8 +29,6 @@ class Step(NamedTuple):
 
 
 class Packets:
-    """A sink that keeps what it is given."""
-
     def __init__(self) -> None:
         self.events: list[tuple[int, list[bytes]]] = []
 
@@ -50,7 +48,6 @@ def ends(connection: int) -> tuple[Address, Address]:
 
 
 def play(recording: Recording, steps: Sequence[Step], start: int = NOW) -> None:
-    """Pass events to a recording."""
     connections: dict[int, RecordedConnection] = {}
     time = start
     for step in steps:

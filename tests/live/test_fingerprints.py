@@ -111,7 +111,6 @@ def of_ready(commands: list[Record]) -> dict[str, Any]:
 
 
 def observed_of(path: pathlib.Path, greeting: Record) -> Observed:
-    """Return the facts about the sender of a greeting."""
     side, conn = greeting["side"], greeting["conn"]
     on_connection = [each for each in read(path).of("command") if each["conn"] == conn]
     commands = [each for each in on_connection if each["side"] == side]

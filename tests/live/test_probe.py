@@ -29,7 +29,6 @@ Report = Callable[..., None]
 
 
 def find(socket_type: str, client: Security | None = None, report: Report | None = None, **given: Any) -> Found:
-    """Probe a socket of our own."""
     options = {name: given.pop(name) for name in ("join", "ping") if name in given}
 
     async def run() -> Found:

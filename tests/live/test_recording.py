@@ -46,7 +46,6 @@ def say(sayings: list[tuple[bool, bytes]]) -> Callable[[RecordedConnection], Non
 
 
 def flags(packets: list[Any]) -> list[tuple[int, str]]:
-    """Return the sending port and the flags of packets."""
     return [(packet[TCP].sport, str(packet[TCP].flags)) for packet in packets]
 
 

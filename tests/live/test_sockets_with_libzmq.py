@@ -45,7 +45,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @contextlib.asynccontextmanager
 async def connected(theirs: Any, socket_type: str, *, we_bind: bool, **options: Any) -> AsyncIterator[Socket]:
-    """Yield our socket with a connection to a socket of libzmq, after the handshake."""
     async with asyncio.timeout(PATIENCE):
         if we_bind:
             async with bind("tcp://:0", socket_type, **options) as ours:
@@ -59,7 +58,6 @@ async def connected(theirs: Any, socket_type: str, *, we_bind: bool, **options: 
 
 
 async def taken(theirs: Any) -> list[bytes]:
-    """Return the next message of a socket of libzmq."""
     parts: list[bytes] = await asyncio.to_thread(theirs.recv_multipart)
     return parts
 
@@ -101,7 +99,6 @@ async def ask_them(ours: Socket, theirs: Any, parts: list[bytes]) -> None:
 
 
 async def be_asked(ours: Socket, theirs: Any, parts: list[bytes]) -> None:
-    """Receive a message from libzmq and answer it."""
     kind, theirs_kind = ours.settings.socket_type, zmq.SocketType(theirs.type).name
     to_us = [b"zmtpscope"] if theirs_kind == "ROUTER" else []
     delimiter = [b""] if theirs_kind == "DEALER" and kind == "REP" else []

@@ -30,7 +30,6 @@ FAILED, PASSED = 1, 0
 
 
 def named_tests(patch: pathlib.Path) -> list[str]:
-    """Return the tests that must fail with a patch."""
     return re.findall(r"^# test: *(\S+)", patch.read_text(), flags=re.MULTILINE)
 
 
@@ -51,7 +50,6 @@ def apply(patch: pathlib.Path, folder: pathlib.Path, *, check_only: bool = False
 
 
 def is_compiled(patch: pathlib.Path) -> bool:
-    """Whether a patch changes compiled code."""
     return re.search(r"^\+\+\+ .*_compiled\.(pyx|pxd)$", patch.read_text(), flags=re.MULTILINE) is not None
 
 
@@ -63,7 +61,6 @@ def compiled_in(folder: pathlib.Path) -> str:
 
 
 def run(tests: list[str], folder: pathlib.Path, *, compiled: bool, suite: str) -> subprocess.CompletedProcess[str]:
-    """Run the named tests of a suite on the copy in `folder`."""
     # No bytecode: a file patched within the same second and with the same size would be taken for the old one.
     environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     environment["ZMTPSCOPE_COMPILED"] = str(int(compiled))

@@ -59,8 +59,6 @@ def as_shown(value: Any) -> Any:
 
 
 class Pairs(tuple[tuple[Any, Any], ...]):
-    """A map with keys of any type."""
-
     __slots__ = ()
 
 
@@ -78,5 +76,4 @@ def as_fields(value: Any, special: Callable[[Any], Any]) -> Any:
 
 
 def key_of(key: Any) -> str:
-    """Return the name of the field for this key."""
     return to_key(in_brief(key) if isinstance(key, dict | list) else key)

@@ -60,20 +60,17 @@ def claimed(
     content: int = 0,
     topic: bytes | None = None,
 ) -> Claim:
-    """Return a dissector's claim for a message."""
     payload = kind if isinstance(kind, Payload) else kind(settings)
     return claim_of(payload, Message(frames, content, topic), about)
 
 
 def registry_of(*kinds: type[Payload], only: str | None = None) -> Registry:
-    """Return a registry without other dissectors."""
     registry = Registry(only)
     registry._known = {kind.name: declared(kind) for kind in kinds}
     return registry
 
 
 def offsets(frames: Sequence[bytes]) -> list[int]:
-    """Return the stream offsets of the frames' bodies."""
     found, at = [], START
     for frame in frames:
         found.append(at)

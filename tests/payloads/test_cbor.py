@@ -167,7 +167,6 @@ def special(value: Any) -> Any:
 
 
 NESTED = functools.reduce(lambda inside, _: cbor2.dumps(cbor2.CBORTag(24, inside)), range(65), b"\5")
-"""Embedded values nested in each other."""
 
 
 @pytest.mark.parametrize(("octets", "fields"), EXAMPLES)

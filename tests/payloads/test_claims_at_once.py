@@ -19,7 +19,6 @@ JSON = [b"{}", b'{"a":1}', b'{"a":1}\n{"b":2}', b'{"a":' * 70 + b"0" + b"}" * 70
 ARRAYS = [b"[1,2]", b"[" * 70 + b"]" * 70, b"["]
 """Of JSON; what is packed with LZ4 or zstd may begin in the same way."""
 PACKED = [b"\x81\xa2id\x07", b"\x82\xa2id\x07\xa1x\x82", b"\x81\x82\xa2id\x07\x01", b"\xa1\x62id\x07"]
-"""MessagePack, none at all, none that is read, and CBOR."""
 EITHER = b"\x81\xa1\x18\xa3bcA"
 """MessagePack and CBOR alike: it is what was claimed last."""
 OTHERS = [b"{no}", b"{", b"\xff", b"", b"plain text", b"\x81\x01\x02", b"\x84abc"]

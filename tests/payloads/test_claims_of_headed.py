@@ -67,7 +67,6 @@ def test_text(kind: type[Headed], encoding: str, text: str) -> None:
 
 
 def value_of(numbers: random.Random, depth: int = 0) -> Any:
-    """A value as programs send it."""
     kinds = ["map", "array"] if depth == 0 else ["map", "array", "text", "number", "number", "float", "none", "octets"]
     kind = numbers.choice(kinds)
     inside = range(numbers.randint(1, 5) if depth < 3 else 0)

@@ -38,8 +38,6 @@ zstandard = pytest.importorskip("zstandard")
 
 
 class Packer(NamedTuple):
-    """A dissector, and what packs for it."""
-
     kind: type[Compressed]
     pack: Callable[[bytes], bytes]
 
@@ -59,8 +57,6 @@ OCTETS = st.one_of(st.binary(max_size=300), st.text(max_size=100).map(str.encode
 
 
 class Wrong(Payload):
-    """A dissector that fails."""
-
     name = prefix = "wrong"
     begins = b"!"
 

@@ -40,8 +40,6 @@ BODIES = (b"hunter2, and more", b"the second"), (b"alone",), (b"", b"")
 
 
 class Point:
-    """An entry point."""
-
     def __init__(self, kind: Any, name: str = "other") -> None:
         self.name, self.value, self.kind = name, "other:Other", kind
         self.package = "other"
@@ -68,7 +66,6 @@ class Other(Payload):
 
 
 def that(dissect: Dissect) -> type[Payload]:
-    """Return a dissector that reads by this function."""
     return type("That", (Other,), {"dissect": lambda self, message, reader: dissect(message, reader)})
 
 
@@ -103,7 +100,6 @@ class Told:
 
     @property
     def batches(self) -> list[Batch]:
-        """Return the batches of an analyser."""
         return self._run(Options(payloads=self.payloads))[0]
 
     def _run(self, options: Options) -> tuple[list[Batch], Analyser]:
@@ -477,7 +473,7 @@ def test_a_claim_that_is_none_is_a_no(what: str, door: Callable[[type[Any]], Reg
 def test_a_dissector_that_wants_all_messages_gets_all(
     door: Callable[[type[Any]], Registry], tmp_path: pathlib.Path
 ) -> None:
-    """Also if it claims none of them."""
+    """This holds even if it claims none of them."""
     asked: list[Message] = []
 
     class Wanting(Other):

@@ -52,7 +52,6 @@ def talk(first_of_worker: list[bytes]) -> bytes:
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """All clients use MDP."""
     path = tmp_path_factory.mktemp("majordomo") / "majordomo.pcap"
     path.write_bytes(talk([b"\1", b"echo"]))
     return str(path)
@@ -178,7 +177,7 @@ def test_it_reports_nothing_that_the_capture_may_lack(
 
 
 def packets_behind(capture: bytes, place: int) -> bytes:
-    """The packets of a pcap behind the one that has the octet at `place`."""
+    """Return the packets of a pcap after the one with the octet at `place`."""
     at = 24
     while at <= place:
         at += 16 + int.from_bytes(capture[at + 8 : at + 12], "little")

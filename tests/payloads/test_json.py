@@ -62,7 +62,6 @@ TOKENS = st.sampled_from(list("{}[],:1 \n\\\xe9\0\ufeff")) | st.sampled_from(
         "NaN",
     ]
 )
-"""Parts of texts that are nearly JSON."""
 
 NEARLY = st.builds(
     lambda tokens, closing: ("".join(tokens) + closing).encode(),
@@ -77,7 +76,6 @@ def texts(draw: st.DrawFn) -> bytes:
 
 
 def expected(value: Any) -> Any:
-    """Return the expected field value."""
     if isinstance(value, dict):
         return {str(expected(key)): expected(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -97,7 +95,6 @@ def same(one: Any, other: Any) -> bool:
 
 
 def said(value: Any) -> list[Any]:
-    """Return the values of the leaves, in order."""
     if isinstance(value, dict):
         return [each for key, inner in value.items() for each in [key, *said(inner)]]
     if isinstance(value, list):

@@ -11,7 +11,6 @@ from zmtpscope.payloads.api import Claim, Settings
 from zmtpscope.payloads.jupyter import DELIMITER, Jupyter
 
 KEY = Settings(files={"kernel.json": b'{"key": "47f11c51-bcec0c580d6bda52925597aa"}'})
-"""From the connection file of that kernel."""
 
 
 def test_every_message_of_a_kernel_and_its_client() -> None:

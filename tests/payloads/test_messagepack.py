@@ -20,7 +20,7 @@ from zmtpscope.payloads.messagepack import MessagePack
 from zmtpscope.payloads.side import result_at_once
 
 FIRST_SECOND, LAST_SECOND = -62135596800, 253402300799
-"""Of the years 1 and 9999."""
+"""First and last second of the years 1 to 9999."""
 
 SCALARS = st.one_of(
     st.none(),
@@ -45,7 +45,6 @@ VALUES = st.recursive(
 
 @st.composite
 def frames(draw: st.DrawFn) -> bytes:
-    """A value, a damaged value, or anything at all."""
     octets = msgpack.packb(draw(VALUES))
     return draw(st.just(octets) | strategies.damaged(octets) | st.binary(max_size=30))
 
@@ -191,7 +190,6 @@ def test_not_claimed(octets: bytes) -> None:
 
 PLAIN = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=5)
 USUAL = st.dictionaries(st.text(max_size=3), st.recursive(PLAIN, lambda each: st.lists(each, max_size=3)), max_size=3)
-"""What programs send."""
 
 
 @given(frames() | USUAL.map(msgpack.packb))

@@ -22,8 +22,6 @@ PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
 
 class Runs:
-    """What an attacker sends."""
-
     def __init__(self, function: Any, *arguments: Any) -> None:
         self.made = function, arguments
 

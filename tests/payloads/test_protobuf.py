@@ -38,7 +38,6 @@ for _file in descriptor_pb2.FileDescriptorSet.FromString(SHOP).file:
 
 
 def shop_class(name: str) -> Any:
-    """Return Google's class of a message of shop.proto."""
     return message_factory.GetMessageClass(POOL.FindMessageTypeByName(name))
 
 

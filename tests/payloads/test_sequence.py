@@ -49,7 +49,6 @@ def findings(messages: Iterable[tuple[bytes, ...]]) -> list[tuple[str, str | Non
 
 
 def behind(topic: bytes, number: int, body: bytes = b"body") -> tuple[bytes, ...]:
-    """As bitcoind numbers."""
     return topic, body, number.to_bytes(4, "little")
 
 
@@ -58,7 +57,6 @@ def hashed(number: int, topic: bytes = b"hashtx") -> tuple[bytes, ...]:
 
 
 def cloned(key: bytes, number: int) -> tuple[bytes, ...]:
-    """As the guide's Clone numbers."""
     return key, number.to_bytes(8, "big"), b"value"
 
 

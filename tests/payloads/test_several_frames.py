@@ -107,8 +107,6 @@ asked = 0
 
 
 class Counting(JsonPayload):
-    """JSON that counts how often a frame is parsed."""
-
     name = "json"
 
     def recognise(self, octets: bytes) -> Any:

@@ -6,7 +6,6 @@ UUID = bytes(range(16))
 
 
 def string(text: str, size: int = 1) -> bytes:
-    """A string behind its length of `size` octets."""
     octets = text.encode()
     return len(octets).to_bytes(size, "big") + octets
 
@@ -27,7 +26,6 @@ def hello(
     headers: dict[str, str] | None = None,
     version: int = 2,
 ) -> bytes:
-    """HELLO."""
     entries = [string(key) + string(value, 4) for key, value in (headers or {}).items()]
     rest = string(endpoint) + len(groups).to_bytes(4, "big") + b"".join(string(group, 4) for group in groups)
     rest += bytes([status]) + string(name) + len(entries).to_bytes(4, "big") + b"".join(entries)
@@ -59,5 +57,4 @@ def ping_ok(sequence: int) -> bytes:
 
 
 def beacon(uuid: bytes = UUID, port: int = 50_000, *, version: int = 1, key: bytes = b"") -> bytes:
-    """A beacon (zre.md 2)."""
     return b"ZRE" + bytes([version]) + uuid + port.to_bytes(2, "big") + key

@@ -33,7 +33,6 @@ FILES = [*CAPTURE_FILES, *(CAPTURES / "problems" / name for name in ("cable-pull
 READ = [record for record in RECORDS if record not in DERIVED]
 """Types of records that are read from captures; test_derived.py tests the others."""
 KEYS = os.pathsep.join(str(path) for path in sorted(CAPTURES.glob("*/*.keys")))
-"""Key files for the encrypted ones."""
 
 
 def local_rows(files: Sequence[str | pathlib.Path], settings: ReadSettings) -> list[Row]:
@@ -82,7 +81,6 @@ FILTERED = (
 
 
 def filtered_rows(files: Sequence[str | pathlib.Path], record: str, filter: str) -> list[Row]:
-    """Return the rows of one run that match a filter."""
     rows = local_rows(files, ReadSettings.parse({"record": record}))
     wanted = Filter(filter)
     found = []

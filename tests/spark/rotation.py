@@ -12,7 +12,6 @@ from zmtpscope.capture.statistics import FileReports
 
 
 def packets_of(path: Path) -> list[Packet]:
-    """The packets of a capture file."""
     packets = []
     for block in CaptureFile(str(path)).blocks(1 << 20, FileReports()):
         for start, stop, missing, time, link in zip(

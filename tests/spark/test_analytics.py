@@ -81,7 +81,6 @@ def micros(nanoseconds: int | None) -> int | None:
 
 
 def rank(values: Iterable[int], percent: int) -> int | None:
-    """Nearest rank."""
     ordered = sorted(values)
     return ordered[math.ceil(len(ordered) * percent / 100) - 1] if ordered else None
 

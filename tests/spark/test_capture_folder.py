@@ -29,8 +29,6 @@ def names(batch: MicroBatch | None) -> list[str]:
 
 
 class Stream:
-    """The batches of a folder."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = CaptureFolder(str(folder))
         self.batch = MicroBatch()

@@ -22,7 +22,6 @@ Row = dict[str, Any]
 
 
 def local(paths: list[str]) -> dict[str, list[str]]:
-    """The derived records of one run, by type."""
     found: dict[str, list[str]] = {name: [] for name in DERIVED}
     for line in run("read", "--json", "--derived", *paths).stdout.splitlines():
         record = json.loads(line)
@@ -37,7 +36,6 @@ def _comparable(row: Row) -> str:
 
 
 def rows_of(frame: DataFrame) -> list[str]:
-    """Return the rows of a table, as `local` does."""
     return sorted(_comparable(row.asDict(recursive=True)) for row in frame.collect())
 
 
@@ -48,7 +46,7 @@ def scanned(spark: SparkSession, paths: list[str], table: str) -> DataFrame:
 
 
 def shuffled(spark: SparkSession, paths: list[str], table: str) -> DataFrame:
-    """Each connection by one of three workers."""
+    """Let one of three workers analyse each connection."""
     return shuffled_frame(spark, paths, table, partitions=3)
 
 

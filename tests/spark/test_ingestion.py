@@ -80,7 +80,6 @@ class Killed(BaseException):
 
 
 def ports(spark: SparkSession, out: Path) -> list[int]:
-    """The port of each message in the tables."""
     return sorted(row["src_port"] for row in tables(spark, out)["messages"].collect())
 
 

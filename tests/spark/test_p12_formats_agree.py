@@ -85,7 +85,6 @@ def meant(rows: list[Row]) -> list[Row]:
 
 
 def plain(value: Any) -> Any:
-    """Spark's values with octets as bytes."""
     if isinstance(value, list):
         return [plain(member) for member in value]
     return bytes(value) if isinstance(value, bytearray) else value
@@ -171,7 +170,6 @@ def told(draw: st.DrawFn, record: str) -> Record:
 
 @st.composite
 def parts(draw: st.DrawFn) -> tuple[str, Batch]:
-    """A type, and a batch of records of it."""
     record = draw(st.sampled_from([*TOLD, "message"]))
     if record == "message":
         return record, draw(batches())

@@ -98,7 +98,7 @@ def without_compared(found: Lines) -> Lines:
 
 @pytest.mark.parametrize("place", [40, -1])
 def test_a_state_that_was_changed_is_refused(place: int) -> None:
-    """The analyser's part, and the rest."""
+    """The change is in the analyser's part, or in the rest."""
     octets = bytearray(zlib.decompress(PartitionState(Analyser()).dump()))
     octets[place] ^= 1
     with pytest.raises(StateError, match=r"is damaged|this is no state"):

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 
 class Conf:
-    """The settings of a session."""
-
     def __init__(self, master: str) -> None:
         self.master = master
 
@@ -68,7 +66,6 @@ def test_rows_of_a_shuffle_match_one_run(spark: SparkSession) -> None:
 
 
 def packet(port: int, octets: int) -> bytes:
-    """An Ethernet frame with one segment from this port to port 5555."""
     ip = bytes((0x45, 0)) + (40 + octets).to_bytes(2, "big") + bytes(4) + b"\x40\x06\0\0" + bytes((10, 0, 0, 1)) * 2
     tcp = port.to_bytes(2, "big") + (5555).to_bytes(2, "big") + bytes(8) + b"\x50\x10" + bytes(6)
     return bytes(12) + b"\x08\x00" + ip + tcp + bytes(octets)

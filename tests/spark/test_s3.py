@@ -42,7 +42,6 @@ except CaptureError as error:
 
 @pytest.fixture
 def endpoint() -> Iterator[str]:
-    """An S3 with one bucket."""
     pytest.importorskip("moto", reason="moto is not installed")
     with closing(socket.create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]

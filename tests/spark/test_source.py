@@ -109,7 +109,6 @@ def test_rows_of_a_capture_in_pieces_match_one_run(
 
 @cache
 def whole_rows(record: str) -> list[Row]:
-    """Rows with all columns."""
     return scanned_rows(MIXED, ReadSettings.parse({"record": record, "keys": KEYS}))
 
 

@@ -45,7 +45,6 @@ class Query:
         self.start()
 
     def start(self) -> None:
-        """Start, or restart after a failure."""
         made = ZmtpDataSource({name: str(value) for name, value in self.options.items()})
         source = cloudpickle.loads(cloudpickle.dumps(made))
         self.reader: StreamReader = source.streamReader(source.schema())
@@ -81,7 +80,7 @@ class Query:
         self.reader.commit(self.offset(self.done))
 
     def run(self, read: Callable[[Any], list[Any]] = all_rows, *, again: bool = False) -> Query:
-        """All batches; `again`: started again behind each."""
+        """Return all batches; with `again`, the query restarts after each."""
         while self.batch(read):
             self.commit()
             if again:
@@ -97,7 +96,6 @@ def counted(found: Any) -> Counter[str]:
 
 
 def in_one_run(folder: Path, record: str) -> Counter[str]:
-    """The rows of a folder read at once."""
     source = ZmtpDataSource({"path": str(folder), "record": record, "partitions": "1"})
     reader = source.reader(source.schema())
     return counted(all_rows(reader.read(reader.partitions()[0])))

@@ -27,8 +27,6 @@ def options_for(path: Path, *, frames: bool = True, index: bool = True) -> Optio
 
 
 class Opened(NamedTuple):
-    """A store, and the batches that were appended."""
-
     store: Store
     batches: list[Batch]
 
@@ -46,5 +44,4 @@ def opened(path: Path, options: Options | None = None, *, block_size: int = 1 <<
 
 
 def json_lines(batches: Iterable[Batch], options: Options) -> list[bytes]:
-    """What `read --json` prints."""
     return b"".join(text for batch in batches for text in text_of(batch, options)).splitlines()

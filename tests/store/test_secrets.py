@@ -18,7 +18,6 @@ from zmtpscope.store import Store
 
 
 def shown(what: str, size: int, **given: Any) -> list[bytes]:
-    """All that a store shows of each record."""
     forced = (DecodeAs("udp.port", 5556),)
     options = Options(payloads=registry(), frames=True, decode_as=forced, index=True, **given)
     store = Store(options)

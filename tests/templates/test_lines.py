@@ -41,7 +41,7 @@ def lines_of(batch: Batch, template: Template, options: Options = DEFAULT, form:
 
 
 def one_by_one(batch: Batch, template: Template, options: Options = DEFAULT, form: str = "e") -> list[str]:
-    """The same, record by record, of nothing but their fields."""
+    """Format record by record, from fields alone."""
     clock, found = Clock(form, lambda: START), []
     cells = [Cells(operand, shown_by(operand, clock), template.separators, moves=True) for operand in template.operands]
     for record in values_of(batch, options):

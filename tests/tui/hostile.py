@@ -121,5 +121,4 @@ def hostile_capture(*words: bytes) -> bytes:
 
 
 def hostile_name(word: bytes) -> str:
-    """The name of a file with this word in it."""
     return word.replace(b"/", b"|").replace(b"\0", b"").decode(errors="surrogateescape") + ".pcap"

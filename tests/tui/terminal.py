@@ -95,16 +95,13 @@ class Terminal:
         self._ask("send-keys " + shlex.join(keys))
 
     def type(self, text: str) -> None:
-        """Type a text, character by character."""
         self._ask("send-keys -H " + " ".join(f"{octet:x}" for octet in text.encode()))
 
     def click(self, text: str) -> None:
-        """Click on the first place with this text on the screen."""
         line, at = next((line, row.index(text)) for line, row in enumerate(self.screen()) if text in row)
         self.type(f"\x1b[<0;{at + 1};{line + 1}M\x1b[<0;{at + 1};{line + 1}m")
 
     def resize(self, columns: int, lines: int) -> None:
-        """Change the size of the terminal."""
         self.columns, self.lines = columns, lines
         self._ask(f"resize-window -x {columns} -y {lines}")
 
@@ -115,12 +112,10 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """Return the whole screen."""
         return "\n".join(self.screen())
 
     @property
     def title(self) -> str:
-        """Return the title that the command gave the terminal."""
         return self._say("pane_title")
 
     @property
@@ -144,7 +139,6 @@ class Terminal:
         return int(status) if status else -int(number) if number else None
 
     def wait_for(self, *texts: str, seconds: float = PATIENCE) -> str:
-        """Wait until all these texts are on the screen; return the screen. Raises `Waited`."""
         return self.wait_until(lambda screen: all(text in screen for text in texts), " ".join(texts), seconds)
 
     def wait_until(self, holds: Callable[[str], bool], what: str, seconds: float = PATIENCE) -> str:

@@ -50,7 +50,6 @@ def used(use: Use, *paths: str, size: tuple[int, int] = (140, 40)) -> None:
 
 
 async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
-    """Wait until something is so."""
     end = asyncio.get_running_loop().time() + PATIENCE
     while not holds():
         assert asyncio.get_running_loop().time() < end, "it never came to be"

@@ -22,13 +22,12 @@ LATE = CAPTURES / "patterns/late-subscription.pcap"
 
 
 def terminal(tmp_path: Path, *arguments: str | Path, columns: int = 140, lines: int = 40) -> Terminal:
-    """The command in a terminal, with nobody's settings."""
+    """The command in a terminal, without settings of a user."""
     environment = {"XDG_CONFIG_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     return Terminal([*COMMAND, "tui", *arguments], columns, lines, environment, tmp_path)
 
 
 def is_field(screen: str, name: str, value: str) -> bool:
-    """Whether a field stands in the tree with this value."""
     return re.search(rf"{re.escape(name)} +{re.escape(value)}", screen) is not None
 
 

@@ -28,7 +28,7 @@ TWO_CLIENTS = "problems/request-unanswered.pcap"
 
 
 async def opened(app: Inspector, pilot: Pilot[None], view: ViewTitle) -> TableView:
-    """The table of a view, once it has rows and the keys."""
+    """Return the table of a view, once it has rows and the focus."""
     await pilot.press(view.key)
     await until(pilot, lambda: isinstance(app.pane, ViewPane) and app.pane.id == view.name)
     table = app.pane.query_one(TableView)
@@ -37,13 +37,11 @@ async def opened(app: Inspector, pilot: Pilot[None], view: ViewTitle) -> TableVi
 
 
 def column(table: TableView, name: str) -> list[str]:
-    """What stands in a column."""
     place = [each.name for each in table.columns].index(name)
     return [row.cells[place] for row in table.rows]
 
 
 def keys_shown(app: Inspector) -> list[str]:
-    """The names of the keys on the last line."""
     return [entry.binding.description for entry in app.screen.query_one(KeyBar).shown]
 
 

@@ -34,8 +34,6 @@ STILL = 2.0
 
 
 class Answer(NamedTuple):
-    """What a server says."""
-
     status: int
     headers: Message
     body: bytes
@@ -84,7 +82,6 @@ class Served:
             return Answer(response.status, response.headers, response.read())
 
     def wait_for(self, processes: int) -> None:
-        """Until so many run."""
         end = time.monotonic() + PATIENCE
         while len(self.processes) != processes:
             assert time.monotonic() < end, self.processes

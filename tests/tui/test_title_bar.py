@@ -17,8 +17,6 @@ LIVE = replace(READ, is_done=False, is_live=True, diagnoses="1 warning", diagnos
 
 
 def said(progress: Progress, what: str = "a.pcap", columns: int = 80) -> str:
-    """What stands there."""
-
     class Screen(App[None]):
         def compose(self) -> ComposeResult:
             yield TitleBar(what)

@@ -27,14 +27,14 @@ MARKUP = "[/b][bold red]big[@click=app.bell]here[/]"
 """It crashes what parses it, or becomes an action."""
 
 OBEYED = "\x1b]2;owned\x07\x9b2J\u202e\u200b\ufeff\u2028\U000e0041"
-"""What terminals obey."""
+"""Octets that a terminal would obey."""
 
 WORDS = (MARKUP.encode(), f"[b]{OBEYED}".encode())
 
 
 @pytest.fixture
 def capture(tmp_path: Path) -> str:
-    """All that peers say in it is one of the words."""
+    """A capture in which all text of peers is one of these words."""
     path = tmp_path / "hostile.pcap"
     path.write_bytes(hostile_capture(*WORDS))
     return str(path)

@@ -24,7 +24,7 @@ T = TypeVar("T")
 N = TypeVar("N")
 
 PATIENCE = 60.0
-"""Seconds that a worker has for an answer."""
+"""Seconds that a worker has for a reply."""
 
 
 class Asker:
@@ -37,10 +37,9 @@ class Asker:
         self._number = 0
         self.notices: list[Notice | Started] = []
         self._looked_at = 0
-        """Of them by `wait_for`."""
+        """Number of notices that `wait_for` has examined."""
 
     def ask(self, request: Request[T]) -> T:
-        """The reply. Raises `RequestFailed`."""
         self._number += 1
         self._socket.sendall(framed(self._number, False, request))
         while True:
@@ -55,7 +54,6 @@ class Asker:
                 return reply
 
     def wait_until_loaded(self) -> Progress:
-        """Until all was read."""
         while True:
             for notice in reversed(self.notices):
                 if isinstance(notice, Progress) and notice.is_done:
@@ -121,14 +119,12 @@ def socket_of(opened: Opened, options: Options) -> Iterator[socket.socket]:
 
 @contextmanager
 def worker_with(opened: Opened, options: Options) -> Iterator[Asker]:
-    """A worker that begins to read what is open."""
     with socket_of(opened, options) as ours:
         yield Asker(ours)
 
 
 @contextmanager
 def worker_of(*paths: str, **settings: Any) -> Iterator[Asker]:
-    """A worker that has read captures."""
     with worker_socket(*paths, **settings) as ours:
         asker = Asker(ours)
         asker.wait_until_loaded()

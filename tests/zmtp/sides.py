@@ -20,7 +20,6 @@ MANY = examples(160)
 
 
 def command(mechanism: str, name: str, **fields: Any) -> bytes:
-    """Return a command frame."""
     return build_frame(Framing.V2, build_command(mechanism, name, fields), command=True)
 
 

@@ -42,7 +42,7 @@ OPAQUE_FIELDS = {
 
 
 def fields_of(event: Command | None, tree: FieldNode) -> dict[str, Any]:
-    """The fields of a command as its builder wants them."""
+    """The fields of a command as its builder takes them."""
     fields = dict(event.fields) if event is not None else {}
     for leaf in tree.leaves():
         name = OPAQUE_FIELDS.get(leaf.name)
@@ -147,7 +147,6 @@ NOT_REBUILT = {"V31-ERROR-05", "V-PLAIN-10"}
 
 
 def body_start(tree: FieldNode) -> int:
-    """Where the body of a frame begins."""
     return next(leaf.start + leaf.length for leaf in tree.leaves() if leaf.name == "zmtp.size")
 
 

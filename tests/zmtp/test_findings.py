@@ -14,13 +14,11 @@ from zmtpscope.zmtp.side import SideReader
 
 
 def message(*bodies: bytes, long: bool | None = None) -> bytes:
-    """A multipart message of 2.0 or 3.x."""
     last = len(bodies) - 1
     return b"".join(build_frame(Framing.V2, body, more=at < last, long=long) for at, body in enumerate(bodies))
 
 
 def raw(name: bytes, data: bytes = b"") -> bytes:
-    """A command frame of any name."""
     return build_frame(Framing.V2, bytes([len(name)]) + name + data, command=True)
 
 
@@ -29,7 +27,6 @@ def ready(socket_type: str = "DEALER", **more: str) -> bytes:
 
 
 def metadata(name: str, value: str) -> bytes:
-    """READY with one more property."""
     properties = [{"name": "Socket-Type", "value": "REQ"}, {"name": name, "value": value}]
     return command("NULL", "READY", metadata=properties)
 

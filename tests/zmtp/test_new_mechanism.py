@@ -55,7 +55,6 @@ def changed(text: str, diff: str) -> str:
 
 
 def run(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, Mechanism]:
-    """Return the table of mechanisms in these files, with all others from the package."""
     modules = {}
     for name, content in files.items():
         module = types.ModuleType(name.removesuffix(".py").removesuffix("/__init__").replace("/", "."))

@@ -112,7 +112,6 @@ def assert_orderly(peer: Peer, error: PeerError | None) -> None:
 
 
 def refusal(peer: Peer, octets: bytes) -> PeerError:
-    """Return the error that a peer raises for these octets."""
     with pytest.raises(PeerError) as raised:
         peer.receive(octets, 0.0)
     return raised.value

@@ -47,7 +47,6 @@ def opposite(socket_type: str) -> str:
 
 
 def sender_of(vector: Vector) -> str:
-    """Return the socket type of the side that sends a vector."""
     octets = bytes.fromhex(vector["hex"])
     commands = [sender for name, sender in SENDERS.items() if octets[3:].startswith(name) or name in octets[:24]]
     context = vector.get("context", {})
@@ -56,7 +55,6 @@ def sender_of(vector: Vector) -> str:
 
 
 def settings_facing(vector: Vector) -> Settings:
-    """Return settings of a peer that the sender of a vector may connect to."""
     version = {"3.x": "3.1", "3.0-early": "3.0"}.get(vector["version"], vector["version"])
     context = vector.get("context", {})
     mechanism = context.get("mechanism", "NULL")

@@ -60,7 +60,7 @@ def test_p1_chunks(data: st.DataObject, side: ZwsSide) -> None:
 
 
 def read_with_care(side: ZwsSide) -> Transcript:
-    """The same of a reader that scans nothing."""
+    """Read without the scanner."""
     form = Form.ZWS_REQUEST if side.client else Form.ZWS_RESPONSE
     return feed(CarefulReader(form, "zws-2.0", side.chosen), side.unmasked)
 
@@ -112,7 +112,6 @@ def test_p3_runs_of_plain_frames_are_scanned() -> None:
 
 
 def trees(said: Transcript, octets: bytes) -> list[FieldNode]:
-    """The field tree of all events."""
     found = []
     for event in said.events:
         if isinstance(event, Greeting | Command):

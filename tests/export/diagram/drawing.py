@@ -21,7 +21,6 @@ OPTIONS = Options()
 
 
 def sequence_of(capture: Any, **given: Any) -> EventSequence:
-    """Return the events of a capture."""
     sequence = EventSequence(OPTIONS, **given)
     for batch in Analyser(OPTIONS).run(capture):
         sequence.feed(batch)
@@ -35,7 +34,6 @@ def of_file(name: str, most: int = 1000, **given: Any) -> Diagram:
 
 
 def of_traffic(*conversations: Conversation, most: int = 1000, **given: Any) -> Diagram:
-    """The diagram of scripted connections."""
     packets = sorted((packet for each in conversations for packet in each.packets), key=lambda packet: packet.time)
     return layout(sequence_of(Capture(packets), **given), most, whole=True)
 
@@ -46,13 +44,11 @@ def as_text(diagram: Diagram, width: int | None = None) -> str:
 
 
 def arrows(diagram: Diagram) -> list[tuple[str, str, str]]:
-    """Return sender, receiver and text of each arrow."""
     names = [line.name for line in diagram.lifelines]
     return [(names[row.source], names[row.target], row.what) for row in diagram.rows if row.is_arrow]
 
 
 def as_mermaid(diagram: Diagram) -> list[str]:
-    """Lines of Mermaid."""
     return "".join(mermaid_lines(diagram, _clock(diagram))).splitlines()
 
 

@@ -44,7 +44,6 @@ HOSTILE = [
 
 
 def texts(picture: ElementTree.Element) -> list[str]:
-    """What a picture shows."""
     return [each.text or each[0].tail or "" for each in picture.iter(f"{SVG}text")]
 
 

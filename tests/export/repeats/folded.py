@@ -18,7 +18,6 @@ Line = tuple[float, str | None, str]
 
 
 def lines_of(capture: Any, *, waits: bool = True, folds: bool = True) -> Iterator[Line]:
-    """Yield the output of `read` for a capture."""
     analyser = Analyser()
     text = TextLines(Look(Clock("e", lambda: 0), waits=waits, folds=folds), analyser.options)
     for line in [*(line for batch in analyser.run(capture) for line in text.lines(batch)), *text.rest()]:
@@ -35,7 +34,6 @@ def written(packets: Iterable[Packet], *, waits: bool = True) -> list[Line]:
 
 
 def words(packets: Iterable[Packet], *, waits: bool = True) -> list[str]:
-    """Return only the last columns."""
     return [what for _, _, what in written(packets, waits=waits)]
 
 

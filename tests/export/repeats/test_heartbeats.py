@@ -19,7 +19,6 @@ BOTH = CAPTURES / "patterns" / "heartbeat-both.pcap"
 
 
 def heartbeat(name: str, **fields: object) -> bytes:
-    """A command frame."""
     return build_frame(Framing.V2, build_command("NULL", name, fields), command=True)
 
 

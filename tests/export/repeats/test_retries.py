@@ -26,7 +26,6 @@ PORTS = count(40_000)
 
 
 def plain(name: str, **fields: object) -> bytes:
-    """A command frame of PLAIN."""
     return build_frame(Framing.V2, build_command("PLAIN", name, fields), command=True)
 
 
@@ -59,7 +58,6 @@ def accepted(second: float) -> list[Packet]:
 
 
 def joined(*talks: list[Packet]) -> Iterator[Packet]:
-    """All packets."""
     for packets in talks:
         yield from packets
 

@@ -30,7 +30,6 @@ SECOND = 1_000_000_000
 
 
 def rows_of(capture: Any, interval: int = SECOND, most: int = 1000) -> list[dict[str, Any]]:
-    """The JSON lines of all kinds."""
     statistics, analyser = Statistics(KINDS, interval, most_rows=most), Analyser(Options(bodies="none"))
     first = latest = None
     for batch in analyser.run(capture):

@@ -99,7 +99,6 @@ def wait_for(session: CaptureSession, reached: Callable[[CaptureStatus], Any]) -
 
 @contextmanager
 def started(**settings: Any) -> Iterator[CaptureSession]:
-    """Yield a capture that has started; it is closed after the block."""
     session = CaptureSession(CaptureSettings(**settings))
     try:
         session.start()
@@ -150,7 +149,6 @@ def ethernet(number: int, size: int = 60) -> bytes:
 
 
 def send(interface: str, packets: Iterable[bytes]) -> None:
-    """Send packets unchanged."""
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
         sender.bind((interface, 0))
         for packet in packets:

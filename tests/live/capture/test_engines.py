@@ -51,7 +51,7 @@ TOOLS = [
 
 @contextmanager
 def programs(folder: Path, **scripts: str) -> Iterator[None]:
-    """These programs, which are Python, are all that is installed."""
+    """Install only these programs, which are Python."""
     for name, script in scripts.items():
         path = folder / name
         path.write_text(f"#!{sys.executable}\n{textwrap.dedent(script)}")
@@ -166,7 +166,6 @@ def test_nothing_is_left_of_a_program_when_the_command_is_gone() -> None:
 
 
 def processes_of(group: int) -> list[int]:
-    """The processes of a process group that run."""
     found = []
     for entry in filter(str.isdecimal, os.listdir("/proc")):
         try:
@@ -335,7 +334,6 @@ for engine in ("dumpcap", None):
 
 
 def batches_of(source: PacketSource) -> list[Batch]:
-    """The first packets of a source, as soon as there are any."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         batch = source.read()

@@ -73,7 +73,6 @@ FILTERS = [
 
 
 def pcap(path: pathlib.Path, link_type: int) -> pathlib.Path:
-    """Write a capture file with all packets of a link type."""
     records = (
         struct.pack("<IIII", 0, number, len(each), len(each)) + each for number, each in enumerate(PACKETS[link_type])
     )

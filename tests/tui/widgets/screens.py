@@ -9,12 +9,10 @@ from textual.strip import Strip
 
 
 def screen_strips(app: App[None]) -> list[Strip]:
-    """The lines of the screen."""
     return app.screen._compositor.render_strips()
 
 
 def screen_text(app: App[None]) -> str:
-    """The text of the screen."""
     return "\n".join(strip.text.rstrip() for strip in screen_strips(app))
 
 

@@ -35,8 +35,6 @@ DETAILS = Details(12, "message 12", NODES, (STREAM, OPENED))
 
 
 class Screen(App[None]):
-    """A pane, and the records that it wants to go to."""
-
     def __init__(self) -> None:
         super().__init__()
         self.followed: list[int] = []

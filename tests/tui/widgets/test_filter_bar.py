@@ -28,8 +28,6 @@ async def complete(text: str, place: int) -> Completion:
 
 
 class Screen(App[None]):
-    """A filter bar, and what it posts."""
-
     def __init__(self) -> None:
         super().__init__()
         self.posted: list[str | None] = []

@@ -122,8 +122,6 @@ class Records(App[None]):
 
 
 class Topics(App[None]):
-    """A table of which a row is open."""
-
     def compose(self) -> ComposeResult:
         yield TableView()
 

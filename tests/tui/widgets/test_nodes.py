@@ -64,7 +64,6 @@ def test_a_field_is_seen_when_everything_around_it_is_open(nodes: list[Node], da
 
 
 PACKET = Source("packet 12", 0, bytes(100), parts=((54, 74, 0, 1000), (74, 90, 0, 1020)))
-"""Headers, and 36 octets of a stream."""
 
 
 @given(st.integers(0, 99))

@@ -43,8 +43,6 @@ class Rows:
 
 
 class Screen(App[None]):
-    """A list, and the messages that it posts."""
-
     def __init__(self, rows: Rows) -> None:
         super().__init__()
         self.rows = rows

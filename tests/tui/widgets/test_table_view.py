@@ -28,8 +28,6 @@ def row(key: str, count: int, depth: int = 0, has_more: bool = False) -> TableRo
 
 
 class Screen(App[None]):
-    """A table, and what it posts."""
-
     def __init__(self) -> None:
         super().__init__()
         self.posted: list[Message] = []

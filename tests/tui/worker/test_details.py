@@ -21,10 +21,9 @@ from zmtpscope.tui.requests import Details
 from zmtpscope.tui.worker.details import details_of
 
 MOST = 25
-"""Records of a capture that are looked at."""
 
 PASSWORDS = (b"s3cret", b"wrong")
-"""That peers send in these captures."""
+"""Passwords that peers send in these captures."""
 
 WITH_PASSWORDS = sorted((CAPTURES / "security").glob("plain-*.pcap"))
 

@@ -52,7 +52,7 @@ WHERE = ("in_init", "in_claim", "in_dissect")
 
 @pytest.fixture
 def endless(request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package with a dissector that comes to no end in one of its methods."""
+    """A package with a dissector that never returns from one of its methods."""
     text = ENDLESS.format(**{where: "forever()" if where == request.param else "pass" for where in WHERE})
     module = f"endless_{request.param}"
     (tmp_path / f"{module}.py").write_text(text)
@@ -66,7 +66,7 @@ def endless(request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch:
 
 @contextmanager
 def forked_worker(path: pathlib.Path, options: Options) -> Iterator[Asker]:
-    """A worker in a process of its own, as the screen has it."""
+    """Yield a worker in a process of its own, like the screen's."""
     opened = Opened((str(path),), lambda: open_captures([str(path)]))
     worker = start(lambda end: run(end, lambda: (opened, options)))
     worker.socket.settimeout(PATIENCE)

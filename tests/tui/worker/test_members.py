@@ -36,7 +36,6 @@ def test_members_stand_by_key_with_the_octets_of_key_and_value(encode: Callable[
 
 
 def details_of_message(body: bytes) -> Details:
-    """What is shown of a message with this body."""
     talk = connected("PUSH", "PULL")
     talk.send(0, message(body))
     options = Options(payloads=Registry(), index=True)

@@ -37,7 +37,7 @@ def read_again(worker: Asker, request: ReadAgain) -> None:
 
 
 def first_message(worker: Asker, filter: str = "") -> dict[str, Any]:
-    """The fields of the first message that a filter holds of."""
+    """Return the fields of the first message that matches a filter."""
     worker.ask(OpenList("first", ListSpec(filter=filter)))
     number = worker.ask(Rows("first", 0, 1)).rows[0].number
     return dict(json.loads(worker.ask(CopyTextOf(number, "json"))))
@@ -77,7 +77,6 @@ def test_views_are_counted_again() -> None:
 
 
 def wait_until_counted(worker: Asker, view: str) -> Table:
-    """What a view shows of all records."""
     while (table := worker.ask(TableOf(view))).looked_at < table.total or not table.total:
         pass
     return table

@@ -26,7 +26,6 @@ FILTER = "topic && size > 3"
 
 
 def saved(worker: Asker, request: SaveRows) -> SavingState:
-    """What came of it."""
     assert worker.ask(request)
     return worker.wait_for(SavingState, lambda state: state.is_done)
 

@@ -31,7 +31,6 @@ from zmtpscope.tui.worker.snippets import FORMS, cat_arguments, pyzmq_lines
 
 
 def number_of(worker: Asker, filter: str) -> int:
-    """The first record of which a filter holds."""
     worker.ask(OpenList("found", ListSpec(("message", "command", "greeting", "finding", "datagram"), filter)))
     return worker.ask(Rows("found", 0, 1)).rows[0].number
 
@@ -73,7 +72,7 @@ class Case(NamedTuple):
     connects: bool
     act: Callable[[Any], object] = lambda receiver: None
     behind_envelope: bool = False
-    """The receiver takes the envelope away."""
+    """Whether the receiver removes the envelope."""
 
 
 def subscribe(receiver: Any) -> None:

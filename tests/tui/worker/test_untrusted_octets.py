@@ -53,7 +53,7 @@ LISTS = [
 
 
 def texts_in(reply: Any) -> Iterator[str]:
-    """All text of a reply that the screen might show."""
+    """Yield all text of a reply that the screen may show."""
     if isinstance(reply, str):
         yield reply
     elif isinstance(reply, Struct):
@@ -66,7 +66,6 @@ def texts_in(reply: Any) -> Iterator[str]:
 
 
 def octets_in(reply: Any) -> Iterator[bytes]:
-    """All octets of a reply."""
     if isinstance(reply, bytes):
         yield reply
     elif isinstance(reply, Struct):
@@ -82,7 +81,7 @@ def assert_safe(replies: Iterable[Any]) -> None:
 
 
 def answer(asker: Asker, request: Request[Any]) -> Any:
-    """What the worker says, also where it has no answer."""
+    """Return the reply, or the reason why there is none."""
     try:
         return asker.ask(request)
     except RequestFailed as error:
@@ -115,7 +114,7 @@ def answers_about_records(asker: Asker) -> Iterator[Any]:
 
 
 def octets_of_copied(form: str, copied: str) -> bytes:
-    """What octets were copied, where it is octets."""
+    """Return the octets of a copied text, in its format."""
     with suppress(ValueError):  # it is a sentence that says why it cannot be had
         match form:
             case "hex":

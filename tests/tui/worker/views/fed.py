@@ -19,7 +19,7 @@ from zmtpscope.tui.worker.views.view import CountingView, Step, View
 
 @cache
 def store_of(path: Path) -> Store:
-    """A capture as a store; tests do not change it."""
+    """Return a capture as a store, which tests must not change."""
     return opened(path).store
 
 
@@ -46,18 +46,16 @@ def derived_of(store: Store, rows: Int64 | range, step: int = 8192) -> Derived:
 
 
 def derived_view_of(name: str, derived: Derived) -> DerivedView:
-    """A view of what is derived."""
     view: DerivedView = VIEWS[name].of(derived)
     return view
 
 
 def view_of_capture(name: str, capture: str, filter: str = "") -> View:
-    """The same of a file in captures/."""
     return view_of(name, store_of(CAPTURES / capture), filter=filter)
 
 
 def opened_whole(view: View, sort: Sort | None = None) -> Table:
-    """The table with everything open that can be."""
+    """Return the table with all rows opened."""
     keys: set[str] = set()
     while True:
         table = view.table(Wanted(sort, frozenset(keys), most=10_000))
@@ -68,12 +66,11 @@ def opened_whole(view: View, sort: Sort | None = None) -> Table:
 
 
 def cell(table: Table, row: TableRow, column: str) -> str:
-    """What a row has in a column."""
     return row.cells[[each.name for each in table.columns].index(column)]
 
 
 def cells(table: Table, *columns: str, depth: int | None = None) -> list[tuple[str, ...]]:
-    """What the rows have in some columns; those of one depth only, if that is given."""
+    """Return the cells of some columns, of rows of one depth if given."""
     return [
         tuple(cell(table, row, column) for column in columns)
         for row in table.rows

@@ -53,7 +53,6 @@ def test_the_lifeline_of_a_closed_peer_ends_when_it_closed_although_packets_came
 
 
 def stored(*connections: Conversation) -> Store:
-    """What the analyser makes of connections."""
     packets = sorted((packet for each in connections for packet in each.packets), key=lambda packet: packet.time)
     store = Store(Options())
     for batch in Analyser(Options()).run(Capture(packets)):

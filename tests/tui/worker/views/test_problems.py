@@ -33,7 +33,7 @@ def test_a_cause_leads_to_the_record_that_shows_it() -> None:
     "capture", ["disconnects-without-period", "connection-refused", "authentication-missing", "late-subscriber"]
 )
 def test_every_cause_and_all_its_evidence_lead_to_records(capture: str) -> None:
-    """To the moment, in the records of the connections that it is about."""
+    """Each leads to its moment among the records of its connections."""
     store = store_of(CAPTURES / f"problems/{capture}.pcap")
     table = opened_whole(view_of("problems", store))
     assert table.rows

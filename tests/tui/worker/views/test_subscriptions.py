@@ -24,7 +24,7 @@ def matrix(table: Table, depth: int = 1) -> dict[str, dict[str, str]]:
 
 
 def looks(table: Table, row: TableRow) -> dict[str, str]:
-    """How the cells of a row look that do not look like the row, by subscriber."""
+    """Return the styles of cells that differ from the row's, by subscriber."""
     return {column.heading: look for column, look in zip(table.columns, row.looks, strict=True) if look}
 
 
