@@ -336,7 +336,8 @@ def test_replies_to_other_messages_of_a_req_are_no_replies_to_its_calls() -> Non
     made = Talk(0, at=0).handshake("REQ", "REP").wait(0.5)
     for asked, reply in ((b'{"cmd": "get"}', b"5"), (b"?", b'{"error": "no command"}')):
         made.multipart(CLIENT, b"", asked).wait(0.1).multipart(SERVER, b"", reply).wait(0.1)
-    assert not found(made.close(CLIENT), rule=FAILING)
+    (diagnosis,) = found(made.close(CLIENT), rule=FAILING)
+    assert diagnosis.statement.endswith('answered 1 of 2 requests with an error: "no command"')
 
 
 @pytest.mark.parametrize("error", [{"error": 0.25}, {"error": None}, {"error": ""}, {"errors": 3}])

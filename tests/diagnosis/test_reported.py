@@ -308,6 +308,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "waiting for 16.4 s after 1 message; the same on 1 other connection",
     ),
     "leco-actor-killed": (
+        "warn likely: ROUTER 10.88.0.1:12300 does not reply to DEALER 10.88.0.3: the last 40 calls (get_parameters) "
+        "have no reply for 23.6 s; the 41 before had one; DEALER 10.88.0.2 left 348 ms before the first of them",
         "warn likely: DEALER 10.88.0.3 gets nothing since DEALER 10.88.0.2 left: ROUTER 10.88.0.1:12300 sent nothing "
         "after packet 268, for 24.1 s, though DEALER 10.88.0.3 sent about 39 messages since",
     ),

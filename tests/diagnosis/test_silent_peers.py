@@ -102,7 +102,6 @@ def test_it_has_also_if_its_peer_gives_up() -> None:
         Worker().beat(10, every=50).asks(5, what=b"log"),
         Worker().asks(10).beat(1).asks(10),
         Worker().beat(10, every=4000).asks(20, every=500, what=b"log"),
-        Worker().beat(20).idles(30_000),
         Worker().calls(40).idles(3000),
         Worker().asks(2).works(10).asks(5),
         Worker().asks(2).works_twice(10).asks(5),
@@ -114,7 +113,6 @@ def test_it_has_also_if_its_peer_gives_up() -> None:
         "an exchange at the start",
         "one answer in a stream",
         "another way to talk",
-        "nobody goes on",
         "the last replies",
         "no more tasks for a worker",
         "no more pairs of tasks",
@@ -206,6 +204,25 @@ def test_a_client_that_asked_steadily_and_stops_beside_others_is_a_note() -> Non
     )
     ((severity, text),) = told(stopped, other)
     assert (severity, text.partition(" sent nothing")[0]) == ("note", "REQ 10.0.0.2")
+
+
+def test_heartbeats_that_cease_are_a_note_even_if_the_peer_answered_each() -> None:
+    ((severity, text),) = told(Worker().beat(14, every=1000).idles(12_000))
+    assert severity == "note"
+    assert text.startswith("DEALER 10.0.0.2 sent nothing after packet 34, for 13")
+
+
+@pytest.mark.parametrize(
+    "worker",
+    [
+        Worker().beat(9, every=1000).idles(12_000),
+        Worker().beat(14, every=1000).idles(7_000),
+        Worker().beat(7, every=1000).beat(7, every=400).idles(12_000),
+    ],
+    ids=["few", "a short silence", "irregular"],
+)
+def test_other_messages_may_cease(worker: Worker) -> None:
+    assert told(worker) == []
 
 
 def test_others_of_another_rhythm_prove_nothing() -> None:

@@ -82,6 +82,30 @@ def test_other_latencies_are_not(client: str, milliseconds: list[float]) -> None
     assert RULE not in told_of(_asked(client, milliseconds))
 
 
+def test_the_last_replies_of_a_server_that_became_slow_are_reported() -> None:
+    diagnosis = told_of(_asked("REQ", [2] * 74 + [150] * 8))["slow-reply"]
+    assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
+    assert diagnosis.text == (
+        "ROUTER 10.0.0.1:5555 became slow: its last replies to REQ 10.0.0.2, 8 of 82, took about 152 ms each, "
+        "those before about 4 ms"
+    )
+
+
+@pytest.mark.parametrize(
+    "milliseconds",
+    [
+        [2] * 70 + [150] * 8 + [2] * 4,
+        [2] * 79 + [150] * 3,
+        [2, 2, 2, 150] * 20 + [150] * 2,
+        [2] * 70 + [12] * 10,
+        [2, 90] * 9 + [90] * 10,
+    ],
+    ids=["quick again", "three", "slow ones before", "not much slower", "varying"],
+)
+def test_single_slow_replies_are_not_a_server_that_became_slow(milliseconds: list[float]) -> None:
+    assert "slow-reply" not in told_of(_asked("REQ", milliseconds))
+
+
 @given(st.lists(st.integers(0, 10**12), max_size=600), st.lists(st.integers(0, 600), max_size=6))
 def test_p1_a_trend_does_not_depend_on_how_columns_are_divided(durations: list[int], cuts: list[int]) -> None:
     whole, parts = Trend(), Trend()

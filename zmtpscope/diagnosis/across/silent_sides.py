@@ -25,7 +25,7 @@ from zmtpscope.findings.kinds import Severity
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
-from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, ROUTING
+from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, ROUTING, TWO_WAY
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -39,6 +39,10 @@ knows it."""
 
 STEADY_SILENCE = 6 * SECOND
 """Longest usual silence of a side that sent messages steadily and unasked, and of a client that asked steadily."""
+
+MIN_BEATS, MAX_JITTER, MISSING_BEATS = 12, 1.25, 10
+"""Messages at regular times, the longest pause as a multiple of the mean, and the silence as one of the longest pause,
+for heartbeats that ceased."""
 
 UNASKED = 8
 """A ROUTER or DEALER that sends this many times as many messages as it receives is not asked for them."""
@@ -190,13 +194,14 @@ def _others(count: int, name: str) -> str:
 
 def _steady(connection: ObservedConnection, side: int, knowledge: Knowledge) -> Silence | None:
     own, until = connection.sides[side].rhythm, knowledge.last_ns
-    if own is None or not _is_unasked(connection, side, knowledge):
+    if own is None or not (_is_unasked(connection, side, knowledge) or _is_beating(connection, side)):
         return None
     last = connection.sides[side].last_ns or 0
     if side == connection.listener:
         last = _last_of_servers(knowledge)[connection.endpoint]
     turns, silent = own.lasted_ns / max(own.longest_ns, 1), until - last
-    if turns < MIN_MESSAGES or silent < max(MANY_TURNS * own.longest_ns, STEADY_SILENCE):
+    many = MISSING_BEATS if _is_beating(connection, side) else MANY_TURNS
+    if turns < MIN_MESSAGES or silent < max(many * own.longest_ns, STEADY_SILENCE):
         return None
     if _may_wait(connection.sides[side].ip, last, max(SECOND, own.longest_ns), knowledge):
         return None
@@ -276,6 +281,15 @@ def _is_unasked(connection: ObservedConnection, number: int, knowledge: Knowledg
         return number == connection.listener or _first_sent(knowledge).get((other.ip, side.ip), first_ns) >= first_ns
     asked = 0 if other.rhythm is None else other.rhythm.count
     return side.socket_type in ROUTING and side.rhythm.count >= UNASKED * asked
+
+
+def _is_beating(connection: ObservedConnection, number: int) -> bool:
+    """Whether a side sent messages at regular times, which the other one at most answered, as heartbeats are."""
+    own, other = connection.sides[number].rhythm, connection.sides[1 - number].rhythm
+    if own is None or other is None or own.count < MIN_BEATS or not TWO_WAY.issuperset(connection.socket_types()):
+        return False
+    is_regular = own.longest_ns * (own.count - 1) <= MAX_JITTER * own.lasted_ns
+    return is_regular and own.opens(other) and 0 <= other.last.ns - own.last.ns < own.longest_ns
 
 
 @once

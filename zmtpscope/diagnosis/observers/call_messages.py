@@ -22,8 +22,11 @@ MARK = re.compile(rb'"(?:jsonrpc|%s)"' % "|".join(METHODS).encode())
 ID = re.compile(r"(?:(?:req(?:uest)?|call|msg|message|correlation|rpc|transaction)_?)?u?u?id", re.IGNORECASE)
 """Members of an object that a reply repeats. Others (`device_id`) are the same in many calls."""
 ERRORS = re.compile(r"(?:err(?:or)?|exception|traceback)(?:_?(?:msg|message|text))?", re.IGNORECASE)
-TEXTS = "type", "message", "msg", "text", "reason"
+TEXTS = "type", "message", "msg", "text", "reason", "detail"
 """Members of an error that describe it."""
+FAILED = re.compile(r"err(?:or)?|fail(?:ed|ure)?|exception", re.IGNORECASE)
+SUCCESS = "ok", "success"
+"""Status of a failure, and members that are false after one."""
 LONGEST_ID, LONGEST_NAME, LONGEST_ERROR = 80, 40, 80
 MDP_CLIENT, MDP_WORKER = {b"MDPC01": False, b"MDPC02": True}, {b"MDPW01": False, b"MDPW02": True}
 """Whether a version has partial replies, by the first frame; 18/MDP has them."""
@@ -69,8 +72,11 @@ def _of_payload(made: Dissected) -> Call | None:
     fields = made.fields
     if made.protocol == JUPYTER and isinstance(fields, dict):
         return _of_jupyter(fields)
-    if made.protocol == MESSAGEPACK and isinstance(fields, list):
-        return _of_zerorpc(fields)
+    if made.protocol == MESSAGEPACK and isinstance(fields, list) and _is_zerorpc(fields):
+        return _of_zerorpc(*fields)
+    if isinstance(fields, list):  # of several frames, such as an id or a command before an object
+        objects = [each for each in fields if isinstance(each, dict)]
+        fields = objects[0] if len(objects) == 1 else fields
     if made.protocol in (MESSAGEPACK, JSON) and isinstance(fields, dict):
         return _of_json_rpc(fields) if fields.get("jsonrpc") == "2.0" else _of_object(fields)
     return UNKNOWN
@@ -93,31 +99,43 @@ def _of_object(fields: dict[Any, Any]) -> Call:
     members = {key if isinstance(key, str) else _text(key): value for key, value in fields.items() if _is_text(key)}
     ids = (value for key, value in members.items() if ID.fullmatch(key) and isinstance(value, str | bytes | int))
     names = (members[key] for key in METHODS if _is_text(members.get(key)))
-    id_, name, error = next(ids, None), next(names, None), None
+    id_, name = next(ids, None), next(names, None)
+    return Call(
+        None if id_ is None else repr(id_)[:LONGEST_ID],
+        "" if name is None else shown_name(_text(name)),
+        None,
+        error_of(members),
+    )
+
+
+def error_of(members: dict[str, Any]) -> str | None:
+    """Return the text of an object's error, or of its status if that is a failure; None if it reports none."""
     for key, value in members.items():
         if ERRORS.fullmatch(key) and value and (isinstance(value, dict) or _is_text(value)):
-            error = shown_error([value.get(each) for each in TEXTS] if isinstance(value, dict) else [value])
-            break
-    return Call(
-        None if id_ is None else repr(id_)[:LONGEST_ID], "" if name is None else shown_name(_text(name)), None, error
-    )
+            return shown_error([value.get(each) for each in TEXTS] if isinstance(value, dict) else [value])
+    status = members.get("status")
+    is_failed = isinstance(status, str | bytes) and FAILED.fullmatch(_text(status)) is not None
+    if is_failed or any(members.get(key) is False for key in SUCCESS):
+        return shown_error([members.get(each) for each in TEXTS])
+    return None
 
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str | bytes)
 
 
-def _of_zerorpc(fields: list[Any]) -> Call | None:
+def _is_zerorpc(fields: list[Any]) -> bool:
+    if len(fields) != 3 or not isinstance(fields[0], dict):
+        return False
+    return "v" in fields[0] and _is_text(fields[0].get("message_id")) and _is_text(fields[1])
+
+
+def _of_zerorpc(header: dict[str, Any], name: str | bytes, arguments: Any) -> Call | None:
     """Return the call or reply of a zerorpc event, which has a header with ids, a name and arguments.
 
     Any event of a call counts as a reply: the server works on the call.
     """
-    if not (len(fields) == 3 and isinstance(fields[0], dict)):
-        return None
-    header, name, arguments = fields
-    own, asked = header.get("message_id"), header.get("response_to")
-    if not (isinstance(own, bytes | str) and "v" in header and isinstance(name, bytes | str)):
-        return None
+    own, asked = header["message_id"], header.get("response_to")
     if isinstance(asked, bytes | str):
         error = shown_error(arguments[:2]) if name in (ERROR, ERROR.encode()) and isinstance(arguments, list) else None
         return Call(_text(asked)[:LONGEST_ID], "", True, error)

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
+from zmtpscope.diagnosis.across.gone_workers import GONE_HINT, ended_at, gone_worker, left_at
 from zmtpscope.diagnosis.across.hops import LONGEST_HOP_NS
 from zmtpscope.diagnosis.across.knowledge import Knowledge
-from zmtpscope.diagnosis.across.words import duration, name_of, same_on
+from zmtpscope.diagnosis.across.words import client_name, duration, name_of, same_on
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.frame_ids import REQUEST
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedReplies
 from zmtpscope.grouping import grouped
@@ -23,6 +25,9 @@ UNANSWERED, FAILING = "call-unanswered", "call-failing"
 MIN_WAIT = 3 * SECOND
 MANY_TIMES = 3
 """A call is overdue when it has waited for this multiple of the slowest reply."""
+MAX_SKIPPED, MAX_SKIPPED_UNNAMED = 1 / 2, 1 / 6
+"""Part of the answered calls up to which others before them need a reply, if their protocol does not require one: calls
+of kinds that were answered, and requests of unknown kinds."""
 MAX_NAMED = 3
 COMPUTING = {"apply_request", "execute_request"}
 """Jupyter requests that run code of the client, which may take long."""
@@ -98,7 +103,7 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
             callers.setdefault(called, []).append(each)
     for called, same in found.items():
         same.sort(key=lambda each: -each.waited)
-        yield _diagnosis(same, callers.get(called, []), _silent_beside(same[0], knowledge))
+        yield _diagnosis(same, callers.get(called, []), knowledge)
 
 
 def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) -> Waiting | None:
@@ -112,6 +117,10 @@ def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) ->
     if (ending is None and not connection.is_open) or is_left or caller.last_outage is not None or called.is_sending:
         return None
     waiting = Waiting(connection, side, end_of(connection, knowledge.last_ns))
+    skipped = [each for each in waiting.open if not each.needs_reply and each.moment.ns < caller.calls.last_answered_ns]
+    is_unnamed = any(each.name == REQUEST for each in skipped)
+    if len(skipped) > caller.calls.answered * (MAX_SKIPPED_UNNAMED if is_unnamed else MAX_SKIPPED):
+        return None  # some messages are acknowledged, but not each one
     enough = max(MIN_WAIT, MANY_TIMES * (caller.calls.latency.most or 0))
     return waiting if waiting.waited >= enough else None
 
@@ -129,9 +138,8 @@ def _silent_beside(waiting: Waiting, knowledge: Knowledge) -> list[str]:
     ]
 
 
-def _diagnosis(same: list[Waiting], callers: list[Waiting], silent: list[str]) -> Diagnosis:
-    """Diagnose unanswered calls. `callers` are the calls of clients that wait for equal calls at a broker; the host
-    also sent nothing on the connections in `silent`."""
+def _diagnosis(same: list[Waiting], callers: list[Waiting], knowledge: Knowledge) -> Diagnosis:
+    """Diagnose unanswered calls. `callers` are the calls of clients that wait for equal calls at a broker."""
     first = same[0]
     calls, connection = first.calls, first.connection
     caller, called = name_of(connection, first.side), name_of(connection, 1 - first.side)
@@ -147,6 +155,7 @@ def _diagnosis(same: list[Waiting], callers: list[Waiting], silent: list[str]) -
     before = f"; the {calls.answered} before had one" if are_last else f"; {calls.answered} others had one"
     if not calls.answered:
         before = "; no call had one"
+    who_left = _who_left(first, knowledge)
     is_computing = COMPUTING.issuperset(names)
     more = same_on(len(same) - 1)
     if callers:
@@ -155,15 +164,33 @@ def _diagnosis(same: list[Waiting], callers: list[Waiting], silent: list[str]) -
         UNANSWERED,
         "note" if is_computing else "warn",
         called,
-        f"{called} does not reply to {caller}: {which} {many}({shown}) {has} no reply for {since}{before}{more}",
-        COMPUTING_HINT if is_computing else HINT,
+        f"{called} does not reply to {caller}: {which} {many}({shown}) {has} no reply for {since}{before}"
+        f"{who_left}{more}",
+        GONE_HINT if who_left else COMPUTING_HINT if is_computing else HINT,
         evidence=(Evidence(call.moment, f"a call of {caller}") for call in first.open[:MAX_EVIDENCE]),
         about=(*same, *callers),
-        beside=silent,
+        beside=_silent_beside(first, knowledge),
         count=sum(len(each.open) for each in same),
         last_ns=max(each.until for each in same),
         proven=False,
     )
+
+
+def _who_left(waiting: Waiting, knowledge: Knowledge) -> str:
+    """Describe the worker that left a broker about when that stopped replying."""
+    connection, calls, broker = waiting.connection, waiting.calls, waiting.connection.server.rhythm
+    if waiting.side == connection.listener or broker is None or not calls.answered:
+        return ""
+    oldest = waiting.open[0].moment.ns
+    worker = gone_worker(connection, calls.last_reply_ns, waiting.until, knowledge)
+    left = left_at(connection, broker, knowledge)
+    if worker is not None:
+        return worker.text(oldest)
+    if left is None:
+        return ""
+    when = "before" if ended_at(left) < oldest else "after"
+    time = duration(abs(oldest - ended_at(left)))
+    return f"; {client_name(left)} left {time} {when} the first of them"
 
 
 class Failed(NamedTuple):
@@ -174,7 +201,11 @@ class Failed(NamedTuple):
 
     @property
     def calls(self) -> int:
-        return sum(each.count for _, _, each in self.replies)
+        """Number of calls with a reply. Replies to requests without a name are counted only if they are errors."""
+        return sum(
+            each.count if self.name != REQUEST or connection.requests is None else connection.requests.latency.count
+            for connection, _, each in self.replies
+        )
 
     @property
     def errors(self) -> int:
@@ -189,9 +220,10 @@ class Failed(NamedTuple):
     def share(self) -> str:
         """Share of errors, such as `3 of 9 calls of get_price with an error: "database is locked"`."""
         error = self.first[2].error
-        return f"{self.errors} of {counted(self.calls, 'call')} of {self.name} with an error" + (
-            f': "{error}"' if error else ""
+        calls = (
+            counted(self.calls, "request") if self.name == REQUEST else f"{counted(self.calls, 'call')} of {self.name}"
         )
+        return f"{self.errors} of {calls} with an error" + (f': "{error}"' if error else "")
 
     def hop(self, side: int) -> tuple[str, str, str]:
         """Return the address of the callers (0) or of the called program (1), with the name and the first error."""
@@ -241,6 +273,7 @@ def _failing_at(same: list[Failed]) -> Diagnosis:
         about=(connection for each in same for connection, _, replies in each.replies if replies.errors),
         count=sum(each.errors for each in same),
         last_ns=max(replies.last_ns for each in same for _, _, replies in each.replies),
+        proven=all(each.name != REQUEST for each in same),
     )
 
 
@@ -256,8 +289,10 @@ TABLE = (
         "Calls are answered with an error",
         "A reply of JSON-RPC 2.0 has the member error, one of zerorpc is the event ERR, or one of Jupyter has the "
         "status error; or a JSON or MessagePack object, which has the id of the call or is the reply to a REQ, has an "
-        "error as text or object. The call reached the program, and the program rejected it or failed. Whether the "
-        "caller expects the error, a capture does not show; so it is a note.",
+        "error as text or object, or the status of a failure. Or a reply begins with a word such as `ERROR:` or "
+        "`ValueError:`, has a frame with only such a word, or is a pickle that makes an exception. The call reached "
+        "the program, and the program rejected it or failed. Whether the caller expects the error, a capture does "
+        "not show; so it is a note.",
         "The replies contain results, or a broker passes on the errors of another program, which is named instead.",
         _failing,
     ),
@@ -266,12 +301,13 @@ TABLE = (
         "warn",
         "A call has no reply",
         "zerorpc, JSON-RPC 2.0 and Jupyter put an id into each call, and the reply repeats it, as do many objects with "
-        "a method, command or action; clients and workers of a broker of 7/MDP or 18/MDP receive one reply per "
+        "a method, command or action, and frames that contain only an id (five different ones, of 8 octets or quickly "
+        "repeated, show which frame); clients and workers of a broker of 7/MDP or 18/MDP receive one reply per "
         "request, in order. A call had no reply for at least 3 s, and for three times the longest time of any reply. "
         "A note for Jupyter requests that run code. Likely only: the call may take long.",
         "A reply or a zerorpc heartbeat has the id of the call, the called side closes the connection, one of its "
         "messages is incomplete, or the call was not acknowledged. A broker waits for its worker. An object of an own "
-        "protocol whose method was never answered needs no reply.",
+        "protocol whose method was never answered needs no reply, nor do messages of which many have none.",
         _unanswered,
         ("fell-silent", "peer-departed", "periodic-disconnect", "client-returns"),
     ),

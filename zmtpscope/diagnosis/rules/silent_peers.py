@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 
-from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
-from zmtpscope.diagnosis.across.knowledge import Knowledge, once
+from zmtpscope.diagnosis.across.endings import is_agreed
+from zmtpscope.diagnosis.across.gone_workers import ended_at, left_at
+from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.silent_sides import MAX_COMPARED, Silence, silences
 from zmtpscope.diagnosis.across.unanswering import (
     LARGEST_SHARE,
@@ -87,43 +87,10 @@ def _is_waited_for(worker: Silence, broker: Silence) -> bool:
 
 
 def _left_at(broker: Silence, knowledge: Knowledge) -> ObservedConnection | None:
-    """Return the connection of a worker that left for good when a broker fell silent to a client.
-
-    The broker closed its side of that connection, so its program runs.
-    """
+    """Return the connection of a worker that left for good when a broker fell silent to a client."""
     if not broker.is_of_listener or broker.severity != "warn":
         return None
-    departures, last = _departures(knowledge).get(broker.connection.endpoint[0], ()), broker.rhythm.last.ns
-    near = max(SECOND, broker.rhythm.longest_ns)
-    first = bisect_left(departures, last - near, key=_ended_at)
-    return next((each for each in departures[first : first + 1] if _ended_at(each) <= last + near), None)
-
-
-@once
-def _departures(knowledge: Knowledge) -> dict[str, list[ObservedConnection]]:
-    """Return connections of clients that answered messages of a host and left, by host, in order of end.
-
-    No connection of the same address and identity began later.
-    """
-    left = (
-        each
-        for same in knowledge.by_client.values()
-        for each in same
-        if _left_work(each) and same[-1].start.ns <= _ended_at(each)
-    )
-    return grouped((each.server.ip, each) for each in sorted(left, key=_ended_at))
-
-
-def _left_work(connection: ObservedConnection) -> bool:
-    """Whether a client answered the messages of a host, and closed."""
-    client, server, ending = connection.client.rhythm, connection.server.rhythm, ending_of(connection)
-    if ending is None or ending.side == connection.listener or ending.cause != "closed" or connection.is_open:
-        return False
-    return client is not None and server is not None and not client.opens(server)
-
-
-def _ended_at(connection: ObservedConnection) -> int:
-    return end_of(connection, 0)
+    return left_at(broker.connection, broker.rhythm, knowledge)
 
 
 def _diagnosis(same: list[Silence]) -> Diagnosis:
@@ -170,7 +137,7 @@ def _missing(left: ObservedConnection, same: list[Silence]) -> Diagnosis:
     connection, rhythm, number = first.connection, first.rhythm, 1 - left.listener
     worker, broker, client = name_of(left, number), name_of(connection, first.side), name_of(connection, 1 - first.side)
     more = f" and {counted(len(same) - 1, 'other connection')}" if len(same) > 1 else ""
-    moment = Moment(_ended_at(left), left.start.file, None)
+    moment = Moment(ended_at(left), left.start.file, None)
     return Diagnosis.of(
         FELL_SILENT,
         "warn",
@@ -253,9 +220,11 @@ TABLE = (
         "with an identity if the pause is fifteen times as long, and 10 s. Likewise a PUB or PUSH, while other peers "
         "that the same host is connected to continue. A note if a PUB, a PUSH, or a ROUTER or DEALER that receives "
         "next to nothing stops sending to all its peers for fifteen times its longest pause, and 6 s, after sending "
-        "for eight times that pause, unless its messages may answer others; and if a ROUTER or DEALER that answered "
-        "each message in turn leaves the last ones unanswered for 5 s. A client that had one connection at a time and "
-        "goes on with a new one has lost the old one: a note, too. Likely only: a program with no more to send looks "
+        "for eight times that pause, unless its messages may answer others; if a ROUTER, DEALER or PAIR that began "
+        "exchanges at regular times, as heartbeats do, stops for ten times as long, and 6 s; and if a ROUTER or "
+        "DEALER that answered each message in turn leaves the last ones unanswered for 5 s. A client that had one "
+        "connection at a time and goes on with a new one has lost the old one: a note, too. Likely only: a program "
+        "with no more to send looks "
         "the same, as does a broker without work.",
         "The peer closes its connection itself, cannot send because its receiver does not read, TCP retransmits "
         "without an acknowledgment, the peer starts the exchanges, it never answered messages of the kinds that it "

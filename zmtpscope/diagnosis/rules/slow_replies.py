@@ -1,8 +1,10 @@
-"""Servers that become slower."""
+"""Servers that reply slowly, to single requests or from some time on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from operator import attrgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.hanging import (
@@ -15,7 +17,7 @@ from zmtpscope.diagnosis.across.hanging import (
     slowest,
 )
 from zmtpscope.diagnosis.across.knowledge import Knowledge
-from zmtpscope.diagnosis.across.words import address, duration, name_of
+from zmtpscope.diagnosis.across.words import address, duration, name_of, same_on
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.durations import Distribution, median
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
@@ -117,7 +119,8 @@ SLOW_HINTS: dict[tuple[str | None, str | None], str] = {
 
 
 def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each REP or ROUTER that REQs ask, about its slowest reply."""
+    """Make one diagnosis for each REP or ROUTER that REQs ask, about its slowest reply or its last ones."""
+    slowed = grouped((each.connection.endpoint, each) for each in map(_turned_slow, knowledge.connections) if each)
     for endpoint, replies in slowest(knowledge).items():
         worst, usual = replies[0] if replies else None, latencies(knowledge)[endpoint]
         if worst is None or worst.connection.requests is None:
@@ -131,7 +134,9 @@ def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if types not in SLOW_HINTS or usual.median is None:
             continue
         if not is_slow:
-            if _are_few_slow(worst, usual):
+            if endpoint in slowed:
+                yield _slow_since(slowed[endpoint])
+            elif _are_few_slow(worst, usual):
                 yield _pauses(worst, replies, usual)
             continue
         late = [each for each in delayed if each.took >= LONG_NS]
@@ -149,6 +154,63 @@ def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
             count=len(late),
             last_ns=until,
         )
+
+
+MIN_LAST = 5
+"""Slow replies at the end that show that a server became slow."""
+GAP = 2
+"""Each of them took at least this multiple of every earlier reply, by the means of groups."""
+
+
+class TurnedSlow(NamedTuple):
+    """A connection on which the last replies, `slow` in number, took `last` (ns), and earlier ones `usual`."""
+
+    connection: ObservedConnection
+    requests: ObservedRequests
+    slow: int
+    usual: int
+    last: int
+
+
+def _turned_slow(connection: ObservedConnection) -> TurnedSlow | None:
+    """Return the last replies to a REQ if all are far slower than the earlier ones."""
+    requests = connection.requests
+    if requests is None or not requests.is_lock_step or requests.trend.count < MIN_REPLIES:
+        return None
+    trend = requests.trend
+    typical, rest = trend.typical(), trend.rest_count
+    usual = median(typical)
+    least = max(MIN_NS, SLOWER * usual)
+    slow = [*takewhile(least.__le__, reversed(typical))]
+    if len(slow) * trend.size + rest < MIN_LAST or not slow or max(typical[: -len(slow)]) * GAP > min(slow):
+        return None
+    if rest and 2 ** (trend.rest / rest) < least:
+        return None  # the very last replies were quick again
+    last = round(median(slow))
+    return TurnedSlow(connection, requests, requests.latency.above(last // GAP), round(usual), last)
+
+
+def _slow_since(same: list[TurnedSlow]) -> Diagnosis:
+    worst = max(same, key=attrgetter("last"))
+    connection, requests = worst.connection, worst.requests
+    server, client = name_of(connection, 1 - requests.asker), name_of(connection, requests.asker)
+    slow = sorted(
+        (request.moment for took, request in requests.longest if took > worst.last / GAP), key=attrgetter("ns")
+    )
+    return Diagnosis.of(
+        "slow-reply",
+        "note",
+        server,
+        f"{server} became slow: its last replies to {client}, {worst.slow} of {requests.trend.count}, took "
+        f"about {duration(worst.last)} each, those before about {duration(worst.usual)}{same_on(len(same) - 1)}",
+        "check what changed in that program or on its host since (a lock, a disk, a database, load of others); no "
+        "action if these requests asked for more",
+        evidence=(Evidence(moment, "a request with a slow reply") for moment in slow[:MAX_EVIDENCE]),
+        about=same,
+        count=worst.slow,
+        last_ns=None if requests.last_reply is None else requests.last_reply.ns,
+        proven=False,
+    )
 
 
 MAX_SHARE = 1 / 10
@@ -191,8 +253,10 @@ TABLE = (
         "A reply takes much longer than all others",
         "A REP, or a ROUTER with a REQ client, took at least a second for a reply, and three times as long as for "
         "any reply that was not pending at the same time, at least three of them. While a REP works on one request "
-        "all others wait. Or a few replies, at most one in ten, took a hundred times as long as half of all. A "
-        "capture does not show whether these requests needed more work than others.",
+        "all others wait. Or a few replies, at most one in ten, took a hundred times as long as half of all. Or, of at "
+        "least 24 replies to a REQ, the last ones, at least five, each took eight times as long as most, at least "
+        "50 ms, and twice as long as any before. A capture does not show whether these requests needed more work than "
+        "others.",
         "Many other replies at that endpoint, at another time, took a third as long; or no message of any connection "
         "came while a reply took ten minutes or more: the clock was set forward.",
         _slow_replies,

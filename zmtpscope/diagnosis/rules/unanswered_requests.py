@@ -7,8 +7,8 @@ from dataclasses import replace
 from operator import attrgetter
 
 from zmtpscope.diagnosis.across.disconnects import gave_up_ns
+from zmtpscope.diagnosis.across.gone_workers import GONE_HINT, gone_worker
 from zmtpscope.diagnosis.across.hanging import (
-    GONE_HINT,
     LONG_NS,
     MANY_TIMES,
     GivenUp,
@@ -16,7 +16,6 @@ from zmtpscope.diagnosis.across.hanging import (
     asked_at,
     behind_brokers,
     given_up,
-    gone_worker,
     hanging,
     is_long,
     is_lost,

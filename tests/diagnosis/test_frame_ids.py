@@ -1,0 +1,109 @@
+"""Requests and replies whose ids are frames of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+import pytest
+
+from tests.diagnosis.talking import CLIENT, SERVER, Talk, knowledge_of
+from zmtpscope.diagnosis.diagnose import diagnose
+from zmtpscope.diagnosis.diagnosis import Diagnosis
+from zmtpscope.payloads.registry import Registry
+
+Id = Callable[[int], bytes]
+
+
+def uuid(number: int) -> bytes:
+    return UUID(int=number * 7919 << 64).bytes
+
+
+def counter(number: int) -> bytes:
+    return number.to_bytes(4)
+
+
+IDS = [uuid, counter, lambda number: str(UUID(int=number)).encode(), lambda number: b"%d" % number]
+
+
+def found(*talks: Talk) -> list[Diagnosis]:
+    knowledge = knowledge_of(*talks, payloads=Registry())
+    return [each.diagnosis for each in diagnose(knowledge) if each.diagnosis.rule != "clear-text"]
+
+
+def talk(id_of: Id, numbers: range, *before: bytes, unanswered: tuple[int, ...] = (), body: bytes = b"x") -> Talk:
+    """A client whose requests have an id after some frames; those with the numbers `unanswered` have no reply."""
+    made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
+    for number in numbers:
+        made.multipart(CLIENT, *before, id_of(number), body).wait(0.02)
+        if number not in unanswered:
+            made.multipart(SERVER, id_of(number), b"result")
+        made.wait(0.3)
+    return made
+
+
+@pytest.mark.parametrize("id_of", IDS)
+@pytest.mark.parametrize("before", [(), (b"",), (b"GET",), (b"", b"GET")])
+def test_requests_without_a_reply_are_counted(id_of: Id, before: tuple[bytes, ...]) -> None:
+    (diagnosis,) = found(talk(id_of, range(1, 11), *before, unanswered=(9, 10)).wait(4).close(CLIENT))
+    name = "GET" if b"GET" in before else "x"
+    assert f"the last 2 calls ({name}) have no reply for" in diagnosis.statement
+    assert diagnosis.statement.endswith("; the 8 before had one")
+    assert (diagnosis.rule, diagnosis.severity) == ("call-unanswered", "warn")
+
+
+def test_a_request_in_between_without_a_reply_is_reported() -> None:
+    (diagnosis,) = found(talk(uuid, range(40), b"GET", unanswered=(20,)).close(CLIENT))
+    assert "1 call (GET) has no reply for" in diagnosis.statement
+    assert diagnosis.statement.endswith("; 39 others had one")
+
+
+def test_words_that_are_content_do_not_name_a_request() -> None:
+    made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
+    for number in range(12):
+        made.multipart(CLIENT, uuid(number), b"word%d" % number).wait(0.1)
+        if number < 10:
+            made.multipart(SERVER, uuid(number), b"ok").wait(0.3)
+    (diagnosis,) = found(made.wait(4).close(CLIENT))
+    assert "the last 2 calls (request) have no reply" in diagnosis.statement
+
+
+def test_an_error_in_a_reply_with_the_id_of_a_request_is_counted() -> None:
+    made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
+    for number in range(8):
+        made.multipart(CLIENT, uuid(number), b"GET", b"{}").wait(0.1)
+        made.multipart(SERVER, uuid(number), b'{"error": "no such key"}' if number == 6 else b'{"value": 1}').wait(0.3)
+    (diagnosis,) = found(made.close(CLIENT))
+    assert diagnosis.statement.endswith('answered 1 of 8 calls of GET with an error: "no such key"')
+
+
+def test_kinds_of_messages_that_are_never_answered_need_no_reply() -> None:
+    made = talk(uuid, range(10), b"GET")
+    for number in range(100, 105):
+        made.multipart(CLIENT, b"LOG", uuid(number), b"x").wait(0.1)
+    assert not found(made.wait(1).multipart(CLIENT, b"GET", uuid(1000), b"x").multipart(SERVER, uuid(1000)).wait(5))
+
+
+@pytest.mark.parametrize("kinds", [(b"GET", b"PUT", b"EVENT"), tuple(b"word%d" % number for number in range(40))])
+def test_messages_in_between_that_are_never_answered_need_no_reply(kinds: tuple[bytes, ...]) -> None:
+    """Their kinds are known or, if there are too many, one message in three has no reply."""
+    made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
+    for number in range(60):
+        made.multipart(CLIENT, counter(number), kinds[number % len(kinds)], b"x").wait(0.01)
+        if number % 3 != 2:
+            made.multipart(SERVER, counter(number), b"OK")
+        made.wait(0.2)
+    assert not found(made.close(CLIENT))
+
+
+def test_acknowledgments_of_every_second_message_are_no_replies() -> None:
+    made = talk(uuid, range(40), b"PUT", unanswered=tuple(range(1, 40, 2)))
+    assert not [each for each in found(made.wait(5).close(CLIENT)) if each.severity != "note"]
+
+
+def test_sides_that_count_at_the_same_time_do_not_answer_each_other() -> None:
+    made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
+    for number in range(30):
+        made.multipart(CLIENT, b"HB", counter(number)).wait(0.5).multipart(SERVER, b"HB", counter(number)).wait(0.5)
+    made.multipart(CLIENT, b"HB", counter(30)).multipart(CLIENT, b"HB", counter(31)).wait(4)
+    assert not [each for each in found(made) if each.rule == "call-unanswered"]

@@ -1,0 +1,84 @@
+"""Replies that report an error: text such as `ERROR: busy`, status frames, JSON objects, and pickled exceptions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from zmtpscope.diagnosis.observers.call_messages import JSON, error_of, shown_error
+from zmtpscope.dissect.records.tables import MessageTable
+from zmtpscope.payloads.dissected import Dissected
+
+PICKLE = "pickle"
+MAX_FRAMES = 4
+"""First frames of a message that may be a status or a text."""
+HEAD = 160
+"""Octets of a frame to look at."""
+
+WORDS = rb"ERR|ERROR|FAIL|FAILED|FAILURE|NOK|NACK|NAK|EXCEPTION"
+TEXT = re.compile(
+    rb"(?:(?:%s)(?=[\s:,;|]|$)|(?:[Ee]rror|[Ee]xception|[Ff]ailed):|Traceback \(most recent call last\)"
+    rb"|[A-Za-z_][\w.]*(?:Error|Exception)(?:: |\())(?![\s:=]*[-+]?(?:0+|\d*\.\d+)\s*$)" % WORDS
+)
+"""Start of a text that reports an error. A number after it, such as `Error: 0.02`, is a measured value."""
+STATUS = re.compile(rb"(?:%s)" % WORDS, re.IGNORECASE)
+"""A frame that is a status."""
+MARKS = b"ERR", b"FAIL", b"NOK", b"NACK", b"NAK", b"EXCEPTION", b"rror", b"xception", b"ailed", b"Traceback", b"ailure"
+"""One of these is in every text of an error."""
+OF_OBJECT = re.compile(
+    rb'"(?:err(?:or)?|exception|traceback)(?:_?(?:msg|message|text))?"\s*:\s*["{]'
+    rb'|"status"\s*:\s*"(?:err|fail|exc)|"(?:ok|success)"\s*:\s*false',
+    re.IGNORECASE,
+)
+"""Part of every JSON object with an error."""
+EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception)\(")
+"""A call in a pickle that makes an exception."""
+FAILED = re.compile(r"\('(?:error|err|fail|failed|exception)'[,)]", re.IGNORECASE)
+"""A tuple of a pickle that begins with a status."""
+
+
+def errors_in(run: MessageTable) -> Iterator[tuple[int, str]]:
+    """Yield the messages that report an error, each as its row and the text of the error."""
+    rows = range(len(run.first))
+    if any(mark in run.data for mark in MARKS):
+        for row in rows:
+            text = _of_text(run, row)
+            if text:
+                yield row, text
+    is_json = run.json is not None and OF_OBJECT.search(run.data) is not None
+    for row, made in enumerate(map(run.made, rows) if is_json else run.payloads or ()):
+        error = None if made is None else _of_payload(made)
+        if error is not None:
+            yield row, error
+
+
+def _of_text(run: MessageTable, row: int) -> str | None:
+    """Return the text of the first frame with a status or error, or of the frame after a status."""
+    first, last = int(run.first[row]), int(run.last[row])
+    frames = [run.head(frame, HEAD) or b"" for frame in range(first, min(last + 1, first + MAX_FRAMES))]
+    for place, frame in enumerate(frames):
+        if STATUS.fullmatch(frame):
+            return shown_error(_lines(frames[place : place + 2]))
+        if TEXT.match(frame):
+            return shown_error(_lines([frame]))
+    return None
+
+
+def _lines(frames: list[bytes]) -> list[str]:
+    """Return the first line of each frame that is text."""
+    texts = [frame.decode("utf-8", "replace") for frame in frames]
+    return [text.partition("\n")[0].rstrip() for text in texts if "\ufffd" not in text]
+
+
+def _of_payload(made: Dissected) -> str | None:
+    fields = made.fields
+    if made.protocol == JSON:
+        objects = [fields] if isinstance(fields, dict) else fields if isinstance(fields, list) else []
+        errors = (error_of(each) for each in objects if isinstance(each, dict))
+        return next((error for error in errors if error is not None), None)
+    if made.protocol == PICKLE and isinstance(fields, dict):
+        calls, result = fields["calls"], str(fields["result"])
+        failed = next((str(call) for call in calls if EXCEPTION.match(str(call))), None) if calls else None
+        failed = failed or (result if FAILED.match(result) else None)
+        return None if failed is None else shown_error([failed.removeprefix("builtins.")])
+    return None
