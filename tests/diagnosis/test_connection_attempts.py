@@ -253,3 +253,89 @@ def test_a_socket_with_two_endpoints_of_which_one_refuses_is_named() -> None:
     assert "ZMQ_IMMEDIATE" in diagnosis.hint
     subscriber = Talk(9, at=0, port=5556).handshake("SUB", "PUB").wait(5).message(SERVER, b"x")
     assert "ZMQ_IMMEDIATE" not in told_of(subscriber, *_refused(20, 30, 0.1))["connection-refused"].hint
+
+
+def _opened_late(number: int, at: float, *copies: float) -> Talk:
+    """A connection that opens with the last of several SYNs; `copies` are the seconds of the others before it."""
+    talk = Talk(number, at=at).handshake("DEALER", "ROUTER").message(CLIENT, b"ask").message(SERVER, b"answer")
+    syn = talk.conversation.packets[0]
+    talk.conversation.packets[:0] = [replace(syn, time=syn.time - int(each * SECOND)) for each in copies]
+    return talk
+
+
+def test_a_client_whose_first_syns_are_not_answered_connects_late() -> None:
+    (diagnosis,) = told_of(_opened_late(0, 7, 7, 6, 4)).values()
+    assert (diagnosis.rule, diagnosis.severity) == ("opened-late", "note")
+    assert diagnosis.text == (
+        "DEALER 10.0.0.2 connected to ROUTER 10.0.0.1:5555 only after 7 s: the first SYNs were not answered"
+    )
+    assert "not up yet" in diagnosis.hint
+
+
+def test_clients_that_connect_late_while_others_are_served_meet_a_full_queue_or_a_firewall() -> None:
+    served = Talk(9, at=0, client=3).handshake("DEALER", "ROUTER").wait(8).message(SERVER, b"x")
+    (diagnosis,) = told_of(served, _opened_late(0, 4, 3, 2), _opened_late(1, 8, 7, 6, 4)).values()
+    assert (diagnosis.rule, diagnosis.severity) == ("opened-late", "warn")
+    assert diagnosis.text == (
+        "DEALER 10.0.0.2 connected to ROUTER 10.0.0.1:5555 only after 3 s to 7 s, on 2 connections: the first SYNs "
+        "were not answered, although it served others meanwhile"
+    )
+
+
+def test_one_client_that_connects_late_while_others_are_served_is_a_note() -> None:
+    served = Talk(9, at=0, client=3).handshake("DEALER", "ROUTER").wait(8).message(SERVER, b"x")
+    assert told_of(served, _opened_late(0, 4, 3, 2))["opened-late"].severity == "note"
+
+
+def test_a_program_that_accepts_no_connection_meanwhile_has_a_full_queue() -> None:
+    waiting = (
+        Talk(8, at=0, client=3).greet(CLIENT).wait(6).greet(SERVER).ready(CLIENT, "DEALER").ready(SERVER, "ROUTER")
+    )
+    diagnosis = told_of(waiting, _opened_late(0, 7, 6, 5))["opened-late"]
+    assert diagnosis.severity == "warn"
+    assert diagnosis.text.endswith("; meanwhile the program did not accept 1 established connection either")
+    assert "ZMQ_BACKLOG" in diagnosis.hint
+
+
+def test_a_program_that_is_full_serves_nobody() -> None:
+    served = Talk(7, at=0, client=3).handshake("DEALER", "ROUTER").wait(1).message(SERVER, b"x")
+    waiting = [Talk(8 + number, at=2 + number / 10).say(CLIENT, build_signature(1)) for number in range(2)]
+    talks = [served, *waiting, Talk(50, at=3).unanswered(6)]
+    assert consequences_of("handshake-timeout", *talks) == {"connection-unanswered"}
+
+
+def _reset_answers(number: int, at: float, *, again: bool) -> Talk:
+    """A client that resets SYN and ACK; `again`: with the SYN of attempt 0."""
+    talk = Talk(0 if again else number, at=at)
+    del talk.conversation.packets[2:]
+    talk.conversation.reset(CLIENT, knows=False)
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("again", "words"),
+    [(True, "check NAT rules"), (False, "raise its ZMQ_CONNECT_TIMEOUT")],
+    ids=["asked another address", "gave up"],
+)
+def test_a_client_that_resets_the_answers_is_named(again: bool, words: str) -> None:
+    (diagnosis,) = told_of(*(_reset_answers(number, 0.6 * number, again=again) for number in range(12))).values()
+    assert (diagnosis.rule, diagnosis.severity) == ("answer-lost", "error")
+    assert diagnosis.text.startswith(
+        "10.0.0.1:5555 answers connection attempts, but 10.0.0.2 resets the answers: 10.0.0.2 tried 12 times in 6.6 s"
+    )
+    assert words in diagnosis.hint
+
+
+def test_an_address_that_answers_instead_of_the_one_asked_is_named() -> None:
+    asked, answers = Talk(0, at=0).unanswered(7), []
+    for second in range(7):
+        answer = _reset_answers(0, second, again=True)
+        hosts = answer.conversation.hosts[0], bytes([10, 0, 0, 9])
+        answer.conversation.packets = [replace(each, hosts=hosts) for each in answer.conversation.packets[1:]]
+        answers.append(answer)
+    (diagnosis,) = told_of(asked, *answers).values()
+    assert (diagnosis.rule, diagnosis.severity) == ("answer-lost", "error")
+    assert diagnosis.text.startswith(
+        "10.0.0.9:5555 answers connection attempts to 10.0.0.1:5555, and 10.0.0.2 resets its answers: 10.0.0.2 tried "
+        "once (7 SYNs)"
+    )

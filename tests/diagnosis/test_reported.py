@@ -268,6 +268,24 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "warn likely: PUB 10.89.0.1:5576 sent nothing to SUB 10.89.0.2 after packet 32, for 12.2 s, while "
         "SUB 10.89.0.3 got 26 messages to which SUB 10.89.0.2 is subscribed, too",
     ),
+    "answers-from-another-address": (
+        "error 10.9.0.9:5558 answers connection attempts to 10.9.0.2:5558, and 10.9.0.1 resets its answers: 10.9.0.1 "
+        "tried once (7 SYNs) in 7.1 s to reach 10.9.0.2:5558",
+    ),
+    "hairpin-at-server": (
+        "error 10.9.0.2:5558 answers connection attempts, but 10.9.0.1 resets the answers: 10.9.0.1 tried 7 times in "
+        "7.1 s to reach 10.9.0.2:5558, with the same SYN",
+    ),
+    "connect-timeout-too-short": (
+        "error 10.9.0.2:5558 answers connection attempts, but 10.9.0.1 resets the answers: 10.9.0.1 tried 13 times in "
+        "7.0 s to reach 10.9.0.2:5558",
+    ),
+    "queue-full": (
+        "warn DEALER 10.9.0.1 connected to ROUTER 10.9.0.2:5558 only after 7.1 s, on 2 connections: the first SYNs "
+        "were not answered; meanwhile the program did not accept 2 established connections either",
+        "note likely: ROUTER 10.9.0.2:5558 sent nothing for 6.15 s after packet 51, though DEALER 10.9.0.3 sent 5 "
+        "messages meanwhile; its next longest pause was 302 ms",
+    ),
     "answer-lost": (
         "error 10.71.0.1:5555 answers connection attempts, but the answers do not reach the client, although it "
         "serves 10.71.0.3 meanwhile: 10.71.0.2 tried 4 times (13 SYNs) in 10.3 s to reach 10.71.0.1:5555",

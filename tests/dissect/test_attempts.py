@@ -255,3 +255,61 @@ def test_a_peer_that_tries_for_long_to_get_back_is_a_warning(times: int, severit
     (finding,) = told(later(packets))
     assert finding["severity"] == severity
     assert finding["text"].endswith("it was connected before")
+
+
+def _same_syn(number: int, *flags: tuple[int, int]) -> list[Packet]:
+    """The SYN of one socket, sent three times, each with such an answer."""
+    return [packet for at in (0, 1, 3) for packet in attempt(number, *flags, at=at)]
+
+
+def _from(packets: list[Packet], host: int) -> list[Packet]:
+    """The same packets, between the client and another host."""
+    return [replace(packet, hosts=(packet.hosts[0], bytes([10, 0, 0, host]))) for packet in packets]
+
+
+def test_a_syn_that_another_address_answers_names_it() -> None:
+    answers = [packet for packet in _same_syn(0, *HALF_OPEN, (CLIENT, RST)) if packet.flags != SYN]
+    (finding,) = told(later(_same_syn(0, (CLIENT, SYN)) + _from(answers, 9)))
+    assert (finding["id"], finding["severity"]) == ("ZMTP-CONN-15", "warn")
+    assert finding["text"].endswith(
+        "tried once (3 SYNs) in 3.0 s to reach 10.0.0.1:5555; 10.0.0.9:5555 answered instead"
+    )
+
+
+def test_an_answer_to_another_socket_is_none_to_this_one() -> None:
+    answers = [packet for packet in _same_syn(1, *HALF_OPEN, (CLIENT, RST)) if packet.flags != SYN]
+    (finding,) = told(later(_same_syn(0, (CLIENT, SYN)) + _from(answers, 9)))
+    assert "instead" not in finding["text"]
+
+
+def test_a_client_that_resets_the_answer_and_sends_its_syn_again_asked_another_address() -> None:
+    (finding,) = told(later(_same_syn(0, *HALF_OPEN, (CLIENT, RST))))
+    assert (finding["id"], finding["severity"], finding["count"]) == ("ZMTP-CONN-16", "warn", 3)
+    assert finding["text"].endswith("; the client reset the answers, and sent the same SYN again")
+
+
+@pytest.mark.parametrize(("every", "severity"), [(0.6, "warn"), (2, "note")], ids=["gave up", "health check"])
+def test_a_client_that_resets_the_answers_of_many_attempts_has_given_up(every: float, severity: str) -> None:
+    tries = [attempt(number, *HALF_OPEN, (CLIENT, RST), at=number * every) for number in range(12)]
+    (finding,) = told(later([packet for each in tries for packet in each]))
+    assert (finding["id"], finding["severity"]) == ("ZMTP-CONN-16", severity)
+    assert ("reset the answers" in finding["text"]) is (severity == "warn")
+    assert "same SYN" not in finding["text"]
+
+
+@pytest.mark.parametrize(("before", "is_late"), [((3, 2), True), ((1,), False)], ids=["for 3 s", "for 1 s"])
+def test_a_connection_whose_first_syns_were_not_answered_opened_late(before: tuple[int, ...], is_late: bool) -> None:
+    talk = Conversation(start=START)
+    for side in (0, 1):
+        talk.send(side, hello("PAIR"))
+    talk.packets += [replace(talk.packets[0], time=talk.time + SECOND)]  # a copy that comes late changes nothing
+    syn = talk.packets[0]
+    packets = [replace(syn, time=syn.time - seconds * SECOND) for seconds in before] + talk.packets
+    whole = records(Capture(packets))[0]
+    for size in (1, 2, 3, 5):
+        assert records(Capture(packets, size))[0] == whole
+    found = [each for each in whole if each.get("id") == "ZMTP-CONN-26"]
+    assert bool(found) is is_late
+    for each in found:
+        assert (each["severity"], each["packet"], each["last_packet"]) == ("note", 1, 3)
+        assert each["text"].endswith(": the SYN was sent 3 times in 3.0 s to reach 10.0.0.1:5555")

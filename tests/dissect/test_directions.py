@@ -10,6 +10,7 @@ from tests.twins import twins
 from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, RST, SYN, SegmentBlock
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.sequence import MODULUS
+from zmtpscope.records import SECOND
 
 BY_DIRECTION = twins("zmtpscope.dissect.tcp.directions.by_direction")
 FLAGS = [ACK, ACK, ACK, ACK | FIN, SYN, SYN | ACK, RST, ACK | CUT, ACK | CLOSED_WINDOW, 0, SYN | FIN, FIN]
@@ -37,8 +38,9 @@ def test_p20_directions_are_the_same_compiled_and_in_python(given: tuple[int, li
     assert all(each == found[0] for each in found)
 
 
-def directions(*rows: tuple[int, int, int]) -> Directions:
-    """The directions of a block with these segments: flow, flags and octets, in order, each SYN with one number."""
+def directions(*rows: tuple[int, int, int], apart: int = 1) -> Directions:
+    """The directions of a block with these segments, `apart` ns: flow, flags and octets, in order, each SYN with one
+    number."""
     block = SegmentBlock(bytes(99), 0)
     following = [100, 2**32 - 2]
     columns = []
@@ -49,6 +51,7 @@ def directions(*rows: tuple[int, int, int]) -> Directions:
     names = ("flows", "sequences", "acknowledgments", "flags", "starts", "stops")
     for name, column in zip(names, np.array(columns, np.int64).T.copy(), strict=True):
         setattr(block, name, column)
+    block.times = apart * np.arange(len(rows))
     block.keys = [b"client", b"server"][: 1 + max(flow for flow, _, _ in rows)]
     return Directions(block)
 
@@ -80,5 +83,6 @@ def test_a_syn_may_be_repeated_before_anything_else() -> None:
     assert repeated.begin_a_connection(0, 1)
     unacknowledged = directions((0, SYN, 0), (0, SYN, 0), (1, SYN | ACK, 0))
     assert not unacknowledged.begin_a_connection(0, 1)
+    assert directions((0, SYN, 0), (0, SYN, 0), (0, ACK, 0), apart=3 * SECOND).clean == [False]
     assert directions((0, SYN, 0), (0, ACK, 0), (0, SYN, 0)).clean == [False]
     assert directions((0, SYN, 0), (0, SYN, 2)).clean == [False]

@@ -170,6 +170,13 @@ KINDS = (
         "The system of this side acknowledges data at once again, no longer late: its program reads",
     ),
     FindingKind(
+        "ZMTP-CONN-26",
+        "note",
+        "RFC 6298, 2",
+        "The first SYNs of this connection were not answered",
+        "the host was not up yet, the queue of its listener was full (ZMQ_BACKLOG), or packets were lost",
+    ),
+    FindingKind(
         "CAPTURE-01",
         "warn",
         "records.md, Drops",
@@ -208,6 +215,7 @@ KINDS = (
 
 REFUSED, UNANSWERED, HALF_OPEN = "ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-16"
 REJECTED, NO_ROUTE = "ZMTP-CONN-20", "ZMTP-CONN-21"
+OPENED_LATE = "ZMTP-CONN-26"
 
 ATTEMPTS = {
     REFUSED: "refused",

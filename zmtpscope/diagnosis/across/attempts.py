@@ -138,6 +138,8 @@ def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list
     connections of the same clients count if the server sends on them.
     """
     clients = {each.client for each in tried.findings}
+    if any(_is_unaccepted(each, tried) for each in knowledge.by_endpoint.get(tried.endpoint, ())):
+        return []
     found: dict[str, None] = {}
     own: Counter[str] = Counter()
     for each in knowledge.by_endpoint.get(tried.endpoint, ()):
@@ -151,6 +153,11 @@ def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list
         if ending is None or ending.moment.ns > least:
             found[client] = None
     return [*found, *(f"{counted(count, 'connection')} of {client}" for client, count in own.items() if count)]
+
+
+def _is_unaccepted(connection: ObservedConnection, tried: Tried) -> bool:
+    """Whether a client waits since before the attempts for the greeting of a program, which then serves nobody."""
+    return connection.is_open and connection.server.last_ns is None and connection.start.ns < tried.first_ns
 
 
 def _is_between(connection: ObservedConnection, tried: Tried) -> bool:

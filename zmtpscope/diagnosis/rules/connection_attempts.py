@@ -10,10 +10,11 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.attempts import MIN_LATE, Tried, clients_of, is_zeromq, tried_in_vain
 from zmtpscope.diagnosis.across.disconnects import passing
 from zmtpscope.diagnosis.across.endings import was_told_to_exit
-from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding
 from zmtpscope.diagnosis.across.words import address, duration
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.dissect.findings.attempts import INSTEAD, REPEATED, RESET
 from zmtpscope.findings.capturing import HALF_OPEN, NO_ROUTE, REFUSED, REJECTED, UNANSWERED
 from zmtpscope.findings.kinds import SEVERITIES, Severity
 from zmtpscope.grouping import divided_at_pauses, grouped
@@ -190,11 +191,46 @@ ANSWER_LOST = InVain(
 )
 
 
+GIVEN_UP_HINT = (
+    "the client closed its sockets before the answers arrived: raise its ZMQ_CONNECT_TIMEOUT above the time that the "
+    "path takes there and back"
+)
+
+OTHER_ADDRESS_HINT = (
+    "the answers leave with another address or port than the client asked: check NAT rules (a port forwarding inside "
+    "one network needs masquerading, too), load balancers with direct return, and the routes of a host with several "
+    "addresses"
+)
+
+
 def _answer_lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose clients that repeat SYNs although the endpoint answered them."""
-    lost = [each for each in knowledge.findings if each.id == HALF_OPEN and each.severity == "warn"]
-    subjects = {address(each.endpoint) for each in lost if each.endpoint}
-    yield from (each for each in in_vain("answer-lost", ANSWER_LOST)(knowledge) if each.subject in subjects)
+    """Diagnose clients that repeat SYNs although the endpoint, or another address, answered them."""
+    lost = {address(each.endpoint): each for each in knowledge.findings if _is_answered(each) and each.endpoint}
+    instead = {finding.text.partition(INSTEAD)[0].rpartition("; ")[2] for finding in lost.values()}
+    for words, id_ in ((ANSWER_LOST, HALF_OPEN), (NOT_ANSWERED, UNANSWERED)):
+        for diagnosis in in_vain("answer-lost", words)(knowledge):
+            finding = lost.get(diagnosis.subject)
+            if finding is not None and finding.id == id_ and diagnosis.subject not in instead:
+                yield _explained(diagnosis, finding)
+
+
+def _is_answered(finding: RunFinding) -> bool:
+    return INSTEAD in finding.text or (finding.id == HALF_OPEN and finding.severity == "warn")
+
+
+def _explained(diagnosis: Diagnosis, finding: RunFinding) -> Diagnosis:
+    """Add why the client does not accept the answers, if it resets them."""
+    where, attempts = diagnosis.subject, _attempts([Tried(("", 0), [finding], [])])
+    if INSTEAD in finding.text:
+        other = finding.text.partition(INSTEAD)[0].rpartition("; ")[2]
+        text = f"{other} answers connection attempts to {where}, and {finding.client} resets its answers: {attempts}"
+        return replace(diagnosis, text=text, hint=OTHER_ADDRESS_HINT)
+    if RESET not in finding.text:
+        return diagnosis
+    text = f"{where} answers connection attempts, but {finding.client} resets the answers: {attempts}"
+    if REPEATED not in finding.text:
+        return replace(diagnosis, text=text, hint=GIVEN_UP_HINT)
+    return replace(diagnosis, text=f"{text}, with the same SYN", hint=OTHER_ADDRESS_HINT)
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -202,6 +238,8 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
     first = {address(each.endpoint): each for each in knowledge.findings if each.id == UNANSWERED and each.endpoint}
     for diagnosis in in_vain("connection-unanswered", NOT_ANSWERED)(knowledge):
         finding = first.get(diagnosis.subject)
+        if finding is not None and INSTEAD in finding.text:
+            continue
         if finding is None or finding.endpoint is None or diagnosis.hint != NOT_ANSWERED.nobody.hint:
             yield diagnosis
             continue
@@ -259,9 +297,10 @@ TABLE = (
         "The answer to a connection attempt does not reach the client",
         "A SYN was answered with SYN and ACK, and the client sent the same SYN again, without an acknowledgment of the "
         "answer. A firewall drops the answers, or they take another route: the capture was made before the place at "
-        "which they get lost.",
-        "The client acknowledges the answer, resets the connection, as port scanners do, or sends its SYN only once; a "
-        "later attempt succeeds.",
+        "which they get lost. If the client resets the answers, it asked another address (it sends the same SYN again, "
+        "or the SYN and ACK of another address acknowledges its SYN), or has given up before they arrived.",
+        "The client acknowledges the answer, or sends its SYN only once, as port scanners do, or resets few answers, "
+        "as health checks do; a later attempt succeeds.",
         _answer_lost,
     ),
     Rule(

@@ -20,7 +20,16 @@ from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.facts import Attempt
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.sink import Summary
-from zmtpscope.dissect.tcp.connection import CONNECTED, HALF_OPEN, NO_ROUTE, REFUSED, REJECTED, UNANSWERED, UNDER_WAY
+from zmtpscope.dissect.tcp.connection import (
+    CONNECTED,
+    HALF_OPEN,
+    NO_ROUTE,
+    REFUSED,
+    REJECTED,
+    STRAY,
+    UNANSWERED,
+    UNDER_WAY,
+)
 from zmtpscope.findings import capturing
 from zmtpscope.records import SECOND
 from zmtpscope.words import host_port, how_many_times
@@ -73,6 +82,8 @@ class Tried:
     syns: int
     connected: Stamp | None = None
     """SYN of the pair's next known connection."""
+    instead: str = ""
+    """The other address whose answers the client reset."""
     gaps: int = 0
     """Number of waits between attempts."""
     shortest: int = 0
@@ -92,7 +103,20 @@ class Tried:
     @property
     def repeats_syn(self) -> bool:
         """Whether the client sent a SYN again, as TCP does without an answer; copies in the capture are closer."""
+        if self.first.asked == self.last.asked:
+            return self.last.last.time - self.first.connection.start.time >= SYN_AGAIN
         return any(each.last.time - each.connection.start.time >= SYN_AGAIN for each in (self.first, self.last))
+
+    @property
+    def is_insistent(self) -> bool:
+        """Whether a client tries as often as no health check does."""
+        lasted = self.last.last.time - self.first.connection.start.time
+        return self.is_like_zeromq or (self.gaps >= MIN_FAST and lasted <= SECOND * self.gaps)
+
+    @property
+    def is_reset(self) -> bool:
+        """Whether the client reset the answers."""
+        return self.first.is_reset and self.last.is_reset
 
     def is_apart(self, later: Tried) -> bool:
         """Whether the pair connected between the two series."""
@@ -104,6 +128,7 @@ class Tried:
         gaps += (other.shortest, other.longest) if other.gaps else ()
         self.gaps, self.shortest, self.longest = self.gaps + other.gaps + 1, min(gaps), max(gaps)
         self.count += other.count
+        self.instead = self.instead or other.instead
         self.syns += other.syns
         self.first = min(self.first, other.first, key=attrgetter("connection.start"))
         self.last = max(self.last, other.last, key=attrgetter("last"))
@@ -121,6 +146,9 @@ class Tried:
 
 LASTED = re.compile(r" in (\d+\.\d) s to reach ")
 
+RESET, REPEATED, INSTEAD = "the client reset the answers", "and sent the same SYN again", " answered instead"
+"""Parts of the sentences about answers that the client did not accept."""
+
 
 def lasted_ns(sentence: str) -> int:
     """Return the time between first and last attempt (ns) in such a sentence; precise to 100 ms."""
@@ -137,6 +165,8 @@ class Attempts:
         """Attempts by outcome and pair, in order of last use."""
         self.connected: OrderedDict[bytes, tuple[Stamp, Stamp]] = OrderedDict()
         """SYNs of the first and last connection of each pair."""
+        self.strays: OrderedDict[bytes, str] = OrderedDict()
+        """Endpoints whose answers were reset, by the client's address and port and the number of its SYN."""
         self.others: dict[str, Tried] = {}
 
     def evaluate(self, attempt: Attempt) -> None:
@@ -144,6 +174,13 @@ class Attempts:
         pair = attempt.pair
         if attempt.outcome == CONNECTED:
             self._connect(pair, attempt.connection.start)
+            return
+        if attempt.is_reset:
+            stream = attempt.connection.stream
+            self.strays[attempt.asked] = host_port(stream.dst_ip, stream.dst_port)
+            if len(self.strays) > MAX_PAIRS:
+                self.strays.popitem(last=False)
+        if attempt.outcome == STRAY:
             return
         self.summary.attempts[attempt.outcome] += 1
         if attempt.outcome == UNDER_WAY:
@@ -168,7 +205,9 @@ class Attempts:
 
     def _add(self, groups: list[Tried], attempt: Attempt) -> None:
         later = [each for each in self.connected.get(attempt.pair, ()) if each > attempt.last]
-        insort(groups, Tried(attempt, attempt, 1, attempt.syns, min(later, default=None)), key=_first_began)
+        instead = self.strays.get(attempt.asked, "") if attempt.outcome == UNANSWERED else ""
+        tried = Tried(attempt, attempt, 1, attempt.syns, min(later, default=None), instead)
+        insort(groups, tried, key=_first_began)
         if len(groups) <= MAX_GROUPS:
             return
         gaps = [
@@ -215,8 +254,12 @@ class Attempts:
             sentence += f"; {CONNECTED_BEFORE}"
             is_long = tried.last.last.time - start.time >= LONG_IN_VAIN
             severity, hint = None if is_long else "note", BEFORE_HINT
-        elif outcome == HALF_OPEN and tried.repeats_syn:
+        elif tried.instead:
+            sentence += f"; {tried.instead}{INSTEAD}"
+        elif outcome == HALF_OPEN and (tried.repeats_syn or (tried.is_reset and tried.is_insistent)):
             severity = "warn"  # a port scan does not repeat a SYN that was answered
+            if tried.is_reset:
+                sentence += f"; {RESET}" + f", {REPEATED}" * tried.repeats_syn
         elif tried.syns == 1 or (outcome == REFUSED and not tried.is_like_zeromq):
             severity = "note"
         return self._summed(outcome, stream, sentence, severity, hint, tried, end)

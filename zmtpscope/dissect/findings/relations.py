@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from zmtpscope.dissect.arrivals import Arrival, is_decided_by_time
+from zmtpscope.dissect.arrivals import Arrival, is_decided_by_time, stamp
 from zmtpscope.dissect.findings import closing
 from zmtpscope.dissect.findings.heartbeats import Heartbeats
 from zmtpscope.dissect.findings.refusals import NOT_JUDGED, REFUSING, explain
@@ -17,7 +17,10 @@ from zmtpscope.dissect.records.facts import ConnectionFact
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.stream.arrivals import BlockView
 from zmtpscope.dissect.stream.outputs import UnitRead
+from zmtpscope.dissect.tcp.directions import MIN_LATE
+from zmtpscope.findings.capturing import OPENED_LATE
 from zmtpscope.records import SECOND
+from zmtpscope.words import host_port, how_many_times
 from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.socket_types import may_meet
@@ -150,6 +153,8 @@ class Relations:
     # -- greetings and handshake -------------------------------------------------------------------------------------
 
     def _greeting(self, timed: TimedEvent) -> None:
+        if all(side.greeting is None for side in self.sides):
+            self._opened_late(timed.arrival)
         self.sides[timed.side].greeting = timed
         other = self.sides[1 - timed.side].greeting
         version = self.view.version
@@ -169,6 +174,16 @@ class Relations:
             self._note("ZMTP3X-GREETING-08", timed, severity)
         if {ours.get("version_announced"), theirs.get("version_announced")} == {"3.0", "3.1"}:
             self._note("ZMTP-DOWNGRADE-02", timed)
+
+    def _opened_late(self, arrival: Arrival) -> None:
+        """Note that the first SYNs were not answered; the first greeting decides it."""
+        tcp = self.view.tcp
+        waited = tcp.last_syn.time - tcp.start.time
+        if waited >= MIN_LATE:
+            sent = f"the SYN was sent {how_many_times(tcp.syns)} in {waited / SECOND:.1f} s"
+            finding = Finding(OPENED_LATE, None, 0, None, f"{sent} to reach {host_port(*tcp.addresses[1])}")
+            last = stamp(tcp.last_syn)
+            self._notes.append(Note(None, finding, tcp.start, arrival.ordinal, last=last))
 
     def _socket_type(self, timed: TimedEvent) -> None:
         self.sides[timed.side].type_event = timed

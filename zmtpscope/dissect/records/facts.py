@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
 from zmtpscope.dissect.identity import Stream, stream_of
 from zmtpscope.dissect.tcp.connection import Connection
+from zmtpscope.dissect.tcp.sequence import MODULUS
 
 Endpoint = tuple[str, int]
 
@@ -30,14 +31,23 @@ class ConnectionIdentity(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """A closed TCP connection with a captured SYN. `outcome` is one of `attempts.py`; `last` is the client's last
-    SYN of `syns`."""
+    """A closed TCP connection with a captured SYN, or a stray answer. `outcome` is one of `attempts.py`; `last` is the
+    client's last SYN of `syns`, which have the sequence number `initial`."""
 
     arrival: Arrival
     connection: ConnectionIdentity
     outcome: str
     last: Stamp
     syns: int
+    initial: int
+    is_reset: bool
+    """Whether the client reset the answer."""
+
+    @property
+    def asked(self) -> bytes:
+        """Address and port of the client, and the sequence number of its SYN."""
+        key = self.connection.key
+        return key[: len(key) // 2 - 2] + key[-4:-2] + self.initial.to_bytes(4)
 
     @property
     def pair(self) -> bytes:
@@ -235,5 +245,8 @@ def end_facts(connection: Connection) -> list[Fact]:
     outcome = connection.attempt_outcome()
     if outcome is not None:
         last = start if connection.last_syn is connection.start else stamp(connection.last_syn)
-        facts.append(Attempt(connection.end, identity, outcome, last, connection.syns))
+        client, server = connection.tcp
+        initial = client.initial if client.initial >= 0 else (server.acknowledged - 1) % MODULUS
+        is_reset = connection.is_answer_reset
+        facts.append(Attempt(connection.end, identity, outcome, last, connection.syns, initial, is_reset))
     return facts

@@ -13,6 +13,8 @@ from zmtpscope.records import SECOND
 
 CONNECTED, REFUSED, UNANSWERED, HALF_OPEN = "connected", "refused", "not answered", "never completed"
 REJECTED, NO_ROUTE = "rejected by ICMP", "unreachable by ICMP"
+STRAY = "stray answer"
+"""A SYN and ACK without a SYN, which the client reset: it asked another address."""
 UNREACHED = {PROHIBITED: REJECTED, NO_HOST: NO_ROUTE}
 UNDER_WAY = "under way"
 """Outcome that is not reported: the capture ended, or the connection was evicted, within a second of the SYN and
@@ -197,6 +199,12 @@ class Connection:
         self.tcp = TcpSide(0, key), TcpSide(1, reverse(key))
 
     @property
+    def is_answer_reset(self) -> bool:
+        """Whether the client reset the connection instead of acknowledging SYN and ACK."""
+        client, server = self.tcp
+        return self.reset_by == 0 and server.initial >= 0 > client.acknowledged
+
+    @property
     def ports(self) -> tuple[int, int]:
         return int.from_bytes(self.key[-4:-2]), int.from_bytes(self.key[-2:])
 
@@ -309,10 +317,10 @@ class Connection:
         return self.closed and (self.tcp[side].fin is not None or self.close_how == "rst")
 
     def attempt_outcome(self) -> str | None:
-        """Return the outcome of an attempt to connect; None if the SYN was not captured."""
+        """Return the outcome of an attempt to connect; None if neither its SYN nor a stray answer was captured."""
         client, server = self.tcp
         if client.initial < 0:
-            return None
+            return STRAY if self.is_answer_reset and server.acknowledged >= 0 else None
         if client.acknowledged >= 0 or client.delivered or server.delivered:
             return CONNECTED
         if self.close_how == "rst" and server.initial < 0 and server.seen:

@@ -2,8 +2,8 @@
 
 A direction is *clean* in a block if its segments follow one another without hole or repetition, SYN and FIN counted.
 None of them may be truncated or announce a closed receive window. A SYN must be the first segment, and only bare
-acknowledgments may follow a FIN. A repetition of the SYN right after it is no other segment: a full queue of the
-listener drops many.
+acknowledgments may follow a FIN. A repetition of the SYN right after it, and less than `MIN_LATE` later, is no other
+segment: a full queue of the listener drops many.
 """
 
 from __future__ import annotations
@@ -16,8 +16,12 @@ import numpy as np
 from zmtpscope import compiled
 from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, RST, SYN, UNREACHABLE, Column, Mask, SegmentBlock
 from zmtpscope.dissect.tcp.sequence import MODULUS
+from zmtpscope.records import SECOND
 
 NEVER_CLEAN = RST | CUT | CLOSED_WINDOW | UNREACHABLE
+
+MIN_LATE = 5 * SECOND // 2
+"""Time (ns) from the first SYN to the last, of a connection that opened late: the second copy follows after 3 s."""
 
 IS_PLAIN, IS_CLEAN, FIRST_FLAGS, FIRST_SEQUENCE, OCTETS = range(5)
 FIRST_ROW, SYN_ROW, SECOND_ROW, LAST_ROW, FIN_ROW, ACKNOWLEDGMENT = range(5, 11)
@@ -44,6 +48,7 @@ class Directions:
         self.first_rows, self.syn_rows, self.second_rows, self.last_rows = columns[5:9]
         """SYN rows are the last ones with a SYN, and second rows the first ones after these. Both are first rows if
         there are none."""
+        self.is_clean &= block.times[self.syn_rows] - block.times[self.first_rows] < MIN_LATE
         self.fin_rows, self.acknowledgments = columns[9:]
         """Row of the FIN, -1 if there is none. Number in the last segment, -1 for a SYN without ACK."""
         self.carrying_rows: Column = carrying

@@ -230,7 +230,7 @@ class Flows:
             if peer.next < 0 and opens:  # the first ACK has the other side's first number; a later one may be beyond
                 peer.next, peer.begun = acknowledgment, True
         if flags & SYN:
-            if side.initial == sequence and side.number == 0:
+            if side.initial == sequence and side.number == 0 and not connection.has_octets:
                 connection.syns, connection.last_syn = connection.syns + 1, self.arrival(index)
             first = (sequence + 1) % MODULUS
             if side.next < 0 or not side.delivered:  # otherwise it is late, and much was decided without it
