@@ -1,4 +1,4 @@
-"""What the screen and its worker need: `zmtpscope` itself beside them, and profiles of nobody."""
+"""Fixtures of the screen and its worker: the path of `zmtpscope`, and an empty folder of profiles."""
 
 from __future__ import annotations
 

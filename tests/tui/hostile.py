@@ -1,4 +1,4 @@
-"""Captures whose peers mean harm to who looks: all text that they may choose is what terminals or widgets obey."""
+"""Captures of hostile peers: all text of their choice is something that a terminal or a widget would obey."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ WORDS = (
     b"[link=file:///etc]\\[x] $name :smile: {x}",
     "\u2028\U000e0041\ud800".encode("utf-8", "surrogatepass"),
 )
-"""What a terminal or a widget would obey, as octets that peers send."""
+"""Octets of peers that a terminal or a widget would obey."""
 
 PASSWORD = b"s3cr3tpw"
-"""What a client of PLAIN says, and a server asks ZAP about."""
+"""Password of a PLAIN client, also in the ZAP request of its server."""
 
 
 def property_of(name: bytes, value: bytes) -> bytes:
@@ -41,7 +41,7 @@ def command(name: bytes, data: bytes) -> bytes:
 
 
 def talks_of(word: bytes) -> list[Conversation]:
-    """Connections on which this word is whatever a peer is free to choose."""
+    """Return connections in which a peer uses this word wherever it is free to choose."""
     text = word.decode(errors="replace")
     beginning = build_greeting_3("NULL")
     said: list[tuple[bytes, bytes]] = [
@@ -113,7 +113,7 @@ def talks_of(word: bytes) -> list[Conversation]:
 
 
 def hostile_capture(*words: bytes) -> bytes:
-    """A pcap of such connections, for each of these words; cut, so that there is damage to tell of."""
+    """Return a pcap of such connections for each of these words, cut off, so that damage is reported."""
     packets: list[Packet] = []
     for word in words:
         packets += [packet for talk in talks_of(word) for packet in packets_of(talk)]

@@ -1,4 +1,4 @@
-"""A terminal that interprets output, tmux: a command runs in it, takes keys, and its screen can be read.
+"""A terminal that interprets output, tmux: runs a command, sends keys, and reads the screen.
 
 `tests/cli/terminal.py` has only the octets, which is enough if whole screens are drawn one after another.
 """
@@ -22,7 +22,7 @@ from uuid import uuid4
 PATIENCE = 60.0
 """Seconds after which a wait fails."""
 MARK = "ZMTPSCOPE_TERMINAL"
-"""A variable in the environment of every process started here, whatever its current parent is."""
+"""A variable in the environment of every process started here, whose parent may change."""
 
 
 class Waited(AssertionError):
@@ -32,8 +32,8 @@ class Waited(AssertionError):
 class Terminal:
     """A command in a separate tmux of `columns` times `lines`.
 
-    One permanent client controls it, so that reading the screen takes less than a millisecond and no process. The
-    server ends with that client, even if the tests are killed.
+    One permanent client controls it, so reading the screen takes less than a millisecond. The server ends with that
+    client, even if the tests are killed.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Terminal:
         self._ask(f"resize-window -x {columns} -y {lines}")
 
     def screen(self, first: int = 0, last: int | None = None, styles: bool = False) -> list[str]:
-        """Return the lines `first..last` of the screen (`last` included); with `styles` including escape sequences."""
+        """Return the lines `first..last` of the screen (`last` included); `styles` adds escape sequences."""
         end = self.lines - 1 if last is None else last
         return self._ask(f"capture-pane -p {'-e ' * styles}-S {first} -E {end}")
 
@@ -120,12 +120,11 @@ class Terminal:
 
     @property
     def is_taken(self) -> bool:
-        """Whether the command uses the whole screen or receives mouse events."""
         return "1" in self._say("alternate_on") + self._say("mouse_any_flag")
 
     @property
     def clipboard(self) -> str:
-        """Return the text that the command copied last, by OSC 52."""
+        """Return the text that the command copied last (OSC 52)."""
         return "\n".join(self._ask("show-buffer"))
 
     @property
@@ -158,7 +157,7 @@ class Terminal:
         return code
 
     def hang_up(self) -> None:
-        """Close the terminal of the command, as when an ssh connection breaks; afterwards nothing can be read."""
+        """Close the terminal of the command, as when an ssh connection breaks; then nothing can be read."""
         self._ask("set -g remain-on-exit off")
         self._to.write(b"kill-server\n")
 
@@ -170,8 +169,8 @@ class Terminal:
         return len(self.processes()) == count
 
     def processes(self) -> list[int]:
-        """Return the running processes that were started here, without tmux: the command, its children, and
-        processes that they left."""
+        """Return the running processes that were started here, except tmux: the command, its children, and processes
+        that they left."""
         return list(processes_marked(self._mark))
 
     def _say(self, name: str) -> str:
@@ -182,8 +181,7 @@ class Terminal:
         return self._answer()
 
     def _answer(self) -> list[str]:
-        """Return the lines of tmux's answer, between `%begin` and `%end` with equal numbers; notifications are left
-        out."""
+        """Return the lines of tmux's answer, between `%begin` and `%end` with equal numbers."""
         lines: list[str] = []
         numbers: str | None = None
         while True:

@@ -1,4 +1,4 @@
-"""The application as somebody uses it: keys in, what is shown out; over a real worker."""
+"""The application with a real worker: keys are pressed, and the screen is read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Use = Callable[[Inspector, Pilot[None]], Awaitable[None]]
 
 
 def used(use: Use, *paths: str, size: tuple[int, int] = (140, 40)) -> None:
-    """Let somebody use the application over captures."""
+    """Run `use` on the application over captures."""
 
     async def run() -> None:
         with worker_socket(*(paths or (PUBSUB,))) as end:
@@ -57,14 +57,13 @@ async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
 
 
 def cells(rows: RowList, column: str) -> str:
-    """What stands in a column of the row under the cursor."""
     row = rows.current_row()
     assert row is not None
     names = ["time", "conn", "from", "to", "topic", "parts", "size", "content"]
     return row.cells[names.index(column)]
 
 
-def test_an_older_state_that_comes_late_hides_no_rows() -> None:
+def test_an_older_state_that_arrives_late_hides_no_rows() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         state, count = app.records.state, app.records.rows.count
         assert state is not None
@@ -102,7 +101,7 @@ def test_a_filter_is_typed_and_remembered() -> None:
     used(use)
 
 
-def test_details_of_the_selected_message_are_shown_once_keys_have_settled() -> None:
+def test_details_of_the_selected_message_appear_after_a_pause_in_typing() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         await pilot.press("G")
         last = app.records.rows.count - 1
@@ -115,7 +114,7 @@ def test_details_of_the_selected_message_are_shown_once_keys_have_settled() -> N
     used(use)
 
 
-def test_a_number_of_a_view_leads_to_its_rows() -> None:
+def test_a_count_in_a_view_leads_to_the_counted_rows() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         await pilot.press("2")
         await until(pilot, lambda: bool(app.query("#connections TableView")))
@@ -130,7 +129,7 @@ def test_a_number_of_a_view_leads_to_its_rows() -> None:
     used(use)
 
 
-def test_a_view_of_only_what_is_pinned() -> None:
+def test_a_view_shows_only_the_pinned_row() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         await pilot.press("4")
         await until(pilot, lambda: bool(app.query("#topics TableView")))
@@ -149,7 +148,7 @@ def test_a_view_of_only_what_is_pinned() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", ["escape", "b"])
-def test_what_was_said_on_a_connection_has_a_screen_of_its_own(key: str) -> None:
+def test_a_followed_connection_has_a_screen_of_its_own(key: str) -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         await pilot.press("colon", *"follow conn", "enter")
         await until(pilot, lambda: isinstance(app.pane, FollowPane))
@@ -163,7 +162,7 @@ def test_what_was_said_on_a_connection_has_a_screen_of_its_own(key: str) -> None
     used(use)
 
 
-def test_marks_survive_filters_and_can_be_all_that_is_shown() -> None:
+def test_marks_survive_filters_and_can_be_shown_alone() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         rows = app.records.rows
         await pilot.press("m", "j", "m", "M")
@@ -195,7 +194,7 @@ def test_all_records_instead_of_messages() -> None:
         ("colon", *"go 99999", "enter"),
     ],
 )
-def test_what_cannot_be_done_is_said_and_nothing_else_happens(keys: tuple[str, ...]) -> None:
+def test_a_command_that_fails_prints_the_reason_and_changes_nothing(keys: tuple[str, ...]) -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         spec = app.records.spec
         await pilot.press(*keys)
@@ -272,7 +271,7 @@ def test_a_damaged_profile_is_not_overwritten(config: Path) -> None:
     assert path.read_text() == "damaged"
 
 
-def test_a_list_without_messages_says_how_to_see_the_other_records() -> None:
+def test_a_list_without_messages_names_the_key_for_other_records() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         rows = app.records.rows
         await pilot.press("slash", *"size == 123456", "enter")
@@ -285,7 +284,7 @@ def test_a_list_without_messages_says_how_to_see_the_other_records() -> None:
     used(use)
 
 
-def test_what_has_no_room_in_a_view_stands_below_it_in_full() -> None:
+def test_cut_texts_of_a_view_are_shown_in_full_below_it() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         await pilot.press("6")
         await until(pilot, lambda: bool(app.query("#problems CutCells")))
@@ -295,13 +294,13 @@ def test_what_has_no_room_in_a_view_stands_below_it_in_full() -> None:
     used(use, size=(80, 24))
 
 
-def test_a_view_that_is_still_counting_does_not_say_that_there_is_nothing() -> None:
+def test_a_view_that_is_still_counting_does_not_report_none() -> None:
     begun = Table((), (), 0, 8, ("nothing was found",))
     assert without_hasty_words(begun).text == ("counting, 0 %",)
     assert without_hasty_words(replace(begun, looked_at=8)).text == ("nothing was found",)
 
 
-def test_what_is_typed_at_the_bottom_can_be_seen_and_completed() -> None:
+def test_a_command_line_is_visible_and_can_be_completed() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         await pilot.press("colon", *"scr")
         typed = app.screen.query_one(Input)
@@ -322,7 +321,7 @@ def test_what_is_typed_at_the_bottom_can_be_seen_and_completed() -> None:
     ],
     ids=["command", "enter twice", "help"],
 )
-def test_keys_that_come_before_a_prompt_is_drawn_are_typed_into_it(
+def test_keys_pressed_before_a_prompt_is_drawn_are_typed_into_it(
     keys: str, is_done: Callable[[RecordsPane], bool]
 ) -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
@@ -335,7 +334,7 @@ def test_keys_that_come_before_a_prompt_is_drawn_are_typed_into_it(
     used(use)
 
 
-def test_whoever_sorts_sees_what_comes_first_then() -> None:
+def test_sorting_moves_to_the_first_row() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         rows = app.records.rows
         await pilot.press("G", "colon", *"sort -size", "enter")
@@ -346,7 +345,7 @@ def test_whoever_sorts_sees_what_comes_first_then() -> None:
     used(use)
 
 
-def test_a_field_stays_lit_in_the_packet_that_brought_it() -> None:
+def test_a_field_stays_highlighted_in_its_packet() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         details = app.records.details
         await until(pilot, lambda: details.details is not None and len(details.details.sources) > 1)
@@ -398,7 +397,7 @@ def test_a_request_leads_to_its_record_and_back() -> None:
     used(use, "problems/request-unanswered.pcap")
 
 
-def test_a_cause_tells_its_story_and_back_leads_to_it() -> None:
+def test_a_cause_opens_its_records_and_back_returns_to_it() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         rows = app.records.rows
         await pilot.press("6")
@@ -489,7 +488,7 @@ def test_a_search_shows_its_progress_and_escape_ends_it(monkeypatch: pytest.Monk
     used(use)
 
 
-def test_a_cause_has_room_in_80_columns_and_the_rest_stands_below() -> None:
+def test_a_cause_fits_80_columns_and_the_rest_is_below() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         await pilot.press("6")
         await until(pilot, lambda: bool(app.query("#problems CutCells")))

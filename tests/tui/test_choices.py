@@ -1,4 +1,4 @@
-"""What users choose from is what the worker knows."""
+"""The worker knows all names that users choose from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way back is that of a browser."""
+"""The history of places, as in a browser."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_back_and_forward_again() -> None:
     assert history.forward(PLACES[2]) is None
 
 
-def test_whoever_goes_elsewhere_has_nothing_ahead() -> None:
+def test_going_elsewhere_drops_places_ahead() -> None:
     history = History()
     history.leave(PLACES[0])
     assert history.back(PLACES[1]) == PLACES[0]

@@ -1,4 +1,4 @@
-"""`zmtpscope tui` in a real terminal: keys go in, the screen comes out."""
+"""`zmtpscope tui` in a real terminal: keys are pressed, and the screen is read."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def is_field(screen: str, name: str, value: str) -> bool:
     return re.search(rf"{re.escape(name)} +{re.escape(value)}", screen) is not None
 
 
-def test_a_capture_is_looked_at(tmp_path: Path) -> None:
-    """Open, see rows, go down, see another record's details, filter, take the filter away, leave."""
+def test_a_user_browses_a_capture(tmp_path: Path) -> None:
+    """Open, see rows, go down, see the details of another record, filter, remove the filter, leave."""
     with terminal(tmp_path, PUBSUB) as shown:
         shown.wait_for("19 messages", "payload 0")
         shown.wait_until(lambda screen: is_field(screen, "zmtp.body", "a.topic"), "the fields of the first message")
@@ -47,7 +47,7 @@ def test_a_capture_is_looked_at(tmp_path: Path) -> None:
         assert shown.processes() == []
 
 
-def test_what_is_wrong_with_a_filter_is_said_while_it_is_typed(tmp_path: Path) -> None:
+def test_an_error_in_a_filter_is_shown_while_typing(tmp_path: Path) -> None:
     with terminal(tmp_path, PUBSUB) as shown:
         shown.wait_for("19 messages")
         shown.type("/sise > 1")
@@ -83,7 +83,7 @@ def test_it_fits_a_small_terminal(tmp_path: Path) -> None:
         shown.wait_until(lambda screen: max(map(len, screen.split("\n"))) > 80, "a wider screen")
 
 
-def test_it_stops_at_ctrl_z_and_goes_on(tmp_path: Path) -> None:
+def test_ctrl_z_suspends_it_and_fg_resumes_it(tmp_path: Path) -> None:
     command = f"PS1='shell> '; {shlex.join(map(str, [*COMMAND, 'tui', PUBSUB]))}"
     environment = {"XDG_CONFIG_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     with Terminal(["bash", "--norc", "-i"], 120, 30, environment) as shown:
@@ -98,9 +98,7 @@ def test_it_stops_at_ctrl_z_and_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["q", "C-c", "SIGTERM"])
-def test_a_pipe_without_a_capture_yet_is_waited_for_and_every_way_out_restores_the_terminal(
-    way: str, tmp_path: Path
-) -> None:
+def test_it_waits_for_a_pipe_and_every_exit_restores_the_terminal(way: str, tmp_path: Path) -> None:
     tui = shlex.join([*COMMAND, "tui", "-"])
     command = f"sleep 1000 | {{ {tui}; echo ended with $?; exec cat; }}"
     environment = {"XDG_CONFIG_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
@@ -177,7 +175,7 @@ def test_help_and_palette_find_commands_and_run_them(tmp_path: Path) -> None:
         shown.wait_for("Peers  9")
 
 
-def test_times_are_counted_from_a_row_and_marks_tell_how_far_they_are_apart_and_stay(tmp_path: Path) -> None:
+def test_times_count_from_a_row_and_marks_show_their_distance(tmp_path: Path) -> None:
     path = CAPTURES / "patterns/reqrep.pcap"
     with terminal(tmp_path, path) as shown:
         shown.wait_for("8 messages", "World 0")
@@ -227,7 +225,6 @@ def is_dragged_to(shown: Terminal, line: int) -> bool:
 
 
 def border_of(shown: Terminal) -> int:
-    """The line between list and fields."""
     return next((place for place, line in enumerate(shown.screen()) if line.startswith("──")), 0)
 
 
@@ -256,7 +253,7 @@ def test_everything_ends_when_the_terminal_is_closed(tmp_path: Path) -> None:
         assert shown.wait_for_processes(0)
 
 
-def test_without_a_terminal_it_says_what_to_use() -> None:
+def test_without_a_terminal_it_names_other_commands() -> None:
     done = subprocess.run([*COMMAND, "tui", PUBSUB], capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
     assert done.returncode == 2
     assert "zmtpscope read" in done.stderr

@@ -1,4 +1,4 @@
-"""Keys act on the view that is shown: on its rows, its times and its files."""
+"""Keys act on the open view: on its rows, its times and its files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def keys_shown(app: Inspector) -> list[str]:
 
 
 def screen(app: Inspector) -> list[str]:
-    """The lines of the screen, and what is said in a corner."""
+    """Return the lines of the screen and of notices."""
     return [strip.text for strip in app.screen._compositor.render_strips()] + [str(len(app._notifications))]
 
 
@@ -113,7 +113,7 @@ def test_times_of_a_table_change_where_it_shows_times() -> None:
     used(use, TWO_CLIENTS)
 
 
-def test_a_key_without_a_meaning_in_a_view_says_so_and_changes_nothing() -> None:
+def test_a_key_without_a_meaning_in_a_view_is_reported_and_changes_nothing() -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         await opened(app, pilot, view("connections"))
         for count, key in enumerate("xmMCFnft=!", 1):

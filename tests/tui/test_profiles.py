@@ -1,4 +1,4 @@
-"""Profiles are kept for their owner, and a damaged one is said to be."""
+"""Profiles are saved for their owner only, and a damaged one is reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zmtpscope.tui import profiles
 from zmtpscope.tui.profiles import MAX_FILTERS, Profile, ProfileError
 
 
-def test_what_was_kept_is_there_again(config: Path) -> None:
+def test_a_saved_profile_is_loaded_again(config: Path) -> None:
     profile = Profile("nord", ("time", "topic"), "a", (("size > 3", "red"),), ("topic == a",))
     profiles.save("mine", profile)
     assert profiles.load("mine") == profile
@@ -21,11 +21,11 @@ def test_what_was_kept_is_there_again(config: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_nobody_needs_a_profile(config: Path) -> None:
+def test_a_profile_is_optional(config: Path) -> None:
     assert profiles.load("default") == Profile()
 
 
-def test_a_damaged_profile_is_named_with_what_to_do(config: Path) -> None:
+def test_the_error_of_a_damaged_profile_names_a_remedy(config: Path) -> None:
     profiles.save("mine", Profile())
     (path,) = config.rglob("mine.json")
     path.write_text('{"theme": 3}')
@@ -33,7 +33,7 @@ def test_a_damaged_profile_is_named_with_what_to_do(config: Path) -> None:
         profiles.load("mine")
 
 
-def test_of_two_instances_each_saves_what_it_changed() -> None:
+def test_two_instances_save_their_own_changes() -> None:
     before = Profile(filters=("size > 3",))
     other = Profile("nord", filters=("size > 3", "conn == 1"))
     now = Profile(time="a", filters=("size > 3", "conn == 2"))

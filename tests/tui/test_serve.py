@@ -1,4 +1,4 @@
-"""`zmtpscope tui --serve`: the screen as a page, for nobody but who has its address."""
+"""`zmtpscope tui --serve`: the screen as a page, only for users with its address."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from zmtpscope.tui.serve import PageServer, listen
 
 TOPIC = b"a.topic"
 STILL = 2.0
-"""Seconds after which nothing more is drawn."""
+"""Seconds after which a page is idle."""
 
 
 class Answer(NamedTuple):
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
 
 
 class Served:
-    """A server that runs, and everything that it started."""
+    """A running server and everything that it started."""
 
     def __init__(self) -> None:
         self._mark = uuid4().hex
@@ -68,11 +68,10 @@ class Served:
 
     @property
     def processes(self) -> list[int]:
-        """The server, and for each page a screen and its worker."""
+        """Return the server, and for each page a screen and its worker."""
         return list(processes_marked(self._mark))
 
     def get(self, path: str, method: str = "GET", **headers: str) -> Answer:
-        """What somebody gets who asks for this path."""
         with closing(http.client.HTTPConnection(self.host, timeout=PATIENCE)) as connection:
             connection.putrequest(method, path, skip_host="Host" in headers)
             for name, value in headers.items():
@@ -94,7 +93,7 @@ def served() -> Iterator[Served]:
         yield server
 
 
-def test_a_page_for_who_has_the_address(served: Served) -> None:
+def test_the_address_opens_a_page(served: Served) -> None:
     response = served.get(served.path)
     assert response.status == 200
     assert b"<title>pubsub.pcap - zmtpscope</title>" in response.body
@@ -103,15 +102,15 @@ def test_a_page_for_who_has_the_address(served: Served) -> None:
     assert len(served.path) > 30
 
 
-def test_nothing_for_who_does_not_know_the_path(served: Served) -> None:
+def test_another_path_gets_nothing(served: Served) -> None:
     assert served.get("/").status == 404
     assert served.get("/ws").status == 404
     assert served.get(served.path[:-2] + "/").status == 404
     assert served.get("*", method="OPTIONS").status == 404
 
 
-def test_only_so_many_pages_are_open_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is a process. Who has the address may open pages, and not all that the machine can bear."""
+def test_the_number_of_open_pages_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each page is a process, and users with the address may open any number."""
     monkeypatch.setattr("zmtpscope.tui.serve.MAX_PAGES", 2)
     asyncio.run(open_too_many_pages())
 
@@ -136,19 +135,19 @@ async def open_too_many_pages() -> None:
     await runner.cleanup()
 
 
-def test_nothing_under_another_name(served: Served) -> None:
-    """A site whose name stands for 127.0.0.1 now would be asked for by that name."""
+def test_another_host_name_gets_nothing(served: Served) -> None:
+    """A site whose name resolves to 127.0.0.1 would send its own name."""
     port = served.host.partition(":")[2]
     assert served.get(served.path, Host=f"evil.example:{port}").status == 421
     assert served.get(served.path, Host=f"localhost:{port}").status == 421
 
 
-def test_nothing_for_pages_of_others(served: Served) -> None:
+def test_pages_of_other_origins_get_nothing(served: Served) -> None:
     assert served.get(served.path + "ws", Origin="http://evil.example").status == 403
     assert served.get(served.path + "ws", Origin="null").status == 403
 
 
-def test_no_file_but_those_of_the_page(served: Served) -> None:
+def test_only_files_of_the_page_are_served(served: Served) -> None:
     assert served.get(served.path + "static/js/textual.js").status == 200
     assert served.get(served.path + "static/../../../../../../../../etc/passwd").status == 404
     assert served.get(served.path + "static/%2e%2e/%2e%2e/%2e%2e/server.py").status == 404
@@ -157,7 +156,7 @@ def test_no_file_but_those_of_the_page(served: Served) -> None:
 def test_pages_load_nothing_from_elsewhere(served: Served) -> None:
     headers = served.get(served.path).headers
     assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'")
-    assert headers["Referrer-Policy"] == "no-referrer"  # the path would go to where a link leads
+    assert headers["Referrer-Policy"] == "no-referrer"  # the path would be sent to linked sites
 
 
 async def _shown(page: ClientWebSocketResponse) -> None:
@@ -168,7 +167,7 @@ async def _shown(page: ClientWebSocketResponse) -> None:
 
 
 async def _idle(page: ClientWebSocketResponse) -> None:
-    """Until nothing is drawn any more: a page that draws would notice by itself that nobody listens."""
+    """Wait until nothing is drawn: a page that draws would notice its closed browser by itself."""
     with suppress(TimeoutError):
         while True:
             await page.receive(STILL)
@@ -179,7 +178,7 @@ def test_a_page_shows_the_capture_and_its_processes_end_with_it(served: Served) 
         async with ClientSession() as session, session.ws_connect(served.address + "ws?width=140&height=40") as page:
             await _shown(page)
             served.wait_for(3)
-            await page.send_json(["resize", {"width": 1 << 30, "height": 1 << 30}])  # no more than can be drawn
+            await page.send_json(["resize", {"width": 1 << 30, "height": 1 << 30}])  # larger than can be drawn
 
     asyncio.run(look())
     served.wait_for(1)
@@ -217,7 +216,7 @@ def test_pages_end_with_the_server(served: Served, number: signal.Signals) -> No
     assert "Traceback" not in said
 
 
-def test_a_port_that_is_taken_is_said(served: Served) -> None:
+def test_a_taken_port_is_an_error(served: Served) -> None:
     port = served.host.partition(":")[2]
     command = [*COMMAND, "tui", str(PUBSUB), "--serve", port]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
@@ -226,7 +225,7 @@ def test_a_port_that_is_taken_is_said(served: Served) -> None:
     assert "in use" in done.stderr
 
 
-def test_a_hint_where_the_extra_is_missing(tmp_path: os.PathLike[str]) -> None:
+def test_a_missing_extra_is_named(tmp_path: os.PathLike[str]) -> None:
     code = "import sys; sys.modules['textual_serve'] = None; from zmtpscope.cli import main; main()"
     command = [sys.executable, "-c", code, "tui", "--serve", str(PUBSUB)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
@@ -245,5 +244,5 @@ def test_a_hint_where_the_extra_is_missing(tmp_path: os.PathLike[str]) -> None:
         (["--", "--serve"], ["--", "--serve"], ["--", "--serve"]),
     ],
 )
-def test_a_port_or_none_behind_the_option(arguments: list[str], whole: list[str], page: list[str]) -> None:
+def test_the_port_of_the_option_may_be_missing(arguments: list[str], whole: list[str], page: list[str]) -> None:
     assert split(arguments) == (whole, page)

@@ -1,4 +1,4 @@
-"""The first line says what went wrong, and which key shows it."""
+"""The first line counts problems and names the key that shows them."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def said(progress: Progress, what: str = "a.pcap", columns: int = 80) -> str:
         (LIVE, "1 warning: see 9  200 packets  live"),
     ],
 )
-def test_diagnoses_are_told_once_they_are_known_of_all(progress: Progress, words: str) -> None:
+def test_diagnoses_are_counted_once_all_records_are_known(progress: Progress, words: str) -> None:
     assert said(progress) == f"a.pcap  80 messages  2 connections  {words}"
 
 
-def test_where_there_is_no_room_the_name_is_cut() -> None:
+def test_the_name_is_cut_without_room() -> None:
     text = said(replace(READ, diagnoses="1 error"), "a-capture-with-a-very-long-name.pcap", 60)
     assert text == "a-capture-wit…  80 messages  2 connections  1 error: see 9"

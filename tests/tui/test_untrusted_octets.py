@@ -1,4 +1,4 @@
-"""Whatever peers send, files are called and somebody pastes: nothing of it is obeyed, by the terminal or by widgets."""
+"""Neither terminal nor widgets obey text from peers, file names or pasted text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORBIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 """Categories of characters that a terminal might obey."""
 
 MARKUP = "[/b][bold red]big[@click=app.bell]here[/]"
-"""It crashes what parses it, or becomes an action."""
+"""Markup that crashes a parser, or becomes an action."""
 
 OBEYED = "\x1b]2;owned\x07\x9b2J\u202e\u200b\ufeff\u2028\U000e0041"
 """Octets that a terminal would obey."""
@@ -41,13 +41,13 @@ def capture(tmp_path: Path) -> str:
 
 
 def strips(app: Inspector) -> Iterator[Strip]:
-    """What stands on the screen, and on those that show below it."""
+    """Yield the strips of the screen and of visible screens below it."""
     for screen in app.screen_stack:
         yield from screen._compositor.render_strips()
 
 
 def look(app: Inspector) -> str:
-    """The text on the screen, once it is sure that it is harmless."""
+    """Return the text on the screen, after checking that it is harmless."""
     for strip in strips(app):
         for segment in strip:
             assert not segment.control
@@ -60,11 +60,11 @@ def look(app: Inspector) -> str:
 
 
 async def looked_at(app: Inspector, pilot: Pilot[None], *keys: str) -> str:
-    """All text that could be seen while these keys were pressed."""
+    """Return all text that was visible while these keys were pressed."""
     seen = [look(app)]
     for key in keys:
         await pilot.press(key)
-        await pilot.pause(0.1)  # details come once keys have settled
+        await pilot.pause(0.1)  # details appear after a pause in typing
         seen.append(look(app))
     return "\n".join(seen)
 
@@ -101,7 +101,7 @@ def test_views(capture: str) -> None:
     used(use, capture, size=(120, 60))
 
 
-def test_screens_that_are_asked_for(capture: str) -> None:
+def test_other_screens(capture: str) -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         await looked_at(app, pilot, "j", "o", "j", "enter", "j", "escape", "j", "o", "enter", "escape")
         await looked_at(app, pilot, "question_mark", "escape", "ctrl+p", "escape")
@@ -110,15 +110,15 @@ def test_screens_that_are_asked_for(capture: str) -> None:
 
 
 async def pasted(app: Inspector, pilot: Pilot[None], word: str) -> str:
-    """The screen once somebody has pasted a word into the line that they type."""
+    """Return the screen after a word was pasted into the input line."""
     app.post_message(events.Paste(word))
     await until(pilot, lambda: word[:3] in getattr(app.focused, "value", ""))
     return await looked_at(app, pilot, "left")
 
 
 @pytest.mark.slow
-def test_what_is_pasted_behind_a_command(capture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It can be seen as it is where that does no harm; complaints quote it."""
+def test_pasted_arguments_of_commands(capture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text may appear unchanged where it is harmless; errors quote it."""
     monkeypatch.chdir(tmp_path)  # some commands write files
 
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
@@ -131,7 +131,7 @@ def test_what_is_pasted_behind_a_command(capture: str, tmp_path: Path, monkeypat
     used(use, capture)
 
 
-def test_what_is_pasted_as_a_filter(capture: str) -> None:
+def test_pasted_filters(capture: str) -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         for word in (MARKUP, f'topic == "{MARKUP}'):
             await looked_at(app, pilot, "slash")
@@ -141,7 +141,7 @@ def test_what_is_pasted_as_a_filter(capture: str) -> None:
     used(use, capture)
 
 
-def test_a_fault_of_our_own_is_told_without_octets_of_the_capture(
+def test_an_internal_error_is_printed_without_octets_of_the_capture(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async def fail(app: Inspector, argument: str) -> None:

@@ -1,4 +1,4 @@
-"""A worker without a screen: in a thread of the test, asked through its socket as the screen asks it."""
+"""A worker without a screen, in a thread of the test, with requests through its socket."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE = 60.0
 
 
 class Asker:
-    """Asks a worker, and keeps what it says unasked."""
+    """Sends requests to a worker, and keeps its notices."""
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
@@ -63,7 +63,7 @@ class Asker:
             self._keep(value)
 
     def wait_for(self, kind: type[N], holds: Callable[[N], bool]) -> N:
-        """The next notice of this type of which that holds; those in front of it were looked at."""
+        """Wait for the next notice of this type that fulfils a condition, after the ones examined before."""
         while True:
             while self._looked_at < len(self.notices):
                 notice = self.notices[self._looked_at]
@@ -90,7 +90,7 @@ class Asker:
 
 @contextmanager
 def worker_socket(*paths: str, **settings: Any) -> Iterator[socket.socket]:
-    """Our end of the socket of a worker that reads captures (names below captures/, or whole paths)."""
+    """Yield our end of the socket of a worker that reads captures (names below captures/, or whole paths)."""
     options = Options(index=True, **{"payloads": Registry(None, {}), **settings})
     names = [str(CAPTURES / path) for path in paths]
     with socket_of(Opened(tuple(names), lambda: open_captures(names)), options) as ours:
@@ -99,11 +99,11 @@ def worker_socket(*paths: str, **settings: Any) -> Iterator[socket.socket]:
 
 @contextmanager
 def socket_of(opened: Opened, options: Options) -> Iterator[socket.socket]:
-    """Our end of the socket of a worker that reads what is open."""
+    """Yield our end of the socket of a worker that reads an open source."""
     ours, theirs = socket.socketpair()
 
     def work() -> None:
-        with theirs:  # closed where the worker fails, too, as the one of a process is
+        with theirs:  # closed if the worker fails, too, like the end of a process
             run(theirs, lambda: (opened, options), is_alone=False)
 
     thread = threading.Thread(target=work)

@@ -1,4 +1,4 @@
-"""What stands on a screen, as text that can be kept and read."""
+"""The contents of a screen as text."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def screen_text(app: App[None]) -> str:
 
 
 def screen_looks(app: App[None]) -> str:
-    """Each line of the screen, below it a letter for each cell where these differ from the line before, and below all
-    of them the styles that the letters stand for."""
+    """Return each line of the screen, below it a letter for each cell where these differ from the line before, and
+    below all lines the styles that the letters mean."""
     letters: dict[str, str] = {}
     lines: list[str] = []
     before = ""

@@ -1,4 +1,4 @@
-"""Columns and what has room in them."""
+"""The layout of columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def names(width: int) -> list[str]:
     return [COLUMNS[slot.column].name for slot in lay_out(COLUMNS, WIDTHS, width)]
 
 
-def test_columns_that_matter_least_are_left_out_first() -> None:
+def test_columns_with_the_highest_rank_are_hidden_first() -> None:
     assert names(200) == ["time", "from", "topic", "size", "payload"]
     assert names(80) == ["time", "topic", "size", "payload"]
     assert names(60) == ["time", "topic", "payload"]
@@ -41,7 +41,7 @@ def test_columns_that_matter_least_are_left_out_first() -> None:
         (60, "conn 4, peer 18, value 16, ended 16"),
     ],
 )
-def test_names_keep_their_width_until_all_other_columns_have_given_way(width: int, slots: str) -> None:
+def test_names_are_narrowed_last(width: int, slots: str) -> None:
     columns = (
         TableColumn("conn", "conn", is_number=True),
         TableColumn("peer", "peer", is_name=True),
@@ -83,13 +83,13 @@ def test_texts_take_exactly_the_cells_that_they_are_given(text: str, width: int,
     assert width_of(fitted(text, width, is_number, skip)) == width
 
 
-def test_a_text_that_was_cut_says_so_at_both_ends() -> None:
+def test_a_cut_text_has_marks_at_both_ends() -> None:
     assert fitted("0123456789", 6) == "01234…"
     assert fitted("0123456789", 6, skip=2) == "…3456…"
     assert fitted("0123456789", 12, skip=2) == "…3456789    "
 
 
-def test_the_same_column_again_sorts_the_other_way_round() -> None:
+def test_choosing_a_column_again_reverses_the_order() -> None:
     assert next_sort(COLUMNS[3], None) == Sort("size", descending=True)
     assert next_sort(COLUMNS[3], Sort("size", descending=True)) == Sort("size")
     assert next_sort(COLUMNS[2], Sort("size")) == Sort("topic")

@@ -1,4 +1,4 @@
-"""Fields beside their octets: selecting one shows the other."""
+"""Selecting a field highlights its octets, and the reverse."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def lines(view: LineView) -> list[str]:
     return [text for y in range(view.size.height) if (text := view.render_line(y).text.rstrip())]
 
 
-def test_a_selected_field_lights_its_octets() -> None:
+def test_a_selected_field_highlights_its_octets() -> None:
     async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
         await pilot.press("j", "j", "j", "j")
         assert pane.selected_node == NODES[4]
@@ -127,7 +127,7 @@ def test_a_selected_octet_opens_the_innermost_field_that_has_it() -> None:
     with_pane(use)
 
 
-def test_secret_octets_are_stars_and_nothing_else_is() -> None:
+def test_only_secret_octets_are_stars() -> None:
     async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
         first = lines(pane.panes.octets)[0]
         assert first == "00000064  30 31 32 33 34 35 36 37 38 39 ** ** ** 3d 3e 3f  0123456789***=>?"
@@ -156,14 +156,14 @@ def test_other_octets_are_shown_by_their_tab() -> None:
     with_pane(use)
 
 
-def test_narrow_octets_stand_eight_in_a_line() -> None:
+def test_a_narrow_dump_has_eight_octets_a_line() -> None:
     async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
         assert lines(pane.panes.octets)[0] == "00000064  30 31 32 33 34 35 36 37  01234567"
 
     with_pane(use, 60)
 
 
-def test_what_was_opened_stays_open_for_other_records() -> None:
+def test_opened_nodes_stay_open_for_other_records() -> None:
     async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
         pane.fields.select(1)
         await pilot.press("space")
@@ -198,7 +198,7 @@ def test_a_long_value_can_be_read_to_its_end() -> None:
     with_pane(use)
 
 
-def test_octets_that_are_not_there_are_said_to_be_missing() -> None:
+def test_missing_octets_are_reported() -> None:
     async def use(screen: Screen, pane: DetailsPane, pilot: Pilot[None]) -> None:
         pane.show(Details(12, "message 12", NODES, (), problem="the file [/b] has changed"))
         await pilot.pause()

@@ -1,4 +1,4 @@
-"""Typing a filter: whether it is understood, what could come next, and what comes of it."""
+"""Typing a filter: errors, completions and results."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def with_bar(use: Callable[[Screen, FilterBar, Pilot[None]], Awaitable[None]]) -
 
 
 async def typed(pilot: Pilot[None], text: str) -> None:
-    """Type, and wait until it was checked."""
+    """Type, and wait until the filter is checked."""
     names = {" ": "space", "=": "equals_sign", ".": "full_stop"}
     await pilot.press(*(names.get(character, character) for character in text))
     await pilot.pause(3 * TYPING)
@@ -66,7 +66,7 @@ def hints(screen: Screen) -> list[str]:
     return [floating.render_line(y).text.rstrip() for y in range(floating.size.height)] if floating.display else []
 
 
-def test_what_is_typed_stays_when_rows_arrive_and_escape_returns_to_their_filter() -> None:
+def test_typed_text_stays_when_rows_arrive_and_escape_restores_their_filter() -> None:
     async def use(screen: Screen, bar: FilterBar, pilot: Pilot[None]) -> None:
         await typed(pilot, "zmtp.si")
         bar.set_text("of the rows")
@@ -79,7 +79,7 @@ def test_what_is_typed_stays_when_rows_arrive_and_escape_returns_to_their_filter
     with_bar(use)
 
 
-def test_a_filter_that_is_understood_is_submitted_by_enter() -> None:
+def test_enter_submits_a_valid_filter() -> None:
     async def use(screen: Screen, bar: FilterBar, pilot: Pilot[None]) -> None:
         await typed(pilot, "zmtp.size == 3")
         assert bar.has_class("-good")
@@ -90,7 +90,7 @@ def test_a_filter_that_is_understood_is_submitted_by_enter() -> None:
     with_bar(use)
 
 
-def test_what_is_wrong_is_said_under_its_place_and_not_submitted() -> None:
+def test_an_invalid_filter_shows_its_error_and_is_not_submitted() -> None:
     async def use(screen: Screen, bar: FilterBar, pilot: Pilot[None]) -> None:
         await typed(pilot, "zmtp.size ==")
         assert bar.has_class("-bad")
@@ -118,7 +118,7 @@ def test_tab_takes_the_first_completion_and_arrows_choose_another() -> None:
     with_bar(use)
 
 
-def test_tab_shows_what_could_stand_in_an_empty_filter() -> None:
+def test_tab_shows_completions_of_an_empty_filter() -> None:
     async def use(screen: Screen, bar: FilterBar, pilot: Pilot[None]) -> None:
         await pilot.press("tab")
         await pilot.pause()
@@ -127,7 +127,7 @@ def test_tab_shows_what_could_stand_in_an_empty_filter() -> None:
     with_bar(use)
 
 
-def test_earlier_filters_come_back_with_the_arrows_and_so_does_what_was_typed() -> None:
+def test_arrows_restore_earlier_filters_and_the_typed_text() -> None:
     async def use(screen: Screen, bar: FilterBar, pilot: Pilot[None]) -> None:
         bar.set_history(["first", "second"])
         await typed(pilot, "x")
@@ -141,7 +141,7 @@ def test_earlier_filters_come_back_with_the_arrows_and_so_does_what_was_typed() 
     with_bar(use)
 
 
-def test_escape_puts_the_filter_back_that_rows_are_shown_by() -> None:
+def test_escape_restores_the_filter_of_the_rows() -> None:
     async def use(screen: Screen, bar: FilterBar, pilot: Pilot[None]) -> None:
         bar.set_text("shown")
         await typed(pilot, " and")
@@ -160,11 +160,11 @@ def test_escape_puts_the_filter_back_that_rows_are_shown_by() -> None:
         (4000, 10_000, "", "4,000"),
     ],
 )
-def test_nothing_yet_differs_from_nothing(found: int, looked_at: int, filter: str, text: str) -> None:
+def test_no_rows_yet_differs_from_no_rows(found: int, looked_at: int, filter: str, text: str) -> None:
     assert state_text(ListState("messages", 1, found, looked_at, 10_000), filter) == text
 
 
-def test_a_sentence_that_has_no_room_behind_its_caret_stands_before_it() -> None:
+def test_an_error_without_room_after_its_caret_is_before_it() -> None:
     assert caret_line(FilterProblem("too short", 3), 3, 20) == "   ^ too short      "
     assert caret_line(FilterProblem("too short", 18), 18, 20) == "        too short ^"
     assert caret_line(FilterProblem("a much longer sentence", 18), 18, 20) == "a much longer se… ^"

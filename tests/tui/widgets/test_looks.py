@@ -1,5 +1,7 @@
-"""What a user sees, text and styles, word by word. `pytest --update-golden` rewrites it; read the diff before
-committing."""
+"""Screens with text and styles, word by word.
+
+`pytest --update-golden` rewrites them; read the diff before committing.
+"""
 
 from __future__ import annotations
 
@@ -161,7 +163,7 @@ def look_of(scene: str, size: tuple[int, int]) -> str:
 
 
 @pytest.mark.parametrize(("scene", "size"), some(itertools.product(SCENES, SIZES), 5))
-def test_a_screen_is_as_it_was(scene: str, size: str, request: pytest.FixtureRequest) -> None:
+def test_a_screen_is_unchanged(scene: str, size: str, request: pytest.FixtureRequest) -> None:
     compare(f"{scene}-{size}.txt", look_of(scene, SIZES[size]), request)
 
 

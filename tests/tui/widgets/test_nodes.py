@@ -1,4 +1,4 @@
-"""Fields and octets, each found from the other."""
+"""Lookup of fields by octets, and of octets by fields."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_an_octet_leads_to_the_smallest_field_that_has_it(nodes: list[Node]) -> 
                 assert not [n for n in deeper if n in having]
 
 
-def test_an_octet_between_fields_leads_to_the_one_around_them() -> None:
+def test_an_octet_between_fields_leads_to_the_enclosing_field() -> None:
     assert innermost(MESSAGE, 0, 11) == 3
     assert innermost(MESSAGE, 0, 19) == 5
     assert innermost(MESSAGE, 1, 4) == 7

@@ -1,4 +1,4 @@
-"""A list of any length: what it asks for, what it shows, and how somebody moves about in it."""
+"""A list of any length: requests, display and cursor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def row(number: int, word: str = "payload") -> Row:
 
 
 class Rows:
-    """What a worker would answer, and what it was asked."""
+    """Answers like a worker, and records the requests."""
 
     def __init__(self, count: int = MANY) -> None:
         self.count = count
@@ -81,7 +81,7 @@ def lines(shown: RowList) -> list[str]:
     return [shown.render_line(y).text.rstrip() for y in range(shown.size.height)]
 
 
-def test_only_rows_near_those_that_are_seen_are_asked_for() -> None:
+def test_only_rows_near_visible_ones_are_requested() -> None:
     async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
         await pilot.press("G")
         await pilot.pause()
@@ -107,7 +107,7 @@ def test_keys_take_counts() -> None:
     with_list(use)
 
 
-def test_every_record_that_is_come_to_is_posted_once() -> None:
+def test_every_selected_record_is_posted_once() -> None:
     async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
         await pilot.press("j", "j", "k")
         shown.set_count(MANY + 1)
@@ -117,7 +117,7 @@ def test_every_record_that_is_come_to_is_posted_once() -> None:
     with_list(use)
 
 
-def test_rows_that_are_not_here_are_marked_until_they_come() -> None:
+def test_rows_that_are_not_loaded_are_marked() -> None:
     async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
         screen.rows.open.clear()
         await pilot.press("G")
@@ -129,7 +129,7 @@ def test_rows_that_are_not_here_are_marked_until_they_come() -> None:
     with_list(use)
 
 
-def test_answers_about_a_list_that_was_replaced_are_not_shown() -> None:
+def test_replies_about_a_replaced_list_are_not_shown() -> None:
     async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
         screen.rows.open.clear()
         shown.reset()
@@ -160,7 +160,7 @@ def test_a_list_that_grows_keeps_its_selection_and_its_place() -> None:
     with_list(use, 100)
 
 
-def test_whoever_follows_stays_at_the_end_until_they_move_away() -> None:
+def test_following_stays_at_the_end_until_the_cursor_moves() -> None:
     async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
         shown.follow(True)
         screen.rows.count = 300
@@ -193,7 +193,7 @@ def test_a_click_on_a_heading_asks_for_a_sort_and_one_on_a_row_selects_its_cell(
     with_list(use)
 
 
-def test_the_text_of_the_last_column_moves_as_far_as_there_is_some() -> None:
+def test_the_text_of_the_last_column_scrolls_to_its_end() -> None:
     async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
         await pilot.resize_terminal(40, 10)
         await pilot.press("l", "l", "l", "l", "l")
@@ -238,7 +238,7 @@ def test_marked_rows_are_marked() -> None:
     with_list(use)
 
 
-def test_digits_that_nothing_follows_are_posted() -> None:
+def test_digits_without_a_key_are_posted() -> None:
     async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
         await pilot.press("4")
         await pilot.pause(2 * LineView.count_wait)
@@ -251,7 +251,7 @@ def test_digits_that_nothing_follows_are_posted() -> None:
     with_list(use)
 
 
-def test_rows_that_are_asked_for_again_stay_until_the_others_come() -> None:
+def test_outdated_rows_stay_until_they_are_replaced() -> None:
     async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
         before = lines(shown)
         screen.rows.open.clear()
@@ -267,7 +267,7 @@ def test_rows_that_are_asked_for_again_stay_until_the_others_come() -> None:
 
 
 def test_rows_whose_order_changes_while_they_are_fetched_are_shown_and_fetched_again() -> None:
-    """While a capture is read, the order changes more often than a busy worker answers."""
+    """While a capture is read, the order changes more often than a busy worker replies."""
 
     async def use(screen: Screen, shown: RowList, pilot: Pilot[None]) -> None:
         screen.rows.open.clear()

@@ -1,4 +1,4 @@
-"""The table of a view: its rows stay selected while numbers change, and are opened, sorted and chosen."""
+"""The table of a view: rows stay selected while numbers change, and can be opened, sorted and chosen."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def lines(shown: TableView) -> list[str]:
     return [text for y in range(shown.size.height) if (text := shown.render_line(y).text.rstrip())]
 
 
-def test_numbers_stand_on_the_right_below_their_heading() -> None:
+def test_numbers_are_right_aligned_below_their_heading() -> None:
     async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
         shown.show(table(row("a", 5), row("b", 12_000), text=("2 topics",)), Sort("messages", descending=True))
         assert lines(shown) == [
@@ -97,7 +97,7 @@ def test_every_number_leads_to_its_rows() -> None:
     with_table(use)
 
 
-def test_rows_are_opened_and_closed_and_left_goes_out() -> None:
+def test_rows_open_and_close_and_left_goes_to_the_parent() -> None:
     async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
         shown.show(table(row("a", 5, has_more=True), row("b", 4)))
         assert lines(shown)[1:] == [" ▸ a           5  ▁▂█", "   b           4  ▁▂█"]
@@ -115,7 +115,7 @@ def test_rows_are_opened_and_closed_and_left_goes_out() -> None:
     with_table(use)
 
 
-def test_a_heading_sorts_by_its_column_and_then_the_other_way_round() -> None:
+def test_a_heading_sorts_by_its_column_then_reverses() -> None:
     async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
         shown.show(table(row("a", 5)))
         await pilot.click(TableView, offset=(14, 0))
@@ -131,7 +131,7 @@ def test_a_heading_sorts_by_its_column_and_then_the_other_way_round() -> None:
     with_table(use)
 
 
-def test_a_sentence_below_a_row_runs_over_cells_that_are_empty() -> None:
+def test_a_sentence_below_a_row_extends_over_empty_cells() -> None:
     async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
         sentence = "what happened, in more words than the first column has cells"
         shown.show(table(row("a", 5, has_more=True), TableRow("a.1", (sentence, "", ""), depth=1)))
@@ -158,7 +158,7 @@ def test_columns_without_room_are_counted_and_reached() -> None:
     with_table(use)
 
 
-def test_columns_without_a_text_are_not_there() -> None:
+def test_columns_without_texts_are_hidden() -> None:
     columns = tuple(TableColumn(name, name) for name in ("peer", "finding", "ended"))
 
     async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
@@ -193,7 +193,7 @@ def test_a_plot_without_room_is_scaled_and_shows_its_end() -> None:
     with_table(use)
 
 
-def test_how_many_columns_are_left_out_takes_nothing_from_the_text() -> None:
+def test_the_number_of_hidden_columns_does_not_shorten_the_text() -> None:
     columns = (TableColumn("topic", "topic"), *(TableColumn(name, name * 32, rank=1, is_name=True) for name in "abc"))
 
     async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:

@@ -1,4 +1,4 @@
-"""Fields of records, for properties that hold of all of them."""
+"""Generated fields of records, for property tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def node(depth: int, name: str, start: int = 0, stop: int = 0, source: int = 0) 
 
 @st.composite
 def trees(draw: st.DrawFn) -> list[Node]:
-    """Fields in fields, each inside the one around it, or in a source of its own."""
+    """Draw nested fields, each inside its parent, or in a source of its own."""
     nodes: list[Node] = []
 
     def grow(depth: int, source: int, start: int, stop: int) -> None:

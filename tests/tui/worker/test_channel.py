@@ -10,7 +10,7 @@ from zmtpscope.tui.requests import Started
 from zmtpscope.tui.worker.channel import Channel, ScreenGone
 
 
-def test_a_screen_that_is_gone_before_it_has_read_all_is_gone() -> None:
+def test_a_screen_that_closes_with_unread_replies_is_gone() -> None:
     ours, theirs = socket.socketpair()
     channel = Channel(theirs)
     channel.notify(Started())

@@ -1,4 +1,4 @@
-"""Views are kept up with a store, and what they share is derived once."""
+"""Views follow a store, and their common data is derived once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DERIVED = ("problems", "peers", "requests", "subscriptions")
 
 @pytest.fixture
 def fed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many records each derivation step got."""
+    """Number of records that each derivation step got."""
     counts: list[int] = []
     whole = Derivation.parts
 
@@ -41,14 +41,14 @@ def fed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def counted(views: CountedViews, view: str, filter: str = "") -> Table:
-    """What a view shows when nothing is left to be counted."""
+    """Return the contents of a view once everything is counted."""
     views.table(TableOf(view, filter))
     while views.is_behind:
         views.step()
     return views.table(TableOf(view, filter))
 
 
-def test_views_of_the_same_records_share_what_is_derived(fed: list[int]) -> None:
+def test_views_of_the_same_records_share_derived_data(fed: list[int]) -> None:
     store = opened(LOST, NO_FRAMES).store
     views = CountedViews(store, lambda: True)
     assert all(counted(views, view).rows for view in DERIVED if view != "requests")
@@ -59,7 +59,7 @@ def test_views_of_the_same_records_share_what_is_derived(fed: list[int]) -> None
     assert sum(fed) == len(store) + len(store.select(Filter("conn == 1")))
 
 
-def test_only_what_is_new_is_derived_while_a_capture_grows(fed: list[int]) -> None:
+def test_only_new_records_are_derived_while_a_capture_grows(fed: list[int]) -> None:
     batches = opened(LOST, NO_FRAMES).batches
     store = Store(NO_FRAMES)
     views = CountedViews(store, lambda: False)
@@ -77,7 +77,7 @@ def test_a_table_of_the_same_records_is_made_once() -> None:
     assert views.table(TableOf("problems", wanted=Wanted(opened=frozenset({first.rows[0].key})))).rows != first.rows
 
 
-def test_causes_are_looked_for_a_rule_at_a_time_and_nothing_is_derived_meanwhile(fed: list[int]) -> None:
+def test_a_search_runs_one_rule_a_step_and_nothing_is_derived_meanwhile(fed: list[int]) -> None:
     views = CountedViews(store_of(LOST), lambda: True)
     derived = views.derived
     while derived.looked_at < len(store_of(LOST)):
@@ -95,7 +95,7 @@ def test_causes_are_looked_for_a_rule_at_a_time_and_nothing_is_derived_meanwhile
     assert views.causes is views.causes
 
 
-def test_while_records_still_come_causes_are_looked_for_now_and_then() -> None:
+def test_searches_repeat_while_records_arrive() -> None:
     views = CountedViews(store_of(LOST), lambda: False)
     while views.derived.is_behind:
         views.derived.step()
@@ -104,7 +104,7 @@ def test_while_records_still_come_causes_are_looked_for_now_and_then() -> None:
     assert views.derived.is_behind
 
 
-def test_a_search_begins_when_all_that_arrived_is_derived() -> None:
+def test_a_search_begins_when_all_arrived_records_are_derived() -> None:
     """The state of the analyser is newer than records that arrived, so a reply among them would seem to be missing."""
     batches = opened(LOST, NO_FRAMES).batches
     store = Store(NO_FRAMES)

@@ -1,4 +1,4 @@
-"""What is shown of a record: its octets where fields say that they are, filters that hold of it, and no secret."""
+"""Details of a record: octets at the positions of fields, filters that match it, and no secrets."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def some_details(path: Path) -> list[tuple[Store, Details]]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
-def test_fields_stand_in_the_octets_of_their_source(path: Path) -> None:
+def test_fields_are_within_the_octets_of_their_source(path: Path) -> None:
     for store, details in some_details(path):
         assert details.problem is None
         units = store.details(details.number)
@@ -62,7 +62,7 @@ def octets_of(details: Details, source: int, start: int, stop: int) -> bytes:
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
-def test_filters_hold_of_the_record_that_they_stand_beside(path: Path) -> None:
+def test_filters_of_fields_match_the_record(path: Path) -> None:
     for store, details in some_details(path):
         values = store.row(details.number)
         for node in details.nodes:
@@ -73,7 +73,7 @@ def test_filters_hold_of_the_record_that_they_stand_beside(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES[::2], ids=name)
-def test_links_lead_to_what_they_name(path: Path) -> None:
+def test_links_lead_to_the_records_that_they_name(path: Path) -> None:
     for store, details in some_details(path):
         values = store.row(details.number)
         for node in details.nodes:
@@ -101,7 +101,7 @@ def test_a_finding_leads_to_its_evidence() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
-def test_all_that_is_shown_is_safe(path: Path) -> None:
+def test_all_text_of_details_is_safe(path: Path) -> None:
     for _, details in some_details(path):
         texts = [details.line, details.problem or ""]
         texts += [text for node in details.nodes for text in (node.name, node.value, node.filter)]
@@ -121,7 +121,7 @@ def test_no_password_is_in_any_tab_or_field(path: Path, frames: bool) -> None:
 
 
 def assert_hidden(details: Details) -> None:
-    """No password, and nothing but 0 where stars are shown."""
+    """Check that there is no password, and only 0 behind stars."""
     for password in PASSWORDS:
         assert not any(password in source.octets for source in details.sources)
         assert not any(password in node.value.encode() for node in details.nodes if node.name != "file")
@@ -131,7 +131,7 @@ def assert_hidden(details: Details) -> None:
 
 
 @pytest.mark.parametrize("path", WITH_PASSWORDS, ids=name)
-def test_no_password_is_shown_of_which_only_a_part_has_come(path: Path) -> None:
+def test_no_incomplete_password_is_shown(path: Path) -> None:
     options = options_for(path, frames=False)
     store = Store(options)
     for batch in Analyser(options).run(open_captures([str(path)], block_size=SMALLEST_BLOCK)):
@@ -142,7 +142,7 @@ def test_no_password_is_shown_of_which_only_a_part_has_come(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES[::2], ids=name)
-def test_packets_are_those_of_the_file(path: Path) -> None:
+def test_packets_equal_those_of_the_file(path: Path) -> None:
     places: dict[int, tuple[int, int]] = {}
     for block in open_captures([str(path)]):
         columns = (block.places.references & PACKET_MASK, block.places.offsets, block.places.lengths)
@@ -165,7 +165,7 @@ def test_packets_are_those_of_the_file(path: Path) -> None:
                     assert bytes(same) == source.octets[start:stop]
 
 
-def test_a_record_that_came_in_several_packets_has_each_of_them() -> None:
+def test_a_record_in_several_packets_has_all_of_them() -> None:
     store, _ = opened(CAPTURES / "patterns" / "frame-sizes.pcap")
     found = 0
     for number in store.select(Filter("record == message and packet_end > packet")).tolist():
@@ -182,7 +182,7 @@ def test_a_record_that_came_in_several_packets_has_each_of_them() -> None:
     assert found
 
 
-def test_passwords_are_there_for_who_asks_for_them() -> None:
+def test_passwords_are_shown_on_request() -> None:
     path = CAPTURES / "security" / "plain-accepted.pcap"
     store, _ = opened(path, Options(index=True, show_secrets=True))
     (hello,) = store.select(Filter("name == HELLO")).tolist()
@@ -192,7 +192,7 @@ def test_passwords_are_there_for_who_asks_for_them() -> None:
     assert PASSWORDS[0].decode() in [node.value.strip('"') for node in details.nodes]
 
 
-def test_octets_that_are_gone_are_said_and_fields_stay(tmp_path: Path) -> None:
+def test_lost_octets_are_reported_and_fields_stay(tmp_path: Path) -> None:
     path = tmp_path / "gone.pcap"
     path.write_bytes((CAPTURES / "patterns" / "pubsub.pcap").read_bytes())
     store, _ = opened(path, options_for(path, frames=False))

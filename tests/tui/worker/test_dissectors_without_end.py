@@ -1,4 +1,4 @@
-"""A dissector of somebody else that comes to no end is stopped and named, and all others go on."""
+"""A dissector of another package that never returns is stopped and named, and all others continue."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_the_rest_is_read_and_the_dissector_is_named() -> None:
 
 @pytest.mark.parametrize("endless", ["in_dissect"], indirect=True)
 @pytest.mark.usefixtures("endless")
-def test_one_that_the_user_named_is_stopped_as_well() -> None:
+def test_a_dissector_that_the_user_named_is_stopped_too() -> None:
     rule = parse_decode_as("tcp.port==5600,zmtp:endless")
     options = Options(index=True, payloads=Registry(), decode_as=(rule,))
     with forked_worker(CAPTURES / "patterns" / "dealer-router-identities.pcap", options) as worker:

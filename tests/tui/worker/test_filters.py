@@ -1,4 +1,4 @@
-"""A filter is checked while it is written, and whatever is offered leads to one that is understood."""
+"""Filters are checked while typed, and every completion leads to a valid filter."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from zmtpscope.tui.worker.filters import check, complete
 OPERANDS = ("", ")", " topic)", " size", " bodies")
 VALUES = ("1", '"x"', "message", "true", "10.0.0.1", '"2026-01-01"')
 RESTS = ("", *(form.format(value) for form in (" == {}", " in {{{}}}", " {{{}}}", " {}", " {}}}") for value in VALUES))
-"""With an operand and a rest a text goes on that is a part of a filter."""
+"""Endings that complete an operand or the rest of a filter."""
 
 
 def goes_on(text: str) -> bool:
-    """Whether something can be written behind a text that makes it a filter."""
+    """Whether some ending makes this text a filter."""
     closing = [")" * brackets for brackets in range(text.count("(") + 1)]
     return any(is_filter("".join((text, *end))) for end in product(OPERANDS, RESTS, closing))
 
@@ -70,7 +70,7 @@ def test_any_text_has_an_answer(text: str, place: int) -> None:
 
 
 def offers(text: str, name: str = STORES[0]) -> tuple[str, ...]:
-    """What is offered where | stands."""
+    """Return the completions at the position of |."""
     before, behind = text.split("|")
     return complete(before + behind, len(before), store_of(name)).texts
 
@@ -97,7 +97,7 @@ def test_fields_operators_values_and_joiners_are_offered_in_their_places() -> No
     assert offers("nonsense |") == ()
 
 
-def test_what_stands_behind_the_place_is_taken_in() -> None:
+def test_text_after_the_cursor_is_replaced() -> None:
     found = complete("toxpic == a", 2, store_of(STORES[0]))
     assert (found.start, found.stop, found.texts[0]) == (0, 6, "topic")
 
@@ -108,7 +108,7 @@ def test_names_of_members_are_offered() -> None:
     assert "jupyter" in offers("payload.protocol == |", jupyter)
 
 
-def test_values_say_what_they_mean() -> None:
+def test_values_have_a_meaning() -> None:
     found = complete("id == PLAIN", 11, store_of("security/plain-accepted.pcap"))
     assert dict(zip(found.texts, found.notes, strict=True))["PLAIN-04"] == "Password sent unencrypted"
 
@@ -130,5 +130,5 @@ def test_no_password_is_offered() -> None:
         ("topic \x1b", FilterProblem("\\x1b is not expected here; join tests with and, or", 6)),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_where_it_is(text: str, problem: FilterProblem | None) -> None:
+def test_an_error_has_its_position(text: str, problem: FilterProblem | None) -> None:
     assert check(text) == problem

@@ -1,4 +1,4 @@
-"""Lists of the worker: what a filter holds of, in order, while the capture is read."""
+"""Lists of the worker: records that match a filter, in order, while the capture is read."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def test_a_conversation_has_a_column_for_each_side_and_marks_pauses() -> None:
         assert [row.cells for row in page] == rows[5:7], "the same in any part"
 
 
-def test_a_filter_that_is_not_understood_is_a_failure_with_a_sentence() -> None:
+def test_an_invalid_filter_is_a_failure_with_a_sentence() -> None:
     with worker_of("patterns/pubsub.pcap") as worker, pytest.raises(RequestFailed, match="siez"):
         worker.ask(OpenList("messages", ListSpec(filter="siez > 3")))
 
 
-def test_the_place_of_a_record_that_is_left_out_is_that_of_its_neighbour() -> None:
+def test_the_place_of_a_hidden_record_is_its_neighbours() -> None:
     with worker_of("patterns/pubsub.pcap") as worker:
         everything = worker.ask(OpenList("messages", ListSpec()))
         numbers = [row.number for row in worker.ask(Rows("messages", 0, everything.found)).rows]
@@ -69,7 +69,7 @@ def test_datagrams_have_no_connection_and_are_shown() -> None:
         assert len(rows) == 3
 
 
-def test_a_list_is_sorted_by_a_column_and_says_so_when_it_is() -> None:
+def test_a_list_is_sorted_by_a_column_and_reports_it() -> None:
     with worker_of("implementations/jupyter.pcap") as worker:
         worker.wait_until_loaded()
         unsorted = worker.ask(OpenList("messages", ListSpec(columns=("size", "time"))))
@@ -83,7 +83,7 @@ def test_a_list_is_sorted_by_a_column_and_says_so_when_it_is() -> None:
             assert worker.ask(PlaceOf("messages", rows[3].number)) == PlaceFound(3, True)
 
 
-def test_rows_that_come_after_sorting_stand_behind_and_are_sorted_with_the_next_ones() -> None:
+def test_rows_after_sorting_are_last_until_sorted_again() -> None:
     path = CAPTURES / "patterns" / "pubsub.pcap"
     options = options_for(path, frames=False)
     store = Store(options)
@@ -101,7 +101,7 @@ def test_rows_that_come_after_sorting_stand_behind_and_are_sorted_with_the_next_
 
 @pytest.mark.parametrize("block_size", [700, 1 << 20])
 def test_rows_are_in_time_order_while_the_capture_is_read(block_size: int) -> None:
-    """Records are decided later than they begin; what the screen is told to keep stays where it is."""
+    """Records are decided later than they begin; rows that the state calls unchanged are."""
     path = CAPTURES / "problems" / "request-unanswered.pcap"
     options = options_for(path, frames=False)
     store = Store(options)

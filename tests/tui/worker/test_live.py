@@ -1,4 +1,4 @@
-"""Captures that still grow: stopped, and all packets saved."""
+"""Live captures: stopping, and saving all packets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WITH_LINKS = CAPTURES / "network" / "pcapng-mixed-links.pcapng"
 
 
 class OurCapture(ForeignCapture):
-    """A file that somebody else writes, as if it were a capture of our own."""
+    """A file that another program writes, as if it were a capture of our own."""
 
     written_files: tuple[CaptureFile, ...] = ()
 
@@ -43,7 +43,7 @@ def packets_of(path: pathlib.Path) -> int:
     return captures.statistics.packets
 
 
-def test_what_was_captured_stays_when_the_capture_is_stopped() -> None:
+def test_captured_records_stay_when_the_capture_stops() -> None:
     followed = ForeignCapture(str(PUBSUB))
     with worker_with(Opened((str(PUBSUB),), lambda: followed.captures, followed), Options(index=True)) as worker:
         before = worker.wait_for(Progress, lambda progress: progress.messages > 10)
@@ -62,14 +62,14 @@ def test_all_packets_so_far_are_saved(tmp_path: pathlib.Path) -> None:
         assert worker.ask(SaveCapture(str(tmp_path / "out.pcapng")))
         state = worker.wait_for(SavingState, lambda state: state.is_done)
         assert not state.has_failed
-        assert not worker.ask(SaveCapture(str(tmp_path / "out.pcapng")))  # it is there, and nobody said force
+        assert not worker.ask(SaveCapture(str(tmp_path / "out.pcapng")))  # the file exists, and `force` is not set
         with pytest.raises(RequestFailed, match="its name ends in"):
             worker.ask(SaveCapture(str(tmp_path / "out.csv")))
         worker.ask(StopCapture())
     assert (tmp_path / "out.pcapng").read_bytes() == WITH_LINKS.read_bytes()
 
 
-def test_it_is_said_when_the_beginning_of_a_capture_is_not_there_any_more(tmp_path: pathlib.Path) -> None:
+def test_a_lost_start_of_a_capture_is_reported(tmp_path: pathlib.Path) -> None:
     files = [CaptureFile(str(tmp_path / f"{number}"), WITH_LINKS.stat().st_size, True) for number in range(3)]
     for each in files[1:]:
         shutil.copy(WITH_LINKS, each.path)
@@ -80,7 +80,7 @@ def test_it_is_said_when_the_beginning_of_a_capture_is_not_there_any_more(tmp_pa
     assert packets_of(tmp_path / "out.pcapng") == 2 * packets_of(WITH_LINKS)
 
 
-def test_of_a_file_it_is_said_that_the_packets_are_there(tmp_path: pathlib.Path) -> None:
+def test_saving_a_file_reports_that_its_packets_are_saved_already(tmp_path: pathlib.Path) -> None:
     with (
         worker_of("patterns/pubsub.pcap") as worker,
         pytest.raises(RequestFailed, match=r"pubsub\.pcap already: save rows"),

@@ -1,4 +1,4 @@
-"""How much of a capture is read at once."""
+"""Sizes of the blocks in which a capture is read."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from zmtpscope.tui.requests import Progress
 from zmtpscope.tui.worker.loading import MAX_PACKETS, MIN_PACKETS, PART_SECONDS, Loading, Opened, paced
 
 
-def test_parts_of_blocks_come_to_take_the_time_that_they_should() -> None:
+def test_parts_of_blocks_approach_their_duration() -> None:
     assert paced(1000, PART_SECONDS, 1) == 1000
     assert paced(1000, PART_SECONDS / 1.5, 1) == 1500
     assert paced(1000, PART_SECONDS * 1.25, 1) == 800
 
 
 def test_blocks_change_by_half_or_double_at_most() -> None:
-    """One slow part, such as the first of a large message, says little of the next."""
+    """One slow part, such as the first of a large message, does not predict the next."""
     assert paced(1000, 100 * PART_SECONDS, 1) == 500
     assert paced(1000, 0.0, 1) == 2000
 
@@ -31,7 +31,7 @@ def test_blocks_are_neither_empty_nor_without_end() -> None:
 
 
 def test_blocks_with_many_connections_stay_large() -> None:
-    """A block has a cost for each of its connections, however few packets it has."""
+    """A block has a cost for each of its connections, even with few packets."""
     assert paced(16_000, 100 * PART_SECONDS, 1000) == 16_000
     assert paced(1000, 100 * PART_SECONDS, 1000) == 2000
     assert paced(MAX_PACKETS, 100 * PART_SECONDS, 1_000_000) == MAX_PACKETS
@@ -56,7 +56,7 @@ def test_a_block_is_read_in_parts_with_the_same_records(name: str) -> None:
     assert loading.store.lines(0, taken) == whole.lines(0, taken)
 
 
-def test_what_went_wrong_is_told_without_being_asked() -> None:
+def test_problems_are_notified_unasked() -> None:
     with worker_of("problems/subscription-lost-on-reconnect.pcap") as worker:
         said = worker.wait_for(Progress, lambda progress: progress.diagnoses is not None)
         assert said.is_done

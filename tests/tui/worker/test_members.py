@@ -20,7 +20,7 @@ VALUE = {"price": 12, "who": {"items": [True, "a,b"]}, "key": 1.5}
 
 
 @pytest.mark.parametrize("encode", [msgspec.json.encode, msgspec.msgpack.encode, cbor2.dumps])
-def test_members_stand_by_key_with_the_octets_of_key_and_value(encode: Callable[[object], bytes]) -> None:
+def test_members_are_named_by_key_with_the_octets_of_key_and_value(encode: Callable[[object], bytes]) -> None:
     details = details_of_message(encode(VALUE))
     start = next(place for place, node in enumerate(details.nodes) if node.name.endswith("body")) + 2
     shown = [(node.name, node.value) for node in details.nodes[start : start + 6]]

@@ -1,4 +1,4 @@
-"""A capture that is cut or removed while it is open, and a disk without room: rows stay, and it is said."""
+"""A capture that is cut or removed while it is open, and a full disk: rows stay, and the loss is reported."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from zmtpscope.tui.worker.run import run
 COMPRESSED = CAPTURES / "network" / "pcap-gzip.pcap.gz"
 
 
-def test_rows_stay_and_it_is_said_that_the_octets_are_gone(tmp_path: pathlib.Path) -> None:
-    """A file that is removed can be read on where somebody has looked into it before; one that is cut can not."""
+def test_rows_stay_and_lost_octets_are_reported(tmp_path: pathlib.Path) -> None:
+    """A removed file can still be read if it was opened before; a cut file cannot."""
     path = tmp_path / "capture.pcap"
     path.write_bytes(PUBSUB.read_bytes())
     with worker_of(str(path)) as worker:
@@ -44,7 +44,7 @@ def test_rows_stay_and_it_is_said_that_the_octets_are_gone(tmp_path: pathlib.Pat
         assert "octets are missing in it" in state.text
 
 
-def test_where_there_is_no_room_for_octets_reading_ends_and_the_rows_stay() -> None:
+def test_without_room_for_octets_reading_ends_and_rows_stay() -> None:
     def run_without_room(end: socket.socket) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
         opened = Opened((str(COMPRESSED),), lambda: open_captures([str(COMPRESSED)]))

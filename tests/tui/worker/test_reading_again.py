@@ -1,4 +1,4 @@
-"""Rules, keys and records of frames that are asked for while a capture is open."""
+"""Rules, keys and frame records that the user requests while a capture is open."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from zmtpscope.tui.worker.reading_again import loading_again
 
 
 def read_again(worker: Asker, request: ReadAgain) -> None:
-    """Until all was read once more."""
+    """Wait until everything was read again."""
     epoch = worker.ask(request)
     worker.wait_for(Progress, lambda progress: progress.epoch == epoch and progress.is_done)
 
@@ -52,7 +52,7 @@ def test_a_file_without_keys_is_refused_and_changes_nothing(tmp_path: pathlib.Pa
         assert all(each.epoch == 0 for each in worker.notices if isinstance(each, Progress))
 
 
-def test_a_rule_says_what_rides_inside_and_lists_begin_again_by_themselves() -> None:
+def test_a_rule_names_the_payload_and_lists_restart() -> None:
     with worker_of("patterns/pubsub.pcap") as worker:
         before = worker.ask(OpenList("messages", ListSpec(filter="topic")))
         numbers = [row.number for row in worker.ask(Rows("messages", 0, 3)).rows]
@@ -82,7 +82,7 @@ def wait_until_counted(worker: Asker, view: str) -> Table:
     return table
 
 
-def test_key_files_open_what_was_encrypted() -> None:
+def test_key_files_decrypt_traffic() -> None:
     with worker_of("security/curve-with-key-log.pcap") as worker:
         assert first_message(worker)["kind"] == "encrypted"
         read_again(worker, ReadAgain(key_files=(str(CAPTURES / "security" / "curve-with-key-log.keys"),)))
@@ -91,7 +91,7 @@ def test_key_files_open_what_was_encrypted() -> None:
         assert first_message(worker)["kind"] == "encrypted"
 
 
-def test_frames_are_records_when_somebody_asks_for_them() -> None:
+def test_frames_are_records_on_request() -> None:
     with worker_of("patterns/multipart-20.pcap") as worker:
         worker.ask(OpenList("frames", ListSpec(("frame",))))
         assert not worker.ask(Rows("frames", 0, 1)).rows
@@ -108,7 +108,7 @@ def test_frames_are_records_when_somebody_asks_for_them() -> None:
         (ReadAgain(key_files=("~nobody-of-that-name/x.keys",)), "home"),
     ],
 )
-def test_what_is_wrong_is_said_and_everything_stays(request_: ReadAgain, sentence: str) -> None:
+def test_an_error_is_reported_and_everything_stays(request_: ReadAgain, sentence: str) -> None:
     with worker_of("patterns/pubsub.pcap") as worker:
         with pytest.raises(RequestFailed, match=re.escape(sentence)):
             worker.ask(request_)
@@ -116,7 +116,7 @@ def test_what_is_wrong_is_said_and_everything_stays(request_: ReadAgain, sentenc
         assert worker.ask(ReadAgain()) == 1
 
 
-def test_a_capture_that_is_gone_stays_as_it_was_read(tmp_path: pathlib.Path) -> None:
+def test_a_removed_capture_stays_as_read(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "capture.pcap"
     path.write_bytes((CAPTURES / "patterns" / "pubsub.pcap").read_bytes())
     with worker_of(str(path)) as worker:
@@ -126,7 +126,7 @@ def test_a_capture_that_is_gone_stays_as_it_was_read(tmp_path: pathlib.Path) -> 
         assert worker.ask(OpenList("messages", ListSpec())).found
 
 
-def test_what_comes_live_is_not_read_again() -> None:
+def test_live_traffic_is_not_read_again() -> None:
     followed: Any = object()
     opened = Opened((), lambda: open_captures([]), followed)
     with pytest.raises(CannotAnswer, match="what comes live cannot be read again"):

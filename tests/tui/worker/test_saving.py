@@ -1,4 +1,4 @@
-"""What people take away from a list is what `zmtpscope` writes elsewhere: the same rows, columns and packets."""
+"""Saved rows equal the output of other commands: the same rows, columns and packets."""
 
 from __future__ import annotations
 
@@ -84,20 +84,20 @@ def test_the_packets_of_a_filter_are_those_that_read_writes(
 
 
 @pytest.mark.parametrize("name", ["damage/one-segment-lost.pcap", "security/incompatible-socket-types.pcap"])
-def test_packets_of_findings_are_those_that_they_are_about(zmtpscope: Run, tmp_path: pathlib.Path, name: str) -> None:
+def test_findings_are_saved_with_their_packets(zmtpscope: Run, tmp_path: pathlib.Path, name: str) -> None:
     with worker_of(name) as worker:
         worker.ask(OpenList("findings", ListSpec(("finding",))))
         saved(worker, SaveRows(str(tmp_path / "out.pcapng"), "findings"))
     zmtpscope("read", CAPTURES / name, "-Y", "record == finding", "-w", tmp_path / "read.pcapng")
 
     def lines(path: pathlib.Path) -> list[tuple[int, bytes, set[str]]]:
-        """Packets with the lines of their comments: those of one packet stand in the order of records here."""
+        """Return packets with the lines of their comments, in the order of records."""
         return [(each.time, each.octets, set(each.comment.split("\n"))) for each in packets_in(path)]
 
     assert lines(tmp_path / "out.pcapng") == lines(tmp_path / "read.pcapng")
 
 
-def test_what_is_there_is_overwritten_only_when_somebody_says_so(worker: Asker, tmp_path: pathlib.Path) -> None:
+def test_a_file_is_overwritten_only_by_force(worker: Asker, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "out.jsonl"
     path.write_text("mine")
     assert not worker.ask(SaveRows(str(path), "messages"))
@@ -117,7 +117,7 @@ def test_what_is_there_is_overwritten_only_when_somebody_says_so(worker: Asker, 
         ("out\0.csv", "no file can be called so"),
     ],
 )
-def test_where_nothing_can_be_saved_a_sentence_says_why(
+def test_a_sentence_explains_why_nothing_can_be_saved(
     worker: Asker, tmp_path: pathlib.Path, path: str, sentence: str
 ) -> None:
     (tmp_path / "folder.csv").mkdir()
@@ -134,7 +134,7 @@ def test_the_capture_itself_is_never_overwritten(tmp_path: pathlib.Path) -> None
             worker.ask(SaveRows(str(tmp_path / "capture.pcapng"), "messages", force=True))
 
 
-def test_nothing_is_left_of_what_was_cancelled_or_had_no_rows(worker: Asker, tmp_path: pathlib.Path) -> None:
+def test_no_file_is_left_after_cancelling_or_without_rows(worker: Asker, tmp_path: pathlib.Path) -> None:
     worker.ask(OpenList("none", ListSpec(filter="size > 1000000")))
     state = saved(worker, SaveRows(str(tmp_path / "out.jsonl"), "none"))
     assert state.has_failed
@@ -145,7 +145,7 @@ def test_nothing_is_left_of_what_was_cancelled_or_had_no_rows(worker: Asker, tmp
     assert all(not path.name.startswith(".") for path in tmp_path.iterdir())
 
 
-def test_nothing_is_left_of_what_is_being_saved_when_the_screen_goes(
+def test_no_unfinished_file_is_left_when_the_screen_closes(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(saved_rows, "portions", lambda store, numbers: itertools.repeat(np.arange(len(store))))
@@ -157,9 +157,7 @@ def test_nothing_is_left_of_what_is_being_saved_when_the_screen_goes(
     assert os.listdir(tmp_path) == []
 
 
-def test_a_home_directory_is_written_by_its_tilde(
-    worker: Asker, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tilde_is_the_home_directory(worker: Asker, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     saved(worker, SaveRows("~/out.csv", "messages"))
     assert (tmp_path / "out.csv").exists()

@@ -1,4 +1,4 @@
-"""A search finds the next row that says what is sought, and the one before; it can be given up."""
+"""A search finds the next or previous row with a text, and can be cancelled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def found(store: Store, numbers: Int64, sought: str, place: int, *, forward: boo
 
 @pytest.mark.parametrize(("step", "most"), [(1, 1), (3, 8), (256, 4096)])
 @pytest.mark.parametrize("sought", ["a.topic", "/A[.]TOP.C/", "0x61 2e 74", "0x612e74", "nowhere to be found"])
-def test_the_next_row_and_the_one_before_are_those_that_say_it(
+def test_a_search_finds_the_next_and_the_previous_row(
     sought: str, step: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FIRST_STEP", step)
@@ -63,6 +63,6 @@ def test_no_search_finds_a_password() -> None:
     assert found(store, np.arange(len(store)), "admin", -1) is not None
 
 
-def test_what_is_no_regular_expression_is_said() -> None:
+def test_an_invalid_regular_expression_is_an_error() -> None:
     with pytest.raises(FilterError, match="not a regular expression"):
         filter_of("/(/")

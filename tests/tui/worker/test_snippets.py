@@ -1,4 +1,4 @@
-"""What can be copied of a record: lines, JSON, octets, and commands and programs that do send it."""
+"""Copies of a record: line, JSON, octets, and commands and programs that send it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def number_of(worker: Asker, filter: str) -> int:
     return worker.ask(Rows("found", 0, 1)).rows[0].number
 
 
-def test_every_form_that_is_offered_is_there() -> None:
+def test_every_format_exists() -> None:
     assert [name for name, _ in COPY_FORMS] == list(FORMS)
 
 
@@ -50,7 +50,7 @@ def test_the_line_and_the_json_of_a_message_are_those_of_read(zmtpscope: Run) ->
     assert json.loads(text) == json.loads(lines.splitlines()[0])
 
 
-def test_octets_are_those_of_the_stream_and_passwords_are_starred() -> None:
+def test_octets_equal_the_stream_and_passwords_are_starred() -> None:
     with worker_of("patterns/pubsub.pcap") as worker:
         number = number_of(worker, 'topic == "a.topic"')
         as_hex, as_base64, as_c = (worker.ask(CopyTextOf(number, form)) for form in ("hex", "base64", "c"))
@@ -64,7 +64,7 @@ def test_octets_are_those_of_the_stream_and_passwords_are_starred() -> None:
 
 
 class Case(NamedTuple):
-    """A message of a capture, and the socket that gets it once more."""
+    """A message of a capture, and the socket that receives it again."""
 
     capture: str
     filter: str
@@ -99,7 +99,7 @@ MESSAGES = {
 
 @pytest.mark.parametrize("form", ["cat", "pyzmq"])
 @pytest.mark.parametrize("name", MESSAGES)
-def test_what_is_copied_sends_the_same_frames(libzmq: Libzmq, name: str, form: str) -> None:
+def test_a_copied_command_sends_the_same_frames(libzmq: Libzmq, name: str, form: str) -> None:
     case = MESSAGES[name]
     with worker_of(case.capture) as worker:
         number = number_of(worker, f"record == message && {case.filter}")
@@ -122,7 +122,7 @@ def test_what_is_copied_sends_the_same_frames(libzmq: Libzmq, name: str, form: s
     ("capture", "filter"),
     [("patterns/pubsub.pcap", "name == SUBSCRIBE"), ("patterns/xpub-xsub.pcap", "kind == subscribe")],
 )
-def test_what_is_copied_of_a_subscription_subscribes(libzmq: Libzmq, capture: str, filter: str, form: str) -> None:
+def test_a_copied_subscription_subscribes(libzmq: Libzmq, capture: str, filter: str, form: str) -> None:
     with worker_of(capture) as worker:
         number = number_of(worker, filter)
         topic = json.loads(worker.ask(CopyTextOf(number, "json")))["topic"]
@@ -133,7 +133,7 @@ def test_what_is_copied_of_a_subscription_subscribes(libzmq: Libzmq, capture: st
 
 
 class Running:
-    """What was copied, with another port in place of that of the capture, to which `peer` is connected or bound."""
+    """A copied command or program, with the port of `peer` in place of the captured one."""
 
     def __init__(self, text: str, form: str, peer: Any, *, connects: bool) -> None:
         if connects:
@@ -167,7 +167,7 @@ class Running:
         ("damage/holes.pcap", "record == message && !complete", "not all octets of it are there"),
     ],
 )
-def test_where_nothing_can_send_it_a_sentence_says_why(capture: str, filter: str, sentence: str) -> None:
+def test_a_sentence_explains_why_nothing_can_send_it(capture: str, filter: str, sentence: str) -> None:
     with worker_of(capture) as worker, pytest.raises(RequestFailed, match=sentence):
         worker.ask(CopyTextOf(number_of(worker, filter), "cat"))
 
@@ -221,7 +221,7 @@ def test_no_octets_break_out_of_a_command(sending: Sending) -> None:
 
 
 class Recorder:
-    """In place of zmq, its contexts and its sockets: remembers what is done with a socket."""
+    """Replaces zmq, its contexts and sockets; records the calls of a socket."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, object]] = []

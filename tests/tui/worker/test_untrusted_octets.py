@@ -1,4 +1,4 @@
-"""Whatever peers send and files are called, the worker answers with text that is safe to show, and with no secret."""
+"""The worker replies with safe text and without secrets, whatever peers send and files are named."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def answer(asker: Asker, request: Request[Any]) -> Any:
 
 
 def answers(path: Path, word: str) -> Iterator[Any]:
-    """What the worker of a capture says to all that the screen may ask, and unasked."""
+    """Yield the replies and notices of the worker of a capture, for every request of the screen."""
     with worker_of(str(path)) as asker:
         yield from answers_about_records(asker)
         yield from answers_about_filters(asker, word)
@@ -109,13 +109,13 @@ def answers_about_records(asker: Asker) -> Iterator[Any]:
         yield answer(asker, DetailsOf(number))
         for form, _ in COPY_FORMS:
             copied = answer(asker, CopyTextOf(number, form))
-            yield copied.split("\n")  # it may have lines
+            yield copied.split("\n")  # it may have several lines
             yield octets_of_copied(form, copied)
 
 
 def octets_of_copied(form: str, copied: str) -> bytes:
     """Return the octets of a copied text, in its format."""
-    with suppress(ValueError):  # it is a sentence that says why it cannot be had
+    with suppress(ValueError):  # it is the reason why there is none
         match form:
             case "hex":
                 return bytes.fromhex(copied)
@@ -136,7 +136,7 @@ def answers_about_filters(asker: Asker, word: str) -> Iterator[Any]:
 
 
 def written(folder: Path, word: bytes) -> Path:
-    """A file with the word in its name, and in whatever its connections say."""
+    """Write a file with the word in its name and in all texts of its connections."""
     path = folder / hostile_name(word)
     path.write_bytes(hostile_capture(word))
     return path
@@ -156,8 +156,8 @@ def test_answers_are_safe_to_show_whatever_the_danger(word: bytes, tmp_path: Pat
     assert_safe(answers(written(tmp_path, word), word.decode(errors="replace")))
 
 
-def test_passwords_are_in_no_answer(tmp_path: Path) -> None:
-    """Not as text, not in the octets behind fields, and not in filters that are offered."""
+def test_no_reply_contains_a_password(tmp_path: Path) -> None:
+    """Neither as text, nor in octets of fields, nor in completions."""
     path = written(tmp_path, b"somebody")
     assert PASSWORD in path.read_bytes()
     found = list(answers(path, "somebody"))

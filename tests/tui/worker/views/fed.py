@@ -24,7 +24,7 @@ def store_of(path: Path) -> Store:
 
 
 def view_of(name: str, store: Store, step: int = 8192, filter: str = "") -> View:
-    """A view that has seen all records of a store, or those that a filter holds of, so many at a time."""
+    """Return a view that has counted the records of a store that match a filter, `step` at a time."""
     kind = VIEWS[name]
     rows = store.select(Filter(filter)) if filter else range(len(store))
     if kind.is_derived:
@@ -36,7 +36,7 @@ def view_of(name: str, store: Store, step: int = 8192, filter: str = "") -> View
 
 
 def derived_of(store: Store, rows: Int64 | range, step: int = 8192) -> Derived:
-    """What is derived of these records, and what went wrong."""
+    """Return data derived from these records, searched for diagnoses."""
     derived = Derived(store, lambda: ENDED)
     for low in range(0, len(rows), step):
         derived.feed(Step(store, rows[low : low + step]))

@@ -1,4 +1,4 @@
-"""The view of connections says who talked to whom, how much, and how it ended."""
+"""The view of connections: peers, traffic and ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zmtpscope.export.top.table import scaled
 from zmtpscope.tui.requests import Sort, Wanted
 
 
-def test_each_line_is_a_connection_with_who_opened_it_and_to_whom() -> None:
+def test_each_line_is_a_connection_with_client_and_server() -> None:
     table = view_of_capture("connections", "patterns/broker-mixed-versions.pcap").table()
     assert cells(table, "from", "to", "version", "mechanism", "messages_0", "messages_1", "ended") == [
         ("REP 10.77.0.2", "DEALER 10.77.0.1:5591", "3.0", "NULL", "6", "6", "closed by REP"),
@@ -22,7 +22,7 @@ def test_each_line_is_a_connection_with_who_opened_it_and_to_whom() -> None:
     assert cells(table, "finding") == [("note ZMTP-DOWNGRADE-02",), ("",), ("",)]
 
 
-def test_below_it_stand_its_handshake_and_its_end() -> None:
+def test_handshake_and_end_are_below_a_connection() -> None:
     table = opened_whole(view_of_capture("connections", "patterns/late-subscription.pcap"))
     assert [(text, row.record) for row, (text,) in zip(table.rows, cells(table, "from"), strict=True)] == [
         ("PUB 127.0.0.1", None),
@@ -36,26 +36,26 @@ def test_below_it_stand_its_handshake_and_its_end() -> None:
     ]
 
 
-def test_a_handshake_that_came_to_nothing_is_told_where_people_look() -> None:
+def test_a_failed_handshake_is_shown_in_the_line() -> None:
     table = view_of_capture("connections", "security/incompatible-socket-types.pcap").table()
     assert "handshake incomplete" in cells(table, "ended")[0][0]
     assert "handshake incomplete" in table.text[0]
 
 
-def test_connections_that_never_came_about_have_a_line() -> None:
+def test_attempts_that_never_connected_have_a_line() -> None:
     table = view_of_capture("connections", "patterns/reconnect-after-restart.pcap").table()
     assert cells(table, "from", "to", "ended")[-1] == ("10.77.0.2", "10.77.0.1:5561", "refused (3 attempts)")
     assert table.text == ("2 connections, 3 attempts without success",)
 
 
-def test_sorted_by_a_column_what_has_nothing_there_comes_last() -> None:
+def test_rows_with_an_empty_cell_are_sorted_last() -> None:
     view = view_of_capture("connections", "patterns/reconnect-after-restart.pcap")
     assert cells(view.table(Wanted(Sort("lasted", descending=True))), "lasted") == [("217 ms",), ("6.33 ms",), ("",)]
     assert cells(view.table(Wanted(Sort("lasted"))), "lasted") == [("6.33 ms",), ("217 ms",), ("",)]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_what_is_counted_is_what_the_records_of_connections_say(path: Path) -> None:
+def test_counts_equal_the_records_of_connections(path: Path) -> None:
     store = store_of(path)
     table = view_of("connections", store).table(Wanted(most=10_000))
     by_conn = {cell(table, row, "conn"): row for row in table.rows}

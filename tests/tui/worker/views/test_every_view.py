@@ -1,4 +1,4 @@
-"""What holds of every view, on every capture."""
+"""Properties of every view, on every capture."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ COUNTED = {
     **dict.fromkeys(("messages", "messages_0", "messages_1"), MESSAGES),
     "records": "",
 }
-"""Which of the records that the filter of a row holds of the numbers in a column count."""
+"""The records that a column counts, among those that match the filter of a row."""
 
 
 @cache
 def whole(name: str, path: Path) -> Table:
-    """A view of a capture with everything open: what it shows is looked at by several tests."""
+    """Return a view of a capture with all rows opened; several tests use it."""
     return opened_whole(view_of(name, store_of(path)))
 
 
@@ -41,7 +41,7 @@ BY_CAPTURE = pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.par
 
 
 @BY_CAPTURE
-def test_it_does_not_matter_how_records_are_divided_into_steps(path: Path) -> None:
+def test_steps_do_not_change_the_result(path: Path) -> None:
     store = store_of(path)
     for name in VIEWS:
         assert opened_whole(view_of(name, store, step=23)) == whole(name, path)
@@ -104,7 +104,7 @@ def test_rows_can_be_sorted_by_every_column() -> None:
 
 
 @pytest.mark.parametrize("what", SENT)
-def test_passwords_that_ride_inside_messages_stay_hidden(what: str) -> None:
+def test_passwords_inside_messages_stay_hidden(what: str) -> None:
     options = Options(payloads=registry(), decode_as=(DecodeAs("udp.port", 5556),), index=True)
     store = Store(options)
     for batch in Analyser(options).run(Capture(SENT[what](), 1)):
@@ -113,7 +113,7 @@ def test_passwords_that_ride_inside_messages_stay_hidden(what: str) -> None:
         assert WORD[:5] not in str(opened_whole(view_of(name, store))).encode()
 
 
-def test_at_most_so_many_rows_are_shown_and_that_there_are_more_is_said() -> None:
+def test_rows_are_limited_and_further_ones_are_reported() -> None:
     store = store_of(next(path for path in FILES if path.stem == "port-scan" or path.stem == "holes"))
     for name in VIEWS:
         view = view_of(name, store)

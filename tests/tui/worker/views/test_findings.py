@@ -1,4 +1,4 @@
-"""Findings stand below the problems, by kind, the worst first, and lead to the records that show them."""
+"""Findings by kind below the problems, the worst first, with links to their records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from zmtpscope.filter import Filter
 from zmtpscope.tui.requests import Wanted
 
 
-def test_the_worst_come_first_with_how_often_and_what_to_do() -> None:
+def test_the_worst_findings_are_first_with_count_and_remedy() -> None:
     table = view_of_capture("problems", "damage/holes.pcap").table(Wanted(opened=frozenset({"findings"})))
     assert cells(table, "severity", "rule", "times", depth=1) == [
         ("warn", "ZMTP-CONN-05", "13"),
@@ -47,7 +47,7 @@ def test_single_findings_lead_to_the_record_that_they_are_about() -> None:
     assert any(store.row(row.record or 0)["record"] == "command" for row in single)
 
 
-def test_where_nothing_was_found_the_view_says_so() -> None:
+def test_a_view_without_findings_reports_it() -> None:
     view = view_of_capture("problems", "patterns/pubsub.pcap", filter="record == message")
     assert view.table().text == ("no problem found",)
     assert view.table().rows == ()

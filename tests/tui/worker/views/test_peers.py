@@ -1,4 +1,4 @@
-"""The view of peers folds connections over reconnects."""
+"""The view of peers joins connections over reconnects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zmtpscope.store import Store
 from zmtpscope.tui.worker.views.peers import AWAY, CONNECTED, ENDED, LIFELINE
 
 
-def test_a_peer_that_comes_back_is_one_peer_with_its_connections_below() -> None:
+def test_a_peer_that_returns_is_one_peer_with_its_connections_below() -> None:
     view = view_of_capture("peers", "problems/subscription-lost-on-reconnect.pcap")
     table = view.table()
     listening = [row for row in cells(table, "type", "remote", "connections") if not row[1]]
@@ -37,7 +37,7 @@ def test_lifelines_show_when_a_peer_was_away() -> None:
 
 
 def test_the_lifeline_of_a_closed_peer_ends_when_it_closed_although_packets_came_later() -> None:
-    """A FIN without an answer: the other side goes on sending until the capture ends."""
+    """The FIN has no answer: the other side sends until the capture ends."""
     early, late = Subscriber(2, 0, "prices"), Subscriber(3, 0, "prices")
     early.at(500)
     early.add(0, FIN | ACK)

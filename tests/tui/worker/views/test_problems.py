@@ -1,4 +1,4 @@
-"""The view of problems says causes, and leads to the records that they stand on."""
+"""The view of problems: causes with links to their evidence."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def test_messages_that_a_late_subscriber_missed_can_be_opened() -> None:
     assert len(store.select(Filter(row.filter))) == int(stated[1])
 
 
-def test_where_nothing_is_wrong_the_view_says_so() -> None:
+def test_a_view_without_problems_reports_it() -> None:
     table = view_of_capture("problems", "problems/right-server-key.pcap").table()
     assert table.text == ("no problem found",)
     assert table.rows[0].key == "findings"
 
 
-def test_what_waits_is_shown_while_packets_may_still_come() -> None:
-    """Nothing comes after the request: only the time tells that its reply is missing."""
+def test_a_pending_request_is_shown_before_the_capture_ends() -> None:
+    """No packet follows the request: only time shows that its reply is missing."""
     captures = open_captures([str(CAPTURES / "problems/reported/rep-hangs-quiet.pcapng")])
     analyser, store = Analyser(Options(bodies="none")), Store(Options(bodies="none"))
     analyser.begin(captures.files)

@@ -1,4 +1,4 @@
-"""The view of requests: what has no reply comes first, then what took long, each with both records."""
+"""The view of requests: pending ones first, then the slowest, each with both records."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_connections_with_open_requests_come_first() -> None:
     assert table.text[0] == "13 requests: 12 answered, 1 open"
 
 
-def test_of_a_connection_what_is_open_comes_first_and_then_the_slowest() -> None:
+def test_pending_requests_of_a_connection_are_first_then_the_slowest() -> None:
     table = opened_whole(view_of_capture("requests", UNANSWERED))
     first = cells(table, "request", "outcome", "waited", "reply", depth=1)[:3]
     assert first == [
@@ -64,7 +64,7 @@ def test_a_reply_to_nobody_is_listed_without_a_request() -> None:
     assert cells(table, "request", "outcome", "reply", depth=1)[0] == ("", "a reply to nobody", "once more")
 
 
-def test_what_waits_is_open_before_the_connection_has_ended() -> None:
+def test_a_pending_request_is_open_while_the_connection_lasts() -> None:
     store = store_of(CAPTURES / UNANSWERED)
     asked = next(row.record for row in opened_whole(view_of("requests", store)).rows if "what is it" in row.cells)
     assert asked is not None
@@ -73,7 +73,7 @@ def test_what_waits_is_open_before_the_connection_has_ended() -> None:
     assert cells(table, "outcome", "unanswered", depth=0)[0] == ("1 open", "1")
 
 
-def test_without_requests_the_view_says_so() -> None:
+def test_a_view_without_requests_reports_it() -> None:
     table = view_of_capture("requests", "patterns/pubsub.pcap").table()
     assert table.rows == ()
     assert table.text[0].startswith("no requests were seen")
@@ -90,7 +90,7 @@ def test_nothing_waits_longer_than_its_connection_lasts() -> None:
 
 
 def test_calls_of_protocols_with_ids_are_requests_with_their_latency() -> None:
-    """DEALER and ROUTER without envelopes, as zerorpc uses them, are matched by the ids of calls."""
+    """Calls of zerorpc between DEALER and ROUTER have no envelopes, and are matched by id."""
     made = talk(3).multipart(CLIENT, b"", event("last", "block")).wait(4).close(CLIENT)
     options = Options(payloads=Registry())
     store = Store(options)

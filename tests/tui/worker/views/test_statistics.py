@@ -8,7 +8,7 @@ from tests.readings import CAPTURES
 from tests.tui.worker.views.fed import cell, opened_whole, view_of_capture
 
 
-def test_sizes_are_those_that_applications_sent() -> None:
+def test_sizes_equal_those_that_applications_sent() -> None:
     truth = json.loads((CAPTURES / "patterns/pubsub.truth.json").read_text())
     sizes = [sum(len(frame) for frame in message) for message in truth["received"]]
     table = opened_whole(view_of_capture("statistics", "patterns/pubsub.pcap"))
@@ -19,7 +19,7 @@ def test_sizes_are_those_that_applications_sent() -> None:
     assert cell(table, shown["16 to 31 octets"], "messages") == str(sum(16 <= size < 32 for size in sizes))
 
 
-def test_stretches_of_time_and_sizes_and_connections_are_all_messages_each() -> None:
+def test_periods_sizes_and_connections_each_add_up_to_all_messages() -> None:
     table = opened_whole(view_of_capture("statistics", "implementations/jupyter.pcap"))
     for key in ("from ", "size ", "conn "):
         rows = [row for row in table.rows if row.key.startswith(key) and row.depth == 1]
@@ -40,7 +40,7 @@ def test_records_are_counted_by_type_and_commands_by_name() -> None:
     }
 
 
-def test_a_plot_over_the_time_of_the_capture_stands_above() -> None:
+def test_a_plot_over_the_capture_is_above() -> None:
     table = view_of_capture("statistics", "patterns/pubsub.pcap").table()
     assert table.text == (
         "19 messages in 522 ms, 36 a second, at most 19 in 1 s",
@@ -48,5 +48,5 @@ def test_a_plot_over_the_time_of_the_capture_stands_above() -> None:
     )
 
 
-def test_where_there_is_nothing_the_view_says_so() -> None:
+def test_a_view_without_records_reports_it() -> None:
     assert view_of_capture("statistics", "negative/port-scan.pcap").table().text == ("no messages",)

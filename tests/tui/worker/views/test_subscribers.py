@@ -1,4 +1,4 @@
-"""What became of each subscription, over all connections of a subscriber with a publisher."""
+"""The state of each subscription, over all connections of a subscriber to a publisher."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from zmtpscope.tui.worker.views.subscribers import subscribers_of
 
 
 def cells(*connections: Subscriber) -> dict[str, dict[str, str]]:
-    """What stands where a topic and a subscriber meet, at the only publisher."""
+    """Return the cell of each topic and subscriber, for the only publisher."""
     found = subscribers_of(derivation_of(*connections).knowledge())
     (publisher,) = found.publishers
     return {
@@ -38,14 +38,14 @@ def test_before_and_after_a_reconnect_are_compared() -> None:
     }
 
 
-def test_what_a_subscriber_that_went_by_itself_does_not_make_again_is_no_alarm() -> None:
+def test_a_subscription_dropped_by_a_subscriber_that_left_is_no_alarm() -> None:
     assert cells(left("gone", "kept", by=0), Subscriber(2, 500, "kept")) == {
         "gone": {"10.0.0.2": "not since, 0 before"},
         "kept": {"10.0.0.2": "0, again"},
     }
 
 
-def test_what_was_cancelled_is_new_when_it_is_made_on_the_next_connection() -> None:
+def test_a_cancelled_subscription_is_new_on_the_next_connection() -> None:
     before = Subscriber(2, 0, "a", "b")
     before.cancel("a")
     before.reset(1)
@@ -54,7 +54,7 @@ def test_what_was_cancelled_is_new_when_it_is_made_on_the_next_connection() -> N
 
 
 def test_connections_of_one_address_at_a_time_are_subscribers_of_their_own() -> None:
-    """Nothing tells which of them comes back."""
+    """Nothing shows which of them reconnects."""
     assert cells(Subscriber(2, 0, "a"), Subscriber(2, 100, "a"), Subscriber(3, 200, "a")) == {
         "a": {"conn 1 SUB 10.0.0.2": "0", "conn 2 SUB 10.0.0.2": "0", "SUB 10.0.0.3": "0"}
     }
@@ -66,7 +66,7 @@ def test_a_subscriber_of_two_publishers_is_one_subscriber() -> None:
     assert [publisher.topics for publisher in found.publishers] == [[b"a"], [b"b"]]
 
 
-def test_who_lacks_something_since_a_reconnect_comes_first() -> None:
+def test_subscribers_with_lost_subscriptions_are_first() -> None:
     found = subscribers_of(
         derivation_of(
             Subscriber(3, 0, "a"), left("a", "b"), Subscriber(2, 500, "a"), Subscriber(4, 50, "a")

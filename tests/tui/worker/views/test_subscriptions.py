@@ -1,4 +1,4 @@
-"""The view of subscriptions shows who is subscribed to what, and what became of it after a reconnect."""
+"""The view of subscriptions: subscribers by topic, and states after a reconnect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROUPS = "problems/groups-joined-in-time.pcap"
 
 
 def matrix(table: Table, depth: int = 1) -> dict[str, dict[str, str]]:
-    """What stands under each subscriber, by topic, or by publisher (depth 0)."""
+    """Return the cells of each subscriber by topic, or by publisher (depth 0)."""
     headings = [column.heading for column in table.columns]
     rows = [dict(zip(headings, row.cells, strict=True)) for row in table.rows if row.depth == depth]
     return {row.pop("TOPIC"): row for row in rows}
@@ -28,7 +28,7 @@ def looks(table: Table, row: TableRow) -> dict[str, str]:
     return {column.heading: look for column, look in zip(table.columns, row.looks, strict=True) if look}
 
 
-def test_what_was_not_subscribed_again_after_a_reconnect_comes_first_and_stands_out() -> None:
+def test_a_subscription_lost_at_a_reconnect_is_first_and_highlighted() -> None:
     table = view_of_capture("subscriptions", LOST).table()
     assert matrix(table, depth=0) == {"PUB 10.0.0.1:5556": {"10.0.0.2": "came back", "10.0.0.3": "came back"}}
     assert matrix(table) == {
@@ -39,20 +39,20 @@ def test_what_was_not_subscribed_again_after_a_reconnect_comes_first_and_stands_
     assert table.text[0] == "2 subscribers, 7 subscriptions, 1 not made again after a reconnect"
 
 
-def test_what_is_subscribed_again_after_a_reconnect_is_not_missed() -> None:
+def test_a_repeated_subscription_is_not_lost() -> None:
     table = view_of_capture("subscriptions", "problems/subscriptions-kept-on-reconnect.pcap").table()
     states = [cell for row in matrix(table).values() for cell in row.values() if cell]
     assert states
     assert all(state.endswith("again") and not state.startswith("not") for state in states)
 
 
-def test_what_was_cancelled_before_a_reconnect_is_not_missed_after_it() -> None:
+def test_a_cancelled_subscription_is_not_lost() -> None:
     table = view_of_capture("subscriptions", "problems/cancelled-before-reconnect.pcap").table()
     assert "not again" not in str(matrix(table))
     assert any(cell.endswith("cancelled") for row in matrix(table).values() for cell in row.values())
 
 
-def test_a_late_subscription_stands_out() -> None:
+def test_a_late_subscription_is_highlighted() -> None:
     table = view_of_capture("subscriptions", "patterns/late-subscription.pcap").table()
     assert matrix(table) == {
         '"\\x00z"': {"127.0.0.1:5631": "0, cancelled"},
@@ -65,7 +65,7 @@ def test_a_late_subscription_stands_out() -> None:
 @pytest.mark.parametrize(
     "capture", ["patterns/pubsub", "patterns/late-subscription", "versions/pubsub-bind4.3.5-conn4.3.5"]
 )
-def test_subscriptions_are_those_that_applications_made(capture: str) -> None:
+def test_subscriptions_equal_those_that_applications_made(capture: str) -> None:
     truth = json.loads((CAPTURES / f"{capture}.truth.json").read_text())
     found = matrix(view_of_capture("subscriptions", f"{capture}.pcap").table())
     expected = {topic or "" for what, topic in truth["subscriptions"] if what == "subscribe"}
@@ -81,7 +81,7 @@ def test_one_cancel_ends_a_subscription_that_was_made_twice() -> None:
 
 
 @pytest.mark.parametrize("capture", [LOST, "patterns/pubsub.pcap", "versions/pubsub-bind3.2.5-conn4.3.5.pcap", GROUPS])
-def test_a_topic_leads_to_all_that_subscribed_to_it_or_cancelled(capture: str) -> None:
+def test_a_topic_leads_to_its_subscriptions_and_cancellations(capture: str) -> None:
     store = store_of(CAPTURES / capture)
     table = view_of("subscriptions", store).table()
     changes = store.select(Filter("name in {SUBSCRIBE, CANCEL, JOIN, LEAVE} or kind in {subscribe, cancel}")).tolist()
@@ -102,7 +102,7 @@ def test_below_a_topic_each_subscription_leads_to_its_record() -> None:
     assert lost[0].cells[0].startswith("connection 1 of 10.0.0.2, not made again after it: from 0.001382, 8 messages")
 
 
-def test_a_publisher_can_be_looked_at_alone_and_a_topic_can_not() -> None:
+def test_a_publisher_can_be_pinned_and_a_topic_cannot() -> None:
     store = store_of(CAPTURES / LOST)
     table = view_of("subscriptions", store).table()
     assert [row.scope for row in table.rows[1:]] == ["", ""]
@@ -117,7 +117,7 @@ def test_a_subscriber_that_never_subscribes_is_named() -> None:
     assert "warn" in table.rows[place].looks
 
 
-def test_groups_stand_as_topics_do() -> None:
+def test_groups_are_shown_like_topics() -> None:
     table = view_of_capture("subscriptions", GROUPS).table()
     assert set(matrix(table)) == {'"prices"', '"prices.eu"'}
     assert all(row["10.0.0.3"] for row in matrix(table).values())

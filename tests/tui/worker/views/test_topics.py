@@ -1,4 +1,4 @@
-"""The view of topics says what was published, as a tree, and what was said last."""
+"""The view of topics: a tree of topics with their last values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zmtpscope.tui.worker.views.topic_counts import TopicCounts
 from zmtpscope.tui.worker.views.topic_tree import Node, nodes_of, separator_of
 
 
-def test_messages_of_each_topic_are_those_that_subscribers_received() -> None:
+def test_messages_of_each_topic_equal_the_received_ones() -> None:
     truth = json.loads((CAPTURES / "patterns/pubsub.truth.json").read_text())
     received = Counter(topic for topic, _ in truth["received"])
     table = view_of_capture("topics", "patterns/pubsub.pcap").table()
@@ -26,7 +26,7 @@ def test_messages_of_each_topic_are_those_that_subscribers_received() -> None:
     assert cells(table, "subscribers") == [("2",), ("2",), ("1",)]
 
 
-def test_below_a_topic_stands_who_received_it() -> None:
+def test_receivers_are_below_a_topic() -> None:
     table = opened_whole(view_of_capture("topics", "patterns/pubsub.pcap"))
     assert cells(table, "topic", "from", "messages")[:3] == [
         ('"a.topic"', "PUB 127.0.0.1:5630", "7"),
@@ -35,21 +35,21 @@ def test_below_a_topic_stands_who_received_it() -> None:
     ]
 
 
-def test_topics_that_share_what_stands_in_front_of_a_separator_are_a_tree() -> None:
+def test_topics_with_a_common_prefix_are_a_tree() -> None:
     table = opened_whole(view_of_capture("topics", "implementations/jupyter.pcap"))
     shown = [(row.depth, *names) for row, names in zip(table.rows, cells(table, "topic", "messages"), strict=True)]
     place = shown.index((0, '"stream."', "6"))
     assert shown[place + 1 : place + 3] == [(1, '"stderr"', "4"), (1, '"stdout"', "2")]
 
 
-def test_a_text_leaves_the_rows_that_contain_it_and_those_above_them() -> None:
+def test_a_text_keeps_rows_that_contain_it_and_their_ancestors() -> None:
     view = view_of_capture("topics", "implementations/jupyter.pcap")
     found = view.table(Wanted(containing="STDERR"))
     assert [(row.depth, row.cells[0]) for row in found.rows] == [(0, '"stream."'), (1, '"stderr"')]
     assert view.table(Wanted(containing="nothing of the kind")).rows == ()
 
 
-def test_numbers_differ_from_the_one_before_by_so_much() -> None:
+def test_numbers_show_their_difference() -> None:
     table = view_of_capture("topics", "patterns/xpub-xsub.pcap").table()
     assert ('"beta"', "4", "+2") in cells(table, "topic", "last", "change")
 
@@ -66,11 +66,11 @@ def test_numbers_differ_from_the_one_before_by_so_much() -> None:
         ({}, {"price": 1}, ""),
     ],
 )
-def test_of_named_members_those_that_differ_are_told(before: dict[str, Any], last: dict[str, Any], change: str) -> None:
+def test_named_members_that_differ_are_shown(before: dict[str, Any], last: dict[str, Any], change: str) -> None:
     assert members_changed(before, last) == change
 
 
-def test_the_topic_with_the_most_octets_comes_first_where_that_is_wanted() -> None:
+def test_topics_are_sorted_by_octets_on_request() -> None:
     table = view_of_capture("topics", "patterns/pubsub.pcap").table(Wanted(Sort("octets", descending=True)))
     assert cells(table, "topic")[0] == ('"b.topic"',)
 
@@ -87,9 +87,7 @@ def test_the_topic_with_the_most_octets_comes_first_where_that_is_wanted() -> No
         ([], None, []),
     ],
 )
-def test_the_separator_is_what_most_topics_have_and_share(
-    topics: list[bytes], separator: bytes | None, labels: list[bytes]
-) -> None:
+def test_the_separator_is_in_most_topics(topics: list[bytes], separator: bytes | None, labels: list[bytes]) -> None:
     assert separator_of(topics) == separator
     assert [node.label for node in nodes_of(sorted(topics), separator)] == labels
 
@@ -108,7 +106,7 @@ def test_every_topic_is_in_the_tree_once() -> None:
     assert sorted(below(nodes_of(topics, b"/"))) == topics
 
 
-def test_where_there_are_too_many_topics_messages_of_the_others_are_counted_still() -> None:
+def test_messages_of_topics_beyond_the_limit_are_counted() -> None:
     store, counts = store_of(CAPTURES / "damage/holes.pcap"), TopicCounts(most=10)
     for messages in store.messages(range(len(store))):
         counts.count(messages, None)
@@ -116,7 +114,7 @@ def test_where_there_are_too_many_topics_messages_of_the_others_are_counted_stil
     assert int(counts.messages.sum()) + counts.left_out == sum(map(len, store.messages(range(len(store)))))
 
 
-def test_of_very_many_topics_those_with_the_most_messages_have_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_too_many_topics_the_most_frequent_have_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topics, "MAX_LINES", 2)
     table = view_of_capture("topics", "patterns/pubsub.pcap").table()
     assert cells(table, "topic", "messages") == [

@@ -1,11 +1,11 @@
-"""The view of ZRE says which nodes there are, in which groups, and how they found each other."""
+"""The view of ZRE: nodes, their groups, and discoveries."""
 
 from __future__ import annotations
 
 from tests.tui.worker.views.fed import cells, opened_whole, view_of_capture
 
 
-def test_nodes_have_their_names_endpoints_and_the_groups_they_are_in() -> None:
+def test_nodes_have_names_endpoints_and_groups() -> None:
     table = view_of_capture("zre", "implementations/zre-pyre.pcap").table()
     assert cells(table, "what", "uuid", "endpoint", "with", "messages", "shouts", "whispers")[:3] == [
         ("nodes", "", "", "", "", "", ""),
@@ -14,7 +14,7 @@ def test_nodes_have_their_names_endpoints_and_the_groups_they_are_in() -> None:
     ]
 
 
-def test_groups_have_their_members_and_how_much_was_shouted_there() -> None:
+def test_groups_have_members_and_a_count_of_shouts() -> None:
     table = view_of_capture("zre", "implementations/zre-pyre.pcap").table()
     assert cells(table, "what", "with", "messages", "shouts")[4:] == [
         ("GLOBAL", "anna", "3", "2"),
@@ -23,7 +23,7 @@ def test_groups_have_their_members_and_how_much_was_shouted_there() -> None:
     ]
 
 
-def test_below_a_node_stand_its_beacons_and_whom_it_found() -> None:
+def test_beacons_and_discovered_nodes_are_below_a_node() -> None:
     table = opened_whole(view_of_capture("zre", "implementations/zre-pyre.pcap"))
     beacons, pair = [row for row in table.rows if row.depth == 2][:2]
     assert beacons.cells[0] == "7 beacons"
@@ -31,5 +31,5 @@ def test_below_a_node_stand_its_beacons_and_whom_it_found() -> None:
     assert pair.record is not None
 
 
-def test_where_there_is_no_zre_the_view_says_so() -> None:
+def test_a_view_without_zre_reports_it() -> None:
     assert view_of_capture("zre", "patterns/pubsub.pcap").table().text == ("no ZRE nodes",)
