@@ -51,6 +51,12 @@ def test_the_quoted_segment_names_the_connection(code: int, reason: int) -> None
     assert row.start == row.stop
 
 
+@pytest.mark.parametrize(("version", "type_"), [(4, 11), (6, 3)])
+def test_packets_that_go_in_a_circle_do_not_reach_the_host(version: int, type_: int) -> None:
+    addresses = (CLIENT, SERVER) if version == 4 else (CLIENT_6, SERVER_6)
+    assert segment(icmp(type_, 0, packet(*addresses, 6, SYN), version)).acknowledgment == NO_HOST
+
+
 def test_eight_quoted_octets_of_tcp_are_enough() -> None:
     row = segment(icmp(3, 10, packet(CLIENT, SERVER, 6, SYN)[:28]))
     assert row.sequence == 7

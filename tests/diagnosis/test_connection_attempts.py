@@ -272,6 +272,20 @@ def test_a_client_whose_first_syns_are_not_answered_connects_late() -> None:
     assert "not up yet" in diagnosis.hint
 
 
+def test_a_client_whose_first_answers_were_lost_is_not_called_unanswered() -> None:
+    late = _opened_late(0, 7, 7, 6, 4)
+    answer = next(each for each in late.conversation.packets if each.side == SERVER)
+    late.conversation.packets.insert(1, replace(answer, time=late.conversation.packets[0].time + 1))
+    diagnosis = told_of(late)["opened-late"]
+    assert diagnosis.text.endswith("only after 7 s: the answers to the first SYNs did not reach the client")
+    assert "lost between this point and the client" in diagnosis.hint
+
+
+def test_an_endpoint_that_is_not_refused_but_silent_at_first_did_not_answer() -> None:
+    found = told_of(Talk(50, at=0).unanswered(3), _connected(20, 4, 3))
+    assert found["listener-late"].text.startswith("10.0.0.1:5555 did not answer until 4 s after 10.0.0.2 began")
+
+
 def test_clients_that_connect_late_while_others_are_served_meet_a_full_queue_or_a_firewall() -> None:
     served = Talk(9, at=0, client=3).handshake("DEALER", "ROUTER").wait(8).message(SERVER, b"x")
     (diagnosis,) = told_of(served, _opened_late(0, 4, 3, 2), _opened_late(1, 8, 7, 6, 4)).values()

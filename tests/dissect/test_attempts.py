@@ -312,4 +312,4 @@ def test_a_connection_whose_first_syns_were_not_answered_opened_late(before: tup
     assert bool(found) is is_late
     for each in found:
         assert (each["severity"], each["packet"], each["last_packet"]) == ("note", 1, 3)
-        assert each["text"].endswith(": the SYN was sent 3 times in 3.0 s to reach 10.0.0.1:5555")
+        assert each["text"].endswith("sent again: the SYN was sent 3 times in 3.0 s to reach 10.0.0.1:5555")

@@ -28,10 +28,12 @@ GRE = 47
 ICMP, IGMP, ICMPV6 = 1, 2, 58
 REASONS = {
     (ICMP, 3): {0: NO_HOST, 1: NO_HOST, 3: PROHIBITED, 9: PROHIBITED, 10: PROHIBITED, 13: PROHIBITED},
+    (ICMP, 11): {0: NO_HOST},
     (ICMPV6, 1): {0: NO_HOST, 1: PROHIBITED, 3: NO_HOST, 4: PROHIBITED, 5: PROHIBITED, 6: PROHIBITED},
+    (ICMPV6, 3): {0: NO_HOST},
 }
-"""Reasons of Destination Unreachable, by protocol and type, then code. A Port Unreachable for TCP comes from a
-firewall: a host would send RST."""
+"""Reasons of Destination Unreachable and Time Exceeded, by protocol and type, then code. A Port Unreachable for TCP
+comes from a firewall: a host would send RST. Routers that send packets in a circle exceed their hop limit."""
 MEMBERSHIP = {(IGMP, type_) for type_ in (b"\x12", b"\x16", b"\x17", b"\x22")}
 MEMBERSHIP |= {(ICMPV6, type_) for type_ in (b"\x83", b"\x84", b"\x8f")}
 """Messages that join or leave multicast groups: IGMPv1 to v3 (RFC 1112, 2236, 3376), MLDv1 and v2 (RFC 2710, 3810)."""

@@ -139,9 +139,9 @@ KINDS = (
     FindingKind(
         "ZMTP-CONN-21",
         "warn",
-        "RFC 792, Destination Unreachable Message",
+        "RFC 792, Destination Unreachable and Time Exceeded",
         "The host cannot be reached, as an ICMP message says",
-        "that host is down, its address is wrong, or a route is missing",
+        "that host is down, its address is wrong, or a route is missing or leads in a circle",
     ),
     FindingKind(
         "ZMTP-CONN-22",
@@ -173,7 +173,7 @@ KINDS = (
         "ZMTP-CONN-26",
         "note",
         "RFC 6298, 2",
-        "The first SYNs of this connection were not answered",
+        "The connection opened late, since its SYN had to be sent again",
         "the host was not up yet, the queue of its listener was full (ZMQ_BACKLOG), or packets were lost",
     ),
     FindingKind(

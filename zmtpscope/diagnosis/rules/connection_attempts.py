@@ -25,6 +25,17 @@ MIN_OUTAGE = 10 * SECOND
 """A peer that is away for this long was not just restarted."""
 
 
+LISTENS_LATE = (
+    "listen",
+    "no action needed: ZeroMQ clients retry until the server listens; start the server first if the delay matters",
+)
+ANSWERS_LATE = (
+    "answer",
+    "the host was not up yet, or the path dropped packets; ZeroMQ clients retry until the server answers",
+)
+"""Verb and hint of attempts that were refused, or not answered, until the endpoint was reached."""
+
+
 class Words(NamedTuple):
     """Words of a diagnosis about an endpoint that clients did not reach."""
 
@@ -104,13 +115,9 @@ def _late_diagnosis(tried: list[Tried]) -> Diagnosis:
     ascending = sorted(tried, key=attrgetter("waited_ns"))
     after = " to ".join(dict.fromkeys(duration(each.waited_ns) for each in (ascending[0], ascending[-1])))
     attempts, client = counted(sum(each.attempts for each in tried), "attempt"), tried[0].findings[0].client
-    return _diagnosis(
-        "listener-late",
-        "note",
-        tried,
-        f"{_where(tried)} did not listen until {after} after {client} began to connect ({attempts})",
-        "no action needed: ZeroMQ clients retry until the server listens; start the server first if the delay matters",
-    )
+    verb, hint = LISTENS_LATE if tried[0].findings[0].id == REFUSED else ANSWERS_LATE
+    text = f"{_where(tried)} did not {verb} until {after} after {client} began to connect ({attempts})"
+    return _diagnosis("listener-late", "note", tried, text, hint)
 
 
 def in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnosis]]:
@@ -165,12 +172,15 @@ NOT_ALLOWED = InVain(
     patience=0,
 )
 
-NO_HOST_HINT = "the host is down, its address is wrong, or a route is missing on the path"
+NO_HOST_HINT = (
+    "the host is down, its address is wrong, or a route on the path is missing or leads in a circle (ICMP time "
+    "exceeded)"
+)
 
 NOT_REACHED = InVain(
     NO_ROUTE,
-    Words("{where} cannot be reached (ICMP host or network unreachable)", NO_HOST_HINT),
-    Words("{where} cannot be reached (ICMP), although it serves {others} meanwhile", NO_HOST_HINT),
+    Words("{where} cannot be reached, as a router reports (ICMP)", NO_HOST_HINT),
+    Words("{where} cannot be reached, as a router reports (ICMP), although it serves {others} meanwhile", NO_HOST_HINT),
     patience=0,
 )
 
@@ -316,8 +326,8 @@ TABLE = (
         "host-unreachable",
         "error",
         "A host cannot be reached",
-        "ICMP messages answered the SYNs of the clients: host or network unreachable. A router sends them if the "
-        "host does not answer ARP, or if the router has no route.",
+        "ICMP messages answered the SYNs of the clients: host or network unreachable, or time exceeded. A router sends "
+        "them if the host does not answer ARP, if the router has no route, or if routes lead in a circle.",
         "A later attempt of any client succeeds.",
         in_vain("host-unreachable", NOT_REACHED),
     ),

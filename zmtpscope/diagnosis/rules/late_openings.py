@@ -1,4 +1,4 @@
-"""Connections that opened late, since their first SYNs were not answered."""
+"""Connections that opened late, since their SYNs were sent again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import client_name, duration, server_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
-from zmtpscope.dissect.findings.attempts import lasted_ns
+from zmtpscope.dissect.findings.attempts import ANSWERS_LOST, lasted_ns
 from zmtpscope.findings.capturing import OPENED_LATE
 from zmtpscope.grouping import divided_at_pauses, grouped
 from zmtpscope.records import SECOND
@@ -25,6 +25,25 @@ MIN_UNACCEPTED = SECOND
 
 MAX_CLIENTS = 3
 """Clients to name."""
+
+UNANSWERED = "the first SYNs were not answered"
+
+LOST = (
+    "the capture shows the answers, so they were lost between this point and the client: check that path and its "
+    "firewalls"
+)
+FULL = (
+    "the queue of its listener was full: check what that program did meanwhile; if many clients connect at once, raise "
+    "ZMQ_BACKLOG (and net.core.somaxconn)"
+)
+LIMITED = (
+    "a firewall limits new connections, the path loses packets, or the queue of the listener was full: if many clients "
+    "connect at once, raise ZMQ_BACKLOG (and net.core.somaxconn)"
+)
+NOT_UP = (
+    "the host was not up yet, or the path dropped packets; TCP waits longer after each SYN: ZMQ_CONNECT_TIMEOUT lets a "
+    "client try again sooner"
+)
 
 
 class Late(NamedTuple):
@@ -68,32 +87,20 @@ def _diagnosis(same: Sequence[Late], knowledge: Knowledge) -> Diagnosis:
     others = _others(same, knowledge)
     unaccepted = [each for each in others if _is_unaccepted(each, same)]
     is_served = any(each.start.ns < first.moment.ns < (each.server.last_ns or 0) for each in others)
-    if unaccepted:
-        meanwhile = (
-            f"; meanwhile the program did not accept {counted(len(unaccepted), 'established connection')} either"
-        )
-        hint = (
-            "the queue of its listener was full: check what that program did meanwhile; if many clients connect at "
-            "once, raise ZMQ_BACKLOG (and net.core.somaxconn)"
-        )
+    if all(ANSWERS_LOST in each.finding.text for each in same):
+        why, hint = "the answers to the first SYNs did not reach the client", LOST
+    elif unaccepted:
+        several = counted(len(unaccepted), "established connection")
+        why, hint = f"{UNANSWERED}; meanwhile the program did not accept {several} either", FULL
     elif is_served:
-        meanwhile = ", although it served others meanwhile"
-        hint = (
-            "a firewall limits new connections, the path loses packets, or the queue of the listener was full: if "
-            "many clients connect at once, raise ZMQ_BACKLOG (and net.core.somaxconn)"
-        )
+        why, hint = f"{UNANSWERED}, although it served others meanwhile", LIMITED
     else:
-        meanwhile = ""
-        hint = (
-            "the host was not up yet, or the path dropped packets; TCP waits longer after each SYN: "
-            "ZMQ_CONNECT_TIMEOUT lets a client try again sooner"
-        )
+        why, hint = UNANSWERED, NOT_UP
     return Diagnosis.of(
         "opened-late",
         "warn" if unaccepted or (is_served and len(same) > 1) else "note",
         server_name(connection),
-        f"{who} connected to {server_name(connection)} only after {after}{times}: the first SYNs were not answered"
-        f"{meanwhile}",
+        f"{who} connected to {server_name(connection)} only after {after}{times}: {why}",
         hint,
         evidence=(Evidence(first.moment, "the first SYN", first.ref),),
         about=(*same, *unaccepted),
@@ -123,8 +130,8 @@ TABLE = (
     Rule(
         "opened-late",
         "warn",
-        "Connections open late because SYNs are not answered",
-        "A client sent the SYN of a connection again for 2.5 s or longer before it was answered. If the program "
+        "Connections open late because SYNs are sent again",
+        "A client sent the SYN of a connection again for 2.5 s or longer, since no answer reached it. If the program "
         "accepted no other connection meanwhile, the queue of its listener was full; otherwise a firewall limits new "
         "connections, packets were lost, or the host was not up yet. A warning only for a full queue, or if several "
         "connections opened late while others were served.",

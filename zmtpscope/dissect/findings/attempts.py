@@ -147,7 +147,8 @@ class Tried:
 LASTED = re.compile(r" in (\d+\.\d) s to reach ")
 
 RESET, REPEATED, INSTEAD = "the client reset the answers", "and sent the same SYN again", " answered instead"
-"""Parts of the sentences about answers that the client did not accept."""
+ANSWERS_LOST = "; the first answers did not reach the client"
+"""Parts of the sentences about answers that the client did not accept or receive."""
 
 
 def lasted_ns(sentence: str) -> int:

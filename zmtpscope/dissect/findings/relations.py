@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from zmtpscope.dissect.arrivals import Arrival, is_decided_by_time, stamp
 from zmtpscope.dissect.findings import closing
+from zmtpscope.dissect.findings.attempts import ANSWERS_LOST
 from zmtpscope.dissect.findings.heartbeats import Heartbeats
 from zmtpscope.dissect.findings.refusals import NOT_JUDGED, REFUSING, explain
 from zmtpscope.dissect.findings.reports import Reports
@@ -176,12 +177,13 @@ class Relations:
             self._note("ZMTP-DOWNGRADE-02", timed)
 
     def _opened_late(self, arrival: Arrival) -> None:
-        """Note that the first SYNs were not answered; the first greeting decides it."""
+        """Note that the SYN was sent again; the first greeting decides it."""
         tcp = self.view.tcp
         waited = tcp.last_syn.time - tcp.start.time
         if waited >= MIN_LATE:
             sent = f"the SYN was sent {how_many_times(tcp.syns)} in {waited / SECOND:.1f} s"
-            finding = Finding(OPENED_LATE, None, 0, None, f"{sent} to reach {host_port(*tcp.addresses[1])}")
+            sent += f" to reach {host_port(*tcp.addresses[1])}{ANSWERS_LOST if tcp.is_answer_lost else ''}"
+            finding = Finding(OPENED_LATE, None, 0, None, sent)
             last = stamp(tcp.last_syn)
             self._notes.append(Note(None, finding, tcp.start, arrival.ordinal, last=last))
 

@@ -189,6 +189,8 @@ class Connection:
     """Code of the ICMP message about the last undelivered packet (`capture/segments.py`)."""
     syns = 1
     """SYNs of side 0; not meaningful if the first captured packet is no SYN."""
+    is_answer_lost = False
+    """Whether side 0 sent its SYN again after an answer."""
 
     def __init__(self, number: int, key: bytes, start: Arrival, incarnation: int) -> None:
         self.number = number

@@ -232,6 +232,7 @@ class Flows:
         if flags & SYN:
             if side.initial == sequence and side.number == 0 and not connection.has_octets:
                 connection.syns, connection.last_syn = connection.syns + 1, self.arrival(index)
+                connection.is_answer_lost |= peer.initial >= 0
             first = (sequence + 1) % MODULUS
             if side.next < 0 or not side.delivered:  # otherwise it is late, and much was decided without it
                 side.initial, side.next, side.begun = sequence, first, True
