@@ -32,7 +32,7 @@ HEX = {vector["id"]: vector["hex"] for vector in _VECTORS if vector["id"].starts
 
 
 def _body(name: str, header: int) -> bytes:
-    """The command body of a vector, behind its frame header of `header` octets."""
+    """Return the command body of a vector, after its frame header of `header` octets."""
     return bytes.fromhex(HEX[name])[header:]
 
 

@@ -59,7 +59,7 @@ class Relay:
 
 
 def packets_of(talk: Conversation) -> Iterator[Packet]:
-    """What a conversation looks like on the wire."""
+    """Yield the packets of a conversation on the wire."""
     for packet in talk.packets:
         ports = packet.ports if packet.side == 0 else packet.ports[::-1]
         hosts = packet.hosts if packet.side == 0 else packet.hosts[::-1]

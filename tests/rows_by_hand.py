@@ -95,7 +95,7 @@ def frame_values(run: FrameTable, index: int) -> dict[str, Any]:
 
 
 def body_of(run: MessageTable, frame: int) -> bytes | None:
-    """What was kept of the body of a frame; None where its first octet was not."""
+    """Return the kept octets of the body of a frame; None if its first octet is missing."""
     start, size = int(run.bodies[frame]) - run.base, int(run.sizes[frame])
     if start < 0 or (size > 0 and start >= len(run.data)):
         return None

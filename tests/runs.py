@@ -1,4 +1,4 @@
-"""What holds for the columns of all rows that are handed up."""
+"""Invariants of the columns of all returned rows."""
 
 from __future__ import annotations
 

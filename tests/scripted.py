@@ -33,7 +33,7 @@ def message(*parts: bytes) -> bytes:
 
 
 def receive(connection: socket.socket, size: int) -> bytes:
-    """So many octets; ends the script where the other side closes."""
+    """Receive `size` octets; end the script if the other side closes."""
     octets = b""
     while len(octets) < size:
         piece = connection.recv(size - len(octets))

@@ -17,7 +17,7 @@ from zmtpscope.zmtp.socket_types import CODES, PEERS
 Drawn = TypeVar("Drawn")
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\\"), max_size=12)
-"""Values of the logical type `text` that stand for valid UTF-8."""
+"""Values of the logical type `text` that mean valid UTF-8."""
 
 BODIES = st.one_of(
     st.binary(max_size=20),
@@ -29,7 +29,7 @@ BODIES = st.one_of(
 SOCKET_TYPES = st.sampled_from(sorted(PEERS))
 
 FRAMINGS = (Framing.V1, Framing.V2)
-"""Of ZMTP on TCP; that of ZWS has readers and builders of its own."""
+"""Framings of ZMTP on TCP; ZWS has readers and builders of its own."""
 
 MECHANISMS = ("NULL", "PLAIN", "CURVE", "GSSAPI")
 
@@ -217,7 +217,7 @@ def damaged(draw: Callable[[st.SearchStrategy[Drawn]], Drawn], octets: bytes) ->
 
 @st.composite
 def damaged_sides(draw: Callable[[st.SearchStrategy[Drawn]], Drawn]) -> Side:
-    """A side whose octets are valid, damaged, or anything at all."""
+    """A side whose octets are valid, damaged, or random."""
     side = draw(sides())
     octets = draw(st.one_of(st.just(side.octets), st.just(side.octets), damaged(side.octets), st.binary(max_size=200)))
     return side._replace(octets=octets)

@@ -51,6 +51,6 @@ def some(cases: Iterable[Case], every: int) -> list[Case]:
 def examples(count: int, *, least: int = 1) -> settings:
     """Return settings of a property test that needs `count` examples in the full suite, and in proportion in others.
 
-    `least` is for tests of seams: so many examples catch their mutants in the quick suite as well.
+    `least` is for tests of seams: the examples that catch their mutants in the quick suite.
     """
     return settings(max_examples=max(least, count * settings.default.max_examples // FULL_EXAMPLES))

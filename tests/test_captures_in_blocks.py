@@ -34,7 +34,7 @@ def options_for(path: Path, *, details: bool) -> Options:
 
 
 def changed(octets: bytes, random: Random) -> bytes:
-    """A little-endian pcap of which some packets are lost, and octets of others changed."""
+    """Return a little-endian pcap after losing some packets and changing octets of others."""
     records, position = [], FILE_HEADER
     while position < len(octets):
         stop = position + RECORD_HEADER + int.from_bytes(octets[position + 8 : position + 12], "little")

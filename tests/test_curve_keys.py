@@ -176,7 +176,7 @@ def test_comments_empty_lines_and_unknown_labels_are_passed(keys_of: Callable[..
 
 
 def test_a_z85_key_may_have_the_sign_of_comments_in_it(keys_of: Callable[..., Keys]) -> None:
-    """A key cannot begin with it: five characters of which the first is # represent more than four octets."""
+    """A key cannot begin with #: five characters that begin with it encode more than four octets."""
     assert key_from_text(b"#" + b"0" * 39) is None
     server = key_from_text(b"00#00" * 8)
     assert server is not None

@@ -94,7 +94,7 @@ def test_the_findings_are_the_checks_of_the_conformance_page() -> None:
 
 
 def test_each_finding_is_expected_by_a_test() -> None:
-    """By its id, or what is left of that without the version, in a test or in a vector."""
+    """Tests or vectors contain its id, or the id without the version."""
     tests = "".join(path.read_text() for path in HERE.rglob("*.py"))
     named = set(re.findall(r"[A-Z][A-Z0-9-]+-\d\d", tests))
     vectors = orjson.loads((HERE / "vectors.json").read_bytes())["vectors"]
@@ -110,7 +110,7 @@ def test_a_finding_is_a_sentence_with_a_source(kind: tuple[str, str, str, str, s
     pages = "wire|curve|zre|records|limitations|payload-dissectors"
     assert re.match(rf"\d\d/[A-Z]|RFC \d|({pages})\.md, ", section), section
     assert text[0].isupper() or text.startswith("as-server")
-    # details and the hint follow behind the sentence
+    # details and the hint follow the sentence
     assert not text.endswith((".", ">"))
     assert hint is None or (hint and not hint.endswith("."))
 

@@ -116,7 +116,7 @@ def test_plain(capture: str, side: int) -> None:
 @pytest.mark.parametrize("side", [0, 1], ids=["client", "server"])
 @pytest.mark.parametrize("capture", ["plain-refused-4.1.8", "plain-refused-4.3.5", "plain-wrong-password"])
 def test_plain_refused(capture: str, side: int) -> None:
-    """As client we accept either spelling of ERROR; as server we write the one of the specification."""
+    """As client we accept either spelling of ERROR; as server we send that of the specification."""
     (dialogue,) = dialogues(f"security/{capture}")
     settings = settings_for(dialogue, side, ("DEALER", "ROUTER")[side], security=security_of(dialogue)[side])
     peer = Peer(settings, 0.0)

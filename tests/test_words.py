@@ -35,7 +35,7 @@ def prose(text: str) -> str:
 
 
 def docstrings_and_comments(module: Path) -> str:
-    """Return all docstrings of a module, those of constants and attributes too, and all comments."""
+    """Return all docstrings of a module, of constants and attributes too, and all comments."""
     source = module.read_text()
     found = [
         token.string for token in tokenize.generate_tokens(io.StringIO(source).readline) if token[0] == tokenize.COMMENT

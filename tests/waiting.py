@@ -1,4 +1,4 @@
-"""How long tests wait for others, and what they let run meanwhile."""
+"""Time limits of tests, and work in the background."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PATIENCE = 60
 
 
 def in_thread(work: Callable[[], Any]) -> Future[Any]:
-    """What `work` returns or raises, which runs meanwhile."""
+    """Run `work` in a thread; return its future."""
     future: Future[Any] = Future()
 
     def run() -> None:

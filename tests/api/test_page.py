@@ -1,4 +1,4 @@
-"""What docs/python.md shows is what happens; `pytest --update-golden` refreshes it."""
+"""Examples of docs/python.md run and print the shown output; `pytest --update-golden` refreshes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The captures that are expensive to read contain what they promise and can be read; attacks on sockets can be run."""
+"""Captures that are expensive to read contain the promised attack and can be read; attacks on sockets run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures of libzmq contain what its applications sent."""
+"""Captures of libzmq contain the messages of its applications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of a report: medians of what was run in turn."""
+"""The figures of a report are medians of runs in turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each module belongs to a stage, and what the stages name is there."""
+"""Each module belongs to a stage, and stages name existing modules."""
 
 from __future__ import annotations
 

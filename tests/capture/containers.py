@@ -106,7 +106,7 @@ def pcapng(packets: Sequence[Packet], *, order: str = "<", old_blocks: bool = Fa
 
 
 def read(captures: Captures) -> tuple[list[Segment], list[Udp]]:
-    """Everything that `captures` gives, checked for what must always hold."""
+    """Read everything in `captures`, and check invariants."""
     segments: list[Segment] = []
     datagrams: list[Udp] = []
     memberships = 0

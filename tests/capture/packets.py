@@ -1,4 +1,4 @@
-"""Random valid packets, crafted by scapy, with what must be read from them."""
+"""Random valid packets, crafted by scapy, with the expected result of reading them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ addresses6 = st.binary(min_size=16, max_size=16)
 
 @st.composite
 def crafted(draw: st.DrawFn, udp: bool | None = False, plain: bool = False) -> Crafted:
-    """An Ethernet frame with TCP (or UDP); `plain` leaves out what the header loop hands to the decoder."""
+    """An Ethernet frame with TCP (or UDP); `plain` excludes packets that the header loop leaves to the decoder."""
     is_udp = draw(st.booleans()) if udp is None else udp
     payload = draw(payloads)
     source_port = draw(ports)

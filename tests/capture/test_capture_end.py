@@ -1,4 +1,4 @@
-"""The end of a capture: what files report about it, and when that is not trusted."""
+"""The end of a capture: statistics of files, and cases in which they are not trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the clock of a capture was set back, times go on from where they were."""
+"""If the clock of a capture was set back, times continue from their last value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reading costs: calls per packet on the plain way, and memory that does not grow with the file."""
+"""The cost of reading: calls per plain packet, and memory that does not grow with the file."""
 
 from __future__ import annotations
 

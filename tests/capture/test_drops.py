@@ -41,7 +41,7 @@ def named(name: str, order: str = "<") -> bytes:
 
 
 def packet_with(count: int, order: str = "<", before: bytes = b"") -> bytes:
-    """A packet in front of which so many were lost."""
+    """A packet that counts `count` lost packets before it."""
     options = before + option(4, struct.pack(order + "Q", count), order)
     return enhanced(PACKETS[0], UNITS, 0, order, options)
 

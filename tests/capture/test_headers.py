@@ -47,7 +47,7 @@ def test_every_valid_packet_becomes_what_was_put_in(folder: Path, packets: list[
 
 
 def inner(layer: Any) -> Any:
-    """The IP packet in what dpkt made of an Ethernet frame."""
+    """Return the IP packet inside an Ethernet frame of dpkt."""
     while not isinstance(layer, dpkt.ip.IP | dpkt.ip6.IP6):
         layer = layer.data
     return layer
@@ -111,7 +111,7 @@ def test_a_cut_inside_tcp_options_leaves_a_segment_without_payload(
 
 
 def block_of(packets: list[bytes], links: list[int]) -> PacketBlock:
-    """Packets one behind the other, as a container reader hands them on."""
+    """Return a block of consecutive packets, as from a container reader."""
     stops = np.cumsum([len(octets) for octets in packets])
     count = np.arange(len(packets))
     starts = stops - np.array([len(octets) for octets in packets])

@@ -35,7 +35,7 @@ def order(segments: list[Segment]) -> list[tuple[int, int, int]]:
 
 
 def open_files() -> int:
-    """How many files this process has open: what others have left is no business of ours."""
+    """Return the number of open files, inherited ones included."""
     return len(os.listdir("/dev/fd"))
 
 

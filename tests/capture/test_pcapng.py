@@ -70,7 +70,7 @@ def test_time_stamps_in_any_resolution_and_with_an_offset(
 
 
 def test_each_packet_has_the_clock_of_its_interface(tmp_path: Path) -> None:
-    """In one block, also where a clock is beyond what 64 bits hold."""
+    """This includes several interfaces in one block, and clocks beyond 64 bits."""
     picoseconds, nanoseconds, seconds = (interface(1, "<", option(9, bytes((digits,)))) for digits in (12, 9, 0))
     expected = {0: 5, 1: 5_000, 2: LATEST}
     for clocks in ([0, 1], [1, 2], [0, 1, 2]):
@@ -169,7 +169,7 @@ def test_packets_may_have_options(tmp_path: Path) -> None:
 def test_a_length_that_lies_is_named_with_packet_and_octet(
     tmp_path: Path, damaged: bytes, text: str, block_size: int, before: int
 ) -> None:
-    """Everything in front of it was read, nothing behind it is made up."""
+    """Everything before it is read, and nothing after it is invented."""
     good = section() + interface() + enhanced(PACKET, 1) * before
     behind = enhanced(PACKET, 3) * MANY * (text[:8] != "the file")
     captures = captures_of(tmp_path, good + damaged + behind, block_size=block_size)
@@ -192,7 +192,7 @@ def test_a_section_has_at_most_65536_interfaces(tmp_path: Path) -> None:
 
 
 def test_a_packet_that_claims_more_than_a_packet_can_have_is_a_lie(tmp_path: Path, block_size: int) -> None:
-    """Also in pcap: no memory is taken by what a length announces."""
+    """An announced length takes no memory, in pcap either."""
     good = pcap([PACKET])
     record = struct.pack("<IIII", 1, 0, 0xFFFFFFF0, 0xFFFFFFF0)
     captures = captures_of(tmp_path, good + record + bytes(5000), block_size=block_size)

@@ -18,7 +18,7 @@ NAMES = [str(path.relative_to(CAPTURES)) for path in CAPTURE_FILES]
 MODIFIED = "pcap-modified.pcap"
 """dpkt takes the modified format for a damaged file."""
 ORDINARY = {"not IP", "other IP protocol", "IP fragment", "IGMP or MLD"}
-"""What real traffic holds beside TCP and UDP."""
+"""Packets of real traffic other than TCP and UDP."""
 
 
 def dpkt_packets(path: Path) -> list[tuple[float, bytes, int]]:
@@ -60,7 +60,7 @@ def test_nothing_in_real_traffic_is_called_a_lie(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [path for path in CAPTURE_FILES if path.name != MODIFIED], ids=str)
 def test_dpkt_finds_the_same_segments(path: Path) -> None:
-    """On Ethernet, where dpkt knows the way; what it does not find is tunnelled, fragmented or offloaded."""
+    """dpkt reads plain packets on Ethernet; other segments are tunnelled, fragmented or offloaded."""
     segments, _ = read(open_captures([str(path)]))
     ours = {segment.packet: segment for segment in segments}
     compared = 0

@@ -1,4 +1,4 @@
-"""Captures that were found before: parts of them by time, and what has become of a file since."""
+"""Reading files that were found before: parts of them by time, and changes since."""
 
 from __future__ import annotations
 

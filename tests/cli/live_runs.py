@@ -19,7 +19,7 @@ Record = dict[str, Any]
 
 
 class Live:
-    """`zmtpscope live`, or another command; it is killed behind the block, if it still runs."""
+    """`zmtpscope live`, or another command; killed at the end of the block if it still runs."""
 
     name = "live"
 
@@ -67,10 +67,10 @@ class Live:
         self.process.send_signal(signal.SIGINT)
 
     def end(self) -> tuple[int, str, str]:
-        """Wait for the end: exit code, and what is left of standard output and error."""
+        """Wait for the end; return exit code, and the rest of standard output and error."""
         assert self.process.stdout is not None
         assert self.process.stderr is not None
-        with deadline(self.process):  # not `communicate`, which knows nothing of what `readline` has read ahead
+        with deadline(self.process):  # not `communicate`, which ignores the buffer of `readline`
             out, err = self.process.stdout.read(), self.process.stderr.read()
             return self.process.wait(), out.decode(), err.decode()
 
@@ -82,7 +82,7 @@ def read(*arguments: object) -> tuple[int, str]:
 
 
 def push(count: int, size: int = 20) -> list[bytes]:
-    """What a PUSH has sent to a PULL on the loopback interface, all of it received; both are closed then."""
+    """Send messages from a PUSH to a PULL on loopback, then close both; return the messages."""
     context = zmq.Context()
     sender, receiver = context.socket(zmq.PUSH), context.socket(zmq.PULL)
     for socket in (sender, receiver):

@@ -77,7 +77,7 @@ class Cat:
         self.process.stdin.flush()
 
     def end(self, *, interrupt: bool = False) -> tuple[int, str, str]:
-        """Wait for its end: exit code, and what is left of standard output and error."""
+        """Wait for the end; return exit code, and the rest of standard output and error."""
         if interrupt:
             self.process.send_signal(signal.SIGINT)
         out, err = self.process.communicate(timeout=PATIENCE)

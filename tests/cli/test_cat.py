@@ -56,7 +56,7 @@ class TestDraftTypes:
 
 
 class TestMessages:
-    """What is sent, seen by a PULL of libzmq."""
+    """Sent messages, as a PULL of libzmq receives them."""
 
     def sent(self, libzmq: Libzmq, cat: Run, count: int, *arguments: object, stdin: bytes = b"") -> list[list[bytes]]:
         socket, endpoint = libzmq.bound("PULL")

@@ -1,4 +1,4 @@
-"""What goes wrong for `zmtpscope cat`: a sentence and an exit code, within the time that is given."""
+"""Failures of `zmtpscope cat`: a sentence and an exit code, within the time limit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def behind_greetings(*octets: bytes) -> Script:
 
 
 def behind_handshake(socket_type: str, *octets: bytes, closes: bool = False) -> Script:
-    """Sends this behind the READY of both sides."""
+    """Send this after the READY of both sides."""
 
     def script(connection: socket.socket) -> None:
         handshake(connection, socket_type)

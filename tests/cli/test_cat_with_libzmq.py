@@ -146,7 +146,7 @@ class TestPlain:
     def test_a_server_with_security_is_13_without_credentials(self, server: tuple[Any, str], cat: Run) -> None:
         code, out, err = cat("req", server[1], "hello")
         assert (code, out) == (13, "")
-        assert "mechanism" in err  # libzmq closes before or behind telling which
+        assert "mechanism" in err  # libzmq closes before or after it reports the reason
 
     def test_we_are_the_server(
         self, libzmq: Libzmq, cat: Run, secret: Callable[[str], pathlib.Path], tmp_path: pathlib.Path

@@ -1,4 +1,4 @@
-"""Credentials on the command line: what makes which security, and what is refused in which words."""
+"""Credentials on the command line: the resulting security, and refusals with their sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`zmtpscope diagram`: what is chosen, what is written, and where."""
+"""`zmtpscope diagram`: selection, formats and output files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`read -w`: the packets behind what is shown, copied once each, with what was found as comments."""
+"""`read -w`: the packets of the shown records, copied once each, with findings as comments."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def packets_of(path: pathlib.Path) -> dict[int, tuple[int, bytes]]:
 def excerpt(
     zmtpscope: Run, capture: pathlib.Path, target: pathlib.Path, filter: str, *more: object
 ) -> tuple[list[dict[str, Any]], list[Written]]:
-    """The records that a filter holds of, and the packets behind them."""
+    """Return the records that match a filter, and their packets."""
     code, output, _ = zmtpscope("read", "--json", capture, "-Y", filter, "-w", target, *more)
     assert code in (0, 3)
     return [json.loads(line) for line in output.splitlines()], packets_in(target)
@@ -104,7 +104,7 @@ def test_packets_of_the_records_are_written_once_each_and_unchanged(
     for filter in FILTERS:
         records, written = excerpt(zmtpscope, CAPTURES / name, tmp_path / "out.pcapng", filter)
         left = {packet: list(found) for packet, found in numbers.items()}
-        order = [left[each.time, each.octets].pop(0) for each in written]  # fails where one comes too often
+        order = [left[each.time, each.octets].pop(0) for each in written]  # fails if an item repeats
         assert order == sorted(order)
         named = {
             each[field] for each in records for field in ("packet", "packet_end", "last_packet") if each.get(field)
@@ -207,7 +207,7 @@ def test_without_a_filter_all_that_is_zmtp_is_written(zmtpscope: Run, tmp_path: 
     assert code == 0
     assert packets_in(tmp_path / "out.pcapng") == []
     code, _, errors = zmtpscope("read", "-q", PUBSUB, "-w", tmp_path / "out.pcapng")
-    refused = 14  # attempts, with two packets each, of which a finding tells: it has the first and the last
+    refused = 14  # a finding about attempts has their first and last packet
     assert f"{tmp_path}/out.pcapng: {len(packets_of(PUBSUB)) - 2 * refused} packets, " in errors
 
 

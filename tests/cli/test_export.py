@@ -1,4 +1,4 @@
-"""`zmtpscope export`: which files there are, when they are there, and what is in them."""
+"""`zmtpscope export`: files, the moment when they appear, and their contents."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def names(folder: pathlib.Path) -> list[str]:
 
 
 def rows(path: pathlib.Path) -> list[dict[str, Any]]:
-    """What a table holds, with the types of its format."""
+    """Return the rows of a table, with the types of its format."""
     if path.suffix == ".parquet":
         return pq.read_table(path).to_pylist()
     if path.suffix == ".csv":
@@ -184,7 +184,7 @@ NOBODY = 65534
 
 
 def test_no_permission_is_1_and_one_line(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
-    zmtpscope("export", PUBSUB, "-o", tmp_path, "--select", "gap")  # whatever a run imports is imported now
+    zmtpscope("export", PUBSUB, "-o", tmp_path, "--select", "gap")  # import all modules of a run before the interrupt
     tmp_path.chmod(0o555)
     user = os.geteuid()
     if user == 0:  # root may write everywhere

@@ -396,7 +396,7 @@ def test_interfaces_are_listed(zmtpscope: Run) -> None:
 
 @pytest.mark.parametrize("words", [["-f", "tcp port 5"], ["tcp", "port", "5"], ["tcp port 5"]])
 def test_words_behind_the_interface_are_the_capture_filter(words: list[str]) -> None:
-    """As in tcpdump and tshark."""
+    """The syntax is that of tcpdump and tshark."""
     given = {"interfaces": ("lo",), "filter_": "", "files": tuple(words)}
     if words[0] == "-f":
         given |= {"filter_": words[1], "files": ()}

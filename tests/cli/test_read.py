@@ -114,7 +114,7 @@ def test_no_permission_is_2_and_one_line(zmtpscope: Run, tmp_path: pathlib.Path)
     path = tmp_path / "secret.pcap"
     shutil.copy(REQREP, path)
     path.chmod(0)
-    zmtpscope("read", REQREP)  # whatever a run imports is imported now
+    zmtpscope("read", REQREP)  # import all modules of a run before the interrupt
     user = os.geteuid()
     if user == 0:  # root may read everything
         os.setresuid(NOBODY, NOBODY, 0)
@@ -158,7 +158,7 @@ def test_a_closed_pipe_ends_quietly(form: list[str]) -> None:
 
 def test_an_interrupt_is_130_behind_what_was_read_so_far() -> None:
     pipe = subprocess.PIPE
-    # a job in the background of a script is started with interrupts ignored, and so is what it starts
+    # a background job of a script ignores interrupts, and so do its children
     with subprocess.Popen(
         [*COMMAND, "read", "-"],
         stdin=pipe,
@@ -170,7 +170,7 @@ def test_an_interrupt_is_130_behind_what_was_read_so_far() -> None:
         assert process.stdout is not None
         process.stdin.write(pathlib.Path(PUBSUB).read_bytes())
         process.stdin.flush()
-        # lines come while the pipe is still open
+        # lines appear while the pipe is still open
         assert b"GREETING" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)

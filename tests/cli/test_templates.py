@@ -12,7 +12,7 @@ def test_columns_of_messages(zmtpscope: Run) -> None:
     code, out, err = zmtpscope("read", PUBSUB, "-T", "fields", "-e", "topic", "-e", "size", "-Y", "kind == data")
     assert (code, err) == (0, "")
     lines = [line.split("\t") for line in out.splitlines()]
-    assert len(lines) == 19  # what `top` counts of the same capture
+    assert len(lines) == 19  # the count of `top` for the same capture
     assert sorted({topic for topic, _ in lines}) == ["a.topic", "b.topic", "c.topic"]
     assert sum(int(size) for _, size in lines) == 284
 

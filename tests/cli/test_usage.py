@@ -1,4 +1,4 @@
-"""Usage errors of every command: exit code 2, one sentence, and nothing printed, written or left behind."""
+"""Usage errors of every command: exit code 2, one sentence, and no output, file or process left."""
 
 from __future__ import annotations
 

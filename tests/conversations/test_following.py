@@ -1,4 +1,4 @@
-"""Conversations: what belongs to one, in what order, and how it is shown."""
+"""Conversations: their records, order and format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures through the analyser and the derivation, for tests of what records mean together."""
+"""Reading captures with the analyser and the derivation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zmtpscope.payloads.registry import Registry
 
 
 def derive(path: Path) -> tuple[Derivation, list[Record]]:
-    """What is known of the connections of a capture at its end, and the derived records of single connections."""
+    """Return the derivation at the end of a capture, and the derived records of single connections."""
     captures, derivation = open_captures([str(path)]), Derivation()
     records = []
     for batch in Analyser(Options(bodies="none", payloads=Registry())).run(captures):

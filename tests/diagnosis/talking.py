@@ -1,4 +1,4 @@
-"""Scripted connections of ZMTP 3.1 with NULL, for tests of what connections mean together."""
+"""Scripted connections of ZMTP 3.1 with NULL, for tests that compare connections."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Talk:
         return self.reset(SERVER)
 
     def unanswered(self, syns: int) -> Talk:
-        """Instead of a connection: so many SYNs, a second apart, without an answer."""
+        """Send `syns` SYNs, one a second, without an answer, instead of a connection."""
         (first,) = self.conversation.packets[:1]
         self.conversation.packets = [replace(first, time=first.time + number * SECOND) for number in range(syns)]
         return self
@@ -86,7 +86,7 @@ class Talk:
 
 
 def knowledge_of(*talks: Talk, payloads: Registry | None = None) -> Knowledge:
-    """What is known where a capture of these connections ends; `payloads` are the dissectors that are asked."""
+    """Return the knowledge at the end of a capture of these connections; `payloads` are the dissectors."""
     packets = [packet for talk in talks for packet in talk.conversation.packets]
     derivation, capture = Derivation(), Capture(sorted(packets, key=lambda packet: packet.time))
     for batch in Analyser(Options(bodies="none", payloads=payloads)).run(capture):

@@ -56,7 +56,7 @@ def resent(asker: Asker, seconds: int) -> None:
 
 @pytest.mark.parametrize(("seconds", "severity"), [(4, "error"), (2, None)])
 def test_data_sent_again_once_is_not_delivered_without_an_answer(seconds: int, severity: str | None) -> None:
-    """A system whose link is down soon stops sending again."""
+    """A system whose link is down soon stops retransmitting."""
     asker = Asker(("PUSH", "PULL"))
     asker.acknowledge(1)
     asker.send(0, message(b"work"))
@@ -107,7 +107,7 @@ def test_an_outage_of_the_network_meets_established_connections_too() -> None:
 
 
 def losing(times: int, whole: int = 0) -> Asker:
-    """A PUSH that sends so many messages twice, and so many once."""
+    """A PUSH that sends `times` messages twice, and `whole` once."""
     asker = Asker(("PUSH", "PULL"))
     for number in range(times + whole):
         asker.send(0, message(b"x"))

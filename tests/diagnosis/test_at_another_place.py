@@ -1,4 +1,4 @@
-"""Messages that are elsewhere: at another publisher, in front of a proxy, or with another worker."""
+"""Messages at another place: another publisher, before a proxy, or another worker."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_a_broker_that_has_a_worker_hangs_itself(talks: list[Asker]) -> None:
 
 
 def through_a_proxy(*, stops: bool, wanted: str = "k") -> tuple[Subscriber, Subscriber]:
-    """A PUB that connects to an XSUB, and what the XPUB of the same host sends to a SUB."""
+    """A PUB that connects to an XSUB, and the messages of the XPUB of the same host to a SUB."""
     publisher = Subscriber(3, 5, types=("PUB", "XSUB"), port=5557)
     publisher.send(1, message(b"\x01k"))
     subscriber = Subscriber(2, 0, wanted, types=("SUB", "XPUB"))

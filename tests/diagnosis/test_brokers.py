@@ -12,7 +12,7 @@ RULE = "request-unanswered"
 
 
 class Broker:
-    """A broker with a ROUTER for clients and one for REQ workers, of which the first two hosts have one each."""
+    """A broker with a ROUTER for clients and one for REQ workers; the first two hosts have a worker each."""
 
     def __init__(self) -> None:
         self.workers = [Asker(("REQ", "ROUTER"), host, at=host, port=5556) for host in (10, 11)]

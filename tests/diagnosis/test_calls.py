@@ -361,7 +361,7 @@ def test_jupyter_requests_are_matched_by_their_ids(kind: str, severity: str) -> 
 
 
 def through_broker(*, worker_fails: int = 2) -> tuple[Talk, Talk]:
-    """Two calls that a broker answers with errors; a worker has sent it so many of them."""
+    """Two calls that a broker answers with errors, of which a worker has sent `worker_fails`."""
     front, back = Talk(0, at=0).handshake("DEALER", "ROUTER"), Talk(1, at=0, client=3).handshake("DEALER", "ROUTER")
     for number in range(2):
         front.multipart(CLIENT, b"", rpc(number, method="get")).wait(0.3)

@@ -1,4 +1,4 @@
-"""Messages that go round between two proxies, each of which subscribes to the other."""
+"""Messages that circulate between two proxies that subscribe to each other."""
 
 from __future__ import annotations
 

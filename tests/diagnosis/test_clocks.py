@@ -37,7 +37,7 @@ def read(path: Path) -> Iterator[Batch]:
 
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_a_clock_that_is_set_forward_makes_no_reply_slow(goes_on: bool) -> None:
-    """Another connection that goes on meanwhile shows that the time has passed."""
+    """Packets of another connection meanwhile prove that the time has passed."""
     asker, other = Asker(), Asker(host=3, at=1)
     for number in range(8):
         asker.ask(b"work")

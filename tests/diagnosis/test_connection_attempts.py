@@ -202,7 +202,7 @@ def test_a_port_that_accepts_later_has_a_listener_of_any_protocol() -> None:
 
 
 def _answered_in_vain(number: int, syns: int, apart: float, client: int = 2) -> Talk:
-    """A client that sends its SYN so many times, each answered by SYN and ACK, and never acknowledges the answer."""
+    """A client that sends `syns` SYNs, each answered by SYN and ACK, and acknowledges no answer."""
     made = Talk(number, at=2 * number, client=client)
     syn, answer = made.conversation.packets[:2]
     times = [int(apart * each * SECOND) for each in range(syns)]

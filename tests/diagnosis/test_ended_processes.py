@@ -22,7 +22,7 @@ def leave(talk: Asker) -> None:
 
 
 def subscriber(port: int, *, lasts: int = 100, host: int = 2) -> Asker:
-    """A SUB whose PUB closes after so many milliseconds."""
+    """A SUB whose PUB closes after `lasts` milliseconds."""
     talk = Asker(("SUB", "PUB"), host, at=port % 1000 + host - 2, port=port)
     talk.send(1, message(b"weather"))
     talk.pause(lasts)
@@ -31,7 +31,7 @@ def subscriber(port: int, *, lasts: int = 100, host: int = 2) -> Asker:
 
 
 def goes_on(milliseconds: int = 5000) -> Conversation:
-    """Another connection, of which the capture has packets for as long."""
+    """Another connection, with packets for this long."""
     talk = Asker(host=9, at=90, port=6000)
     talk.pause(milliseconds)
     talk.add(0, ACK)

@@ -15,7 +15,7 @@ RULE = "call-failing"
 
 
 def statements(*replies: bytes | tuple[bytes, ...], types: tuple[str, str] = ("REQ", "REP")) -> list[str]:
-    """What is reported of a server that sends these replies."""
+    """Return the statements about a server that sends these replies."""
     made = Talk(0, at=0).handshake(*types).wait(0.5)
     for reply in replies:
         made.multipart(CLIENT, b"", b"READ 1").wait(0.05)

@@ -1,4 +1,4 @@
-"""Requests and replies whose ids are frames of their own."""
+"""Requests and replies whose ids are separate frames."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def found(*talks: Talk) -> list[Diagnosis]:
 
 
 def talk(id_of: Id, numbers: range, *before: bytes, unanswered: tuple[int, ...] = (), body: bytes = b"x") -> Talk:
-    """A client whose requests have an id after some frames; those with the numbers `unanswered` have no reply."""
+    """A client whose requests have an id after some frames. Requests with the numbers `unanswered` have no reply."""
     made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
     for number in numbers:
         made.multipart(CLIENT, *before, id_of(number), body).wait(0.02)

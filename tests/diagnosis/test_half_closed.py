@@ -92,7 +92,7 @@ def test_a_peer_that_has_a_reason_is_not_reported(half: Callable[[], Talk]) -> N
 
 @pytest.mark.parametrize("last", [served(8), Talk(9, at=8).greet(CLIENT)], ids=["it goes on", "it hangs"])
 def test_live_capture_reports_it_while_packets_arrive(last: Talk) -> None:
-    """As `check` does of the same packets, and nothing else; the connections have no records yet."""
+    """The report equals that of `check`; the connections have no records yet."""
     talks = [*(left(number, at=number / 2) for number in range(5)), last]
     packets = sorted((each for talk in talks for each in talk.conversation.packets), key=lambda each: each.time)
     watch, analyser = Watch(), Analyser(Options(bodies="none"))

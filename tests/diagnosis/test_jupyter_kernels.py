@@ -28,7 +28,7 @@ def shell(*, ids: tuple[str, ...] = ("1", "2"), kind: str = "execute_request", w
 
 
 def iopub(*statuses: tuple[str, str]) -> Talk:
-    """What the kernel publishes: the request, and its state."""
+    """The kernel publishes the request and its states."""
     talk = Talk(1, at=0, port=50_002).handshake("SUB", "XPUB").command(CLIENT, "SUBSCRIBE", topic=b"").wait(1)
     talk.multipart(SERVER, b"", *frames("iopub_welcome", "w"))
     for parent, state in statuses:

@@ -24,7 +24,7 @@ def closed_behind(size: int, at: int, types: tuple[str, str] = ("REQ", "REP"), a
 
 
 def closed_within(size: int, at: int) -> Asker:
-    """The other side closes inside a message, of which the rest is in transit."""
+    """The other side closes inside a message, whose rest is in transit."""
     asker, octets = Asker(host=3, at=at), message(b"", bytes(size))
     asker.send(0, octets[:1400])
     asker.add(1, FIN | ACK)
@@ -74,7 +74,8 @@ def test_a_subscriber_may_have_a_limit_too() -> None:
 
 
 def pictures(host: int, at: int, sizes: tuple[int, ...], *, left_after: int | None = None) -> Asker:
-    """A SUB gets messages of so many octets every second; it closes so many milliseconds after the last one began."""
+    """A SUB gets messages of these sizes, one a second; it closes `left_after` milliseconds after the last one
+    began."""
     asker = Asker(("SUB", "PUB"), host, at)
     for size in sizes:
         octets = message(bytes(size))

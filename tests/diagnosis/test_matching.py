@@ -37,8 +37,8 @@ def pairs_of(pair: Any, rows: list[MessageRow], *, in_order: bool) -> list[tuple
 
 
 def one_by_one(rows: list[MessageRow], which: int) -> list[tuple[int, int]]:
-    """The same: the first (0) or the last (-1) request that is open is answered; the newest one makes those before it
-    forgotten."""
+    """Match in the plainest way: a reply answers the first (0) or the last (-1) open request; after the last, earlier
+    ones are forgotten."""
     waiting: dict[Any, list[int]] = {}
     answered = []
     for row in rows:

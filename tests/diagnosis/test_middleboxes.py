@@ -14,7 +14,7 @@ from zmtpscope.dissect import Analyser, Options
 REPORTED = Path(__file__).parents[2] / "captures/problems/reported/lb-idle-rst.pcap"
 FILE_HEADER, RECORD_HEADER, ETHERNET, TTL_AT = 24, 16, 14, 8
 RST = 23
-"""The packet, and the TTL that the RST would have if it came from the peer."""
+"""The packet with the RST, and the TTL of a RST of the peer."""
 TTL_OF_PEER = 63
 
 
@@ -31,7 +31,7 @@ def rules(path: Path) -> set[str]:
 
 
 def connections(path: Path, size: int = 1 << 30) -> list[dict[str, Any]]:
-    """The records of connections, read in blocks of so many packets."""
+    """Return the records of connections, read in blocks of `size` packets."""
     captures = open_captures([str(path)])
     captures.most_packets = size
     found = [record for batch in Analyser(Options()).run(captures) for record in batch.records]

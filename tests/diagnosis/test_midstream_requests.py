@@ -16,7 +16,7 @@ CLIENT, SERVER = 0, 1
 def turns(
     times: int, replies_after: int = 1, thinks: int = 300, ports: tuple[int, int] = (50_000, 5555)
 ) -> Conversation:
-    """The client asks and is answered, so many times."""
+    """The client sends requests and gets replies."""
     talk = Conversation(syn=False, ports=ports)
     for number in range(times):
         talk.send(CLIENT, message(b"", b"price of %d?" % number))

@@ -30,7 +30,7 @@ def served(asked: Iterable[float], took: float, *, until: float, types: tuple[st
 
 
 def unmatched(asked: Iterable[float], replied: Iterable[float], *, until: float) -> Talk:
-    """A DEALER that sends at these times, and a ROUTER that sends at these; nothing shows what belongs together."""
+    """A DEALER and a ROUTER that send at these times; nothing shows which messages belong together."""
     made, now = Talk(0, at=0).handshake("DEALER", "ROUTER"), 0.0
     for at, side in sorted([(at, CLIENT) for at in asked] + [(at, SERVER) for at in replied]):
         if at < until:

@@ -1,4 +1,4 @@
-"""A publisher that sends to others what a subscriber asked for, and no more to it."""
+"""A publisher that stops sending to one subscriber, and sends the same topic to others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscribers find what matches a topic without looking at all they subscribed to: as if they had."""
+"""Subscribers find matching topics without examining all subscriptions, with the same result."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_two_subscribers_of_one_host_are_distinguished_by_their_ports() -> None:
 
 
 def test_that_it_was_away_more_than_once_is_reported() -> None:
-    """Of the second time no message is proven to be missing."""
+    """No message of the second time is proven to be missing."""
     whole = Subscriber(2, 0, "prices")
     whole.at(100)
     whole.publish(b"prices", b"body", times=20, every=100)
@@ -128,7 +128,7 @@ def test_a_peer_that_was_cut_off_returned_and_is_compared_from_then() -> None:
     early.publish(b"a", b"body", times=400, every=10)
     first.at(100)
     first.publish(b"a", b"body", times=100, every=10)
-    first.at(2_990)  # the link is up again, and TCP says that this one is over
+    first.at(2_990)  # the link is up again, and TCP reports the end of this connection
     first.close()
     again.at(3_010)
     again.publish(b"a", b"body", times=100, every=10)
@@ -158,7 +158,7 @@ def test_a_peer_that_gave_up_on_heartbeats_had_nothing_since_its_last_message() 
     for subscriber in (early, first):
         subscriber.at(100)
         subscriber.publish(b"a", b"body", times=100, every=10)
-    early.at(3_001)  # the link of the publisher was down: what it sent meanwhile comes to the sibling at once
+    early.at(3_001)  # the link of the publisher was down: its messages reach the sibling at once
     early.publish(b"a", b"body", times=5)
     first.at(2_800)
     first.send(0, command("NULL", "PING", ttl=0, context=b""))

@@ -117,7 +117,7 @@ def test_a_router_owes_no_answer_otherwise(talks: tuple[Talk, ...]) -> None:
 
 
 def test_a_router_that_answers_no_client_at_all_is_a_note() -> None:
-    """Its workers may be missing; or nothing was due."""
+    """Its workers may be missing, or no reply was due."""
     waiting = [panel(number, client=number + 2, answered=False, times=2).wait(12) for number in (0, 1)]
     diagnosis = told_of(*[talk.command(CLIENT, "PING") for talk in waiting])[UNANSWERED]
     assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")

@@ -1,4 +1,4 @@
-"""What the rules cost: work in proportion to the number of connections."""
+"""The cost of rules is proportional to the number of connections."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def restarted(count: int) -> list[Talk]:
 
 
 def passed_over(count: int) -> list[Talk]:
-    """Subscribers of one publisher, half of which get nothing any more."""
+    """Subscribers of one publisher, half of which stop receiving."""
     talks = []
     for number in range(count):
         talk = Talk(number, at=number / count, client=2 + number % 200, port=5556).handshake("SUB", "PUB")

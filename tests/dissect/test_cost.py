@@ -1,4 +1,5 @@
-"""What dissecting costs: no call per packet or frame when counting, and memory that no file's size changes."""
+"""The cost of dissecting: no call per packet or frame when counting, and memory that does not depend on the file
+size."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def pushing(packets: int, payload: bytes = SEGMENT) -> Conversation:
 
 
 def calls(packets: int) -> int:
-    """Python functions entered while so many packets are counted, in the same number of blocks always."""
+    """Return the number of Python functions called while `packets` packets are counted, in a fixed number of blocks."""
     capture = Capture(pushing(packets).packets, packets // BLOCKS)
     blocks = list(capture)
     analyser = Analyser(Options(records=False))
@@ -129,7 +130,7 @@ def test_a_hole_costs_the_same_however_many_there_are(answered: bool) -> None:
 
 
 MAX_STEPS = 890
-"""Lines of Python for each segment of which only the beginning was captured."""
+"""Lines of Python for each segment that was cut off."""
 
 
 def test_a_cut_segment_takes_few_steps() -> None:
@@ -147,7 +148,7 @@ def test_a_cut_segment_takes_few_steps() -> None:
 
 
 def breaking(messages: int, size: int | None = None) -> Capture:
-    """A PULL that sends so many messages, ten in a packet: each breaks a rule of its socket type."""
+    """A PULL that sends `messages` messages, ten in a packet; each breaks a rule of its socket type."""
     talk = connected("PULL", "PUSH")
     for _ in range(messages // 10):
         talk.add(0, 0x18, message(b"a") * 10)

@@ -36,7 +36,7 @@ def radio(group: str, body: bytes) -> bytes:
 
 
 def sent(*payloads: bytes, ports: tuple[int, int] = PORTS, cut: int = 0) -> list[Datagram]:
-    """Datagrams from one socket to another, of each of which so many octets were not captured."""
+    """Datagrams from one socket to another, each without its last octets if `cut`."""
     return [
         Datagram(octets[: len(octets) - cut], number, (CLIENT, ports[0]), (SERVER, ports[1]), min(cut, len(octets)))
         for number, octets in enumerate(payloads)
@@ -56,7 +56,7 @@ NEWS = [radio("NEWS", b"body %d" % number) for number in range(4)]
 # -- what others send ------------------------------------------------------------------------------------------------
 
 ODD_ID = 0x0141
-"""As octets 01 41: a group `A`, if it were RADIO."""
+"""As octets 01 41: a group `A` of RADIO."""
 
 
 def stun(number: int) -> bytes:
@@ -156,7 +156,7 @@ def test_a_guess_does_not_depend_on_the_sender() -> None:
 
 
 def test_a_flow_that_was_forgotten_begins_anew_with_an_identity_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times may stand still, too."""
+    """Times may be equal, too."""
     monkeypatch.setattr("zmtpscope.dissect.datagrams.MAX_FLOWS", 1)
     flows = [sent(NEWS[0], ports=(40_000 + number % 2, 5556))[0] for number in range(6)]
     found = datagrams(told([*flows], decode_as=(FORCED,)))
@@ -276,7 +276,7 @@ def test_counting_counts_the_reported_datagrams(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 1 << 30])
 def test_a_destination_that_was_forgotten_is_judged_anew(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    """That it is sent no RADIO messages is forgotten where so many others were met since, also within a block."""
+    """After many other destinations, also within a block, it is forgotten that it receives no RADIO messages."""
     monkeypatch.setattr("zmtpscope.dissect.datagrams.MAX_DESTINATIONS", 2)
     others = [sent(b"\x01", ports=(40_000, port))[0] for port in (6000, 6001)]
     assert datagrams(told([*sent(b"\x01"), *others[:1], *sent(*NEWS)], size)) == []

@@ -33,7 +33,7 @@ OURS = {
 
 
 def begin(number: int, seconds: float = 0, port: int = 5555, initial: int | None = None) -> Conversation:
-    """The connection from client port 50000 + `number`, begun after so many seconds."""
+    """The connection from client port 50000 + `number`, opened after this many seconds."""
     initial = 1000 * number + 1000 if initial is None else initial
     return Conversation((initial, 9000), (50_000 + number, port), start=START + int(seconds * SECOND))
 
@@ -103,7 +103,7 @@ def test_identities_that_do_not_clash() -> None:
     assert told(router(1), router(2, 0.5, name="other")) == []
     assert told(router(1, name=""), router(2, 0.5, name="")) == []
     assert told(router(1), router(2, 0.5, port=5556)) == []
-    assert told(router(1, initial=77), router(2, 0.5, initial=77)) == []  # captured in front of NAT and behind it
+    assert told(router(1, initial=77), router(2, 0.5, initial=77)) == []  # captured before and after NAT
     pull = meet(begin(2, 0.5), ready("DEALER", "same"), ready("DEALER"))
     assert told(router(1), pull) == []
 
@@ -139,7 +139,7 @@ def test_no_clash_is_reported_where_octets_are_missing() -> None:
     assert told(router(1), lost) == []
     unseen = router(2, 0.5)
     del unseen.packets[:3]
-    assert told(router(1), unseen) == []  # who listens is not known
+    assert told(router(1), unseen) == []  # the listener is unknown
 
 
 def test_a_pair_with_two_peers() -> None:
@@ -270,7 +270,7 @@ def test_a_client_returns_after_an_error() -> None:
 
 
 def attempts(waits: list[float], first: int = 1, whole: bool = False) -> Iterator[Conversation]:
-    """Connections that `first` closes, each so many seconds after the end of the one before."""
+    """Connections that `first` closes, each these seconds after the end of the previous one."""
     at = 0.0
     for number, wait in enumerate(waits, 1):
         at += wait

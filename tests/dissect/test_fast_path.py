@@ -276,7 +276,7 @@ TOPICS = [b"", b"a", b"ab", b"b", b"topic", b"x" * 70]
 
 
 def publishing(random: Random, number: int) -> list[Packet]:
-    """Make a publisher and a subscriber, which receives what it subscribed to, sometimes more or less."""
+    """Make a publisher and a subscriber, which receives the topics of its subscriptions, sometimes more or less."""
     conversation = Conversation(ports=(50_000 + number, 5555))
     version = random.choice(["3.0", "3.1"])
     types = random.choice([("SUB", "PUB"), ("SUB", "XPUB"), ("XSUB", "PUB"), ("XSUB", "XPUB")])

@@ -33,7 +33,7 @@ def ids_of(talk: Conversation) -> set[str]:
 
 
 def between(first: str, second: str, *sent: tuple[int, bytes]) -> Conversation:
-    """Two NULL peers of these types that shake hands, send what is given, and close."""
+    """Two NULL peers of these types that shake hands, send the given octets, and close."""
     talk = connected(first, second)
     for side, octets in sent:
         talk.send(side, octets)

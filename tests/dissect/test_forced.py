@@ -73,7 +73,7 @@ def test_other_protocols_have_a_record() -> None:
 
 
 def under_way() -> Conversation:
-    """A publisher at port 5555 and a subscriber that goes on subscribing, captured from the midst of it."""
+    """A publisher at port 5555 and a subscriber that continues to subscribe, captured from the middle."""
     talk = Conversation(syn=False)
     for number in range(4):
         talk.send(1, 3 * message(b"a.b", b"%d" % number) + message(b"one%d frame" % number))

@@ -58,7 +58,7 @@ def packets_of(types: tuple[str, str], shapes: list[list[int]], cut: int, lost: 
 
 
 def everything(packets: list[Packet], size: int, options: Options) -> list[Any]:
-    """Records, the octets and packets behind them, JSON lines and text."""
+    """Return records, their octets and packets, JSON lines and text."""
     found, _ = records(Capture(packets, size), options)
     seen: list[Any] = []
     text = TextLines(Look(Clock("e", lambda: 0)), options)
@@ -136,7 +136,8 @@ def test_a_frame_is_reported_with_its_message(size: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 1000])
 def test_the_head_of_a_body_is_shown_however_large_it_is(size: int) -> None:
-    """`--body head:N` is about N, not about the limit for whole bodies; a frame that begins far behind has none."""
+    """`--body head:N` shows about N octets, whatever the limit for whole bodies; a frame that begins far later has
+    none."""
     packets = packets_of(("PUSH", "PULL"), [[500], [500, 500]], 50, None)
     heads = told("message", packets, size, bodies="head", head=3, body_limit=10)
     assert [(each["bodies"], each["bodies_kept"]) for each in heads] == [

@@ -1,4 +1,4 @@
-"""Sides whose system acknowledges late from some packet on: their programs do not read."""
+"""Sides whose system begins to acknowledge late: their programs do not read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ID, AGAIN = "ZMTP-CONN-24", "ZMTP-CONN-25"
 
 
 def stream(*delays: int, every: int = 100) -> Conversation:
-    """A PULL that acknowledges each message of a PUSH after so many milliseconds."""
+    """A PULL that acknowledges each message of a PUSH after these milliseconds."""
     talk = Conversation()
     for side in (0, 1):
         talk.send(side, GREETING)
@@ -40,7 +40,7 @@ STOPPED = [0] * 12, [40] * 30
 
 
 def found(talk: Conversation, size: int = 7, id_: str = ID) -> list[tuple[int, int, str]]:
-    """Side, packet and text of each finding, read in blocks of so many packets."""
+    """Return side, packet and text of each finding, read in blocks of `size` packets."""
     records = [
         record.values
         for batch in Analyser(Options(bodies="none")).run(Capture(talk.packets, size))
@@ -52,7 +52,7 @@ def found(talk: Conversation, size: int = 7, id_: str = ID) -> list[tuple[int, i
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
 def test_a_program_that_stops_reading_is_found_however_the_capture_is_divided(size: int) -> None:
-    """Its first late acknowledgment is packet 33; 2 s later are 20 more."""
+    """Its first late acknowledgment is packet 33; 2 s later there are 20 more."""
     assert found(stream(*STOPPED[0], *STOPPED[1]), size) == [(1, 73, "from packet 33 on")]
 
 

@@ -1,4 +1,4 @@
-"""What is read where the capture lacks octets of a greeting, or begins inside one."""
+"""Reading captures that lack octets of a greeting, or begin inside one."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_other_sides_greeting_shows_the_version(cuts: tuple[int, ...], side:
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("size", [1, 1000])
 def test_a_greeting_in_pieces_behind_much_of_the_other_side_is_read(piece: int, side: int, size: int) -> None:
-    """Where one direction was captured behind the other, no more of that one waits for the rest of a greeting."""
+    """If one direction was captured later than the other, its early octets do not wait for the rest of a greeting."""
     conversation = Conversation()
     conversation.send(side, hello("PUSH" if side else "PULL"))
     sent = [message(bytes([number]) * 35_000) for number in range(2)]
@@ -109,7 +109,7 @@ def test_a_capture_that_begins_inside_a_greeting_takes_none_of_it_for_frames(sta
 
 
 def test_what_follows_a_lost_greeting_is_no_greeting() -> None:
-    """Nothing was agreed before the hole, so the octets behind it are read as traffic or not at all."""
+    """Nothing was agreed before the hole, so later octets are read as traffic or not at all."""
     conversation = Conversation()
     conversation.send(0, hello("PUB")[:GREETING])
     conversation.send(1, hello("SUB"), (11,))
@@ -123,7 +123,7 @@ def test_what_follows_a_lost_greeting_is_no_greeting() -> None:
 
 @pytest.mark.parametrize("pure", [True, False], ids=["alone", "with octets"])
 def test_an_acknowledgment_may_not_show_where_the_other_side_began(pure: bool) -> None:
-    """It may acknowledge octets that were lost: `03 01 4E 55` behind a lost signature is a 1.0 frame, too."""
+    """It may acknowledge lost octets: `03 01 4E 55` after a lost signature is a 1.0 frame, too."""
     conversation = Conversation()
     conversation.send(1, hello("PUSH")[:10])
     if pure:
@@ -174,7 +174,7 @@ def test_lengths_of_other_protocols_are_no_frames(kind: str) -> None:
 
 
 def test_a_hello_of_curve_is_read_where_its_greeting_was_lost() -> None:
-    """It is not known yet that this side counts its commands."""
+    """It is still unknown that this side counts its commands."""
     conversation = Conversation(syn=False)
     conversation.send(0, command("CURVE", "HELLO", client_key=bytes(32), nonce=7, box=bytes(80)))
     found, _ = records(Capture(conversation.packets), Options(decode_as=(DecodeAs("conn", 1, "3.1"),)))

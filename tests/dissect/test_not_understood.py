@@ -1,4 +1,4 @@
-"""The first octets of what could not be read as ZMTP are in its record, in lines, trees, dumps and conversations."""
+"""The first octets of data that is not ZMTP are in its record, in lines, trees, dumps and conversations."""
 
 from __future__ import annotations
 

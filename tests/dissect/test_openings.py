@@ -492,8 +492,7 @@ def test_requests_of_another_form_are_judged(frames: tuple[bytes, ...], monkeypa
 
 
 def left_open(count: int, last: str) -> list[Packet]:
-    """Connections on which a REQ asks a REP, the last of which is in a certain state when the capture ends, much
-    later."""
+    """Connections on which a REQ asks a REP; the last is in this state when the capture ends, much later."""
     packets = []
     for number in range(count):
         talk = Conversation(ports=(40_000 + number, 5555), start=(1_700_000_000 + number) * SECOND)

@@ -36,7 +36,7 @@ def socks5(random: Random) -> ConnectionFact:
 
 
 def socks4(random: Random) -> ConnectionFact:
-    """The older one, with TLS behind it."""
+    """The older version of SOCKS, followed by TLS."""
     hello = b"\x16\3\1" + random.randbytes(200)
     return [(0, b"\4\1\1\xbb" + random.randbytes(4) + b"user\0"), (1, b"\0Z" + bytes(6)), (0, hello), (1, hello)]
 
@@ -69,7 +69,7 @@ def tds(random: Random) -> ConnectionFact:
 
 
 def dsi(random: Random) -> ConnectionFact:
-    """Apple's file service: 16 octets of header, of which many are 0."""
+    """Apple's file service: a header of 16 octets, many of them 0."""
     talk: ConnectionFact = []
     for _ in range(12):
         number = random.randbytes(2)
@@ -79,7 +79,7 @@ def dsi(random: Random) -> ConnectionFact:
 
 
 def modbus(random: Random) -> ConnectionFact:
-    """A transaction number, 0, and a length in front of short requests."""
+    """A transaction number, 0, and a length before short requests."""
     first, unit, talk = random.randrange(65_000), random.randrange(256), list[tuple[int, bytes]]()
     for number in range(first, first + 30):
         begins = number.to_bytes(2) + bytes(2)

@@ -1,4 +1,4 @@
-"""ZMTP behind a proxy is read as any other; refusals of proxies are reported, and WebSockets without ZWS."""
+"""ZMTP through a proxy is read like any other; refusals of proxies and WebSockets without ZWS are reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECOND = 1_000_000_000
 
 
 def through(name: str, cuts: list[int], port: int = 50_000, start: int = 1_700_000_000 * SECOND) -> list[Packet]:
-    """A connection of a PUSH to a PULL behind the octets of a case."""
+    """A connection of a PUSH to a PULL, after the octets of a case."""
     asked, answered, _, refusal = CASES[name]
     talk = Conversation(ports=(port, 1080), start=start)
     talk.send(0, asked + (GREETING[:10] if not answered else b""), cuts)

@@ -1,4 +1,4 @@
-"""TCP reassembly: what becomes of segments that are not simply the next ones."""
+"""TCP reassembly of segments that are not simply the next ones."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_waiting_octets_are_kept_once_for_any_packets(seed: int) -> None:
 
 
 def again_and_again(times: int) -> list[list[Packet]]:
-    """Connections on the same ports whose packets have the same times, as a coarse clock gives them."""
+    """Connections on the same ports whose packets have equal times, as with a coarse clock."""
     talks = []
     for number in range(times):
         again = Conversation(initial=(1000 * number, 9000))

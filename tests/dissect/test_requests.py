@@ -45,7 +45,7 @@ FIRST = 6
 
 
 def test_a_second_request_long_before_a_reply() -> None:
-    """As with ZMQ_REQ_RELAXED, which is legal: a warning, for the second request only."""
+    """This is legal with ZMQ_REQ_RELAXED: a warning, for the second request only."""
     steps = [(0, ASK), 2.5, (0, ASK), 2.5, (1, REPLY), (0, ASK), (1, REPLY)]
     assert told(talk_of(("REQ", "REP"), steps).packets) == [("REQREP-02", "warn", 0, FIRST + 1)]
 

@@ -1,4 +1,4 @@
-"""Frames are found again behind much that is none: the rest of a large body of random octets."""
+"""Frames are found again after much random data: the rest of a large body."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.regime import Framing
 
 REST = Random(1).randbytes(2 * WINDOW)
-"""What is left of a body, larger than the window in which every octet is looked at."""
+"""The rest of a body, larger than the window in which every octet is examined."""
 
 
 def sealed(number: int, size: int) -> bytes:

@@ -97,7 +97,7 @@ def greeting_of(settings: Settings, version: str) -> dict[str, Any]:
 
 
 def metadata_of(settings: Settings) -> list[tuple[str, str]]:
-    """Return READY as libzmq writes it (wire.md 7.2): Socket-Type, Identity where it is meaningful or set, the rest."""
+    """Return READY as libzmq writes it (wire.md 7.2): Socket-Type, Identity where meaningful or set, the rest."""
     identified = settings.socket_type in IDENTIFIED or settings.identity
     identity = [("Identity", settings.identity)] if identified else []
     return [("Socket-Type", settings.socket_type), *identity, *settings.properties]

@@ -104,7 +104,7 @@ def test_what_learns_of_a_connection_does_not_depend_on_the_others(
 
 def is_own(record: dict[str, Any]) -> bool:
     if record["record"] in ("stall", "retransmission"):
-        return record["until"] != "running"  # it lasts to the end of the capture, whichever connection that is of
+        return record["until"] != "running"  # it lasts to the end of the capture, of any connection
     return record["record"] != "finding" or COMPARING.match(record["id"]) is None
 
 
@@ -329,7 +329,7 @@ def test_p13_no_octet_is_lost_without_a_word(packets: list[Packet], data: st.Dat
 
 
 def assert_every_loss_is_told_once(found: list[dict[str, Any]], analyser: Analyser) -> None:
-    """The gap records of a connection have together what its own record calls lost, and none has octets of another."""
+    """The gap records of a connection add up to the losses of its own record, and none has octets of another."""
     gaps = [record for record in found if record["record"] == "gap"]
     for connection in found:
         if connection["record"] == "connection":
@@ -343,7 +343,7 @@ def assert_every_loss_is_told_once(found: list[dict[str, Any]], analyser: Analys
 
 
 def with_losses_before_it_is_known(losses: int) -> list[Packet]:
-    """Of side 0 nothing is read, and many octets were lost, before frames of side 1 show that this is ZMTP."""
+    """Side 0 is not read, and many octets are lost, before frames of side 1 show that this is ZMTP."""
     talk = Conversation(syn=False)
     for _ in range(losses):
         talk.add(0, ACK, b"\0" * 50)
@@ -486,7 +486,7 @@ def test_p10_a_hole_inside_a_large_body_invents_nothing(body: str) -> None:
 
 
 def kept_octets(analyser: Analyser, side: TcpSide) -> int:
-    """How many octets are held for a side, what is known of frames of the message under way included."""
+    """Return the number of octets held for a side, with the state of the current message."""
     slot = analyser.fast_path.sessions.slots.get(side.key)
     if slot is not None:
         return int(analyser.fast_path.side_states.memory[slot])

@@ -221,7 +221,7 @@ def counted(numbers: Iterable[int], between: Frames = ()) -> list[Frames]:
 
 
 def with_a_hole(*parts: list[Frames]) -> list[Packet]:
-    """Return the packets of a publisher that sends a large message first, of which the capture lacks the middle."""
+    """Return the packets of a publisher whose first, large message lacks its middle."""
     talk = Conversation()
     talk.send(0, peer("PUB"))
     talk.send(1, peer("SUB"))

@@ -1,4 +1,4 @@
-"""Seam P14: an analyser that is dumped and loaded between any two blocks goes on as if nothing had happened."""
+"""Seam P14: an analyser that is dumped and loaded between any two blocks continues without a difference."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ SECOND = 1_000_000_000
 
 
 def told(packets: Sequence[Packet | Datagram], size: int, options: Options, *, again: bool) -> Told:
-    """All records, and what was counted: read in blocks of `size` packets with ticks in between. `again`: the analyser
-    is dumped and loaded behind each block and each tick."""
+    """Return all records and counts, read in blocks of `size` packets with ticks in between.
+
+    `again`: the analyser is dumped and loaded after each block and tick.
+    """
     capture, analyser = Capture(packets, size), Analyser(options)
     analyser.begin(capture.files)
     found: list[dict[str, Any]] = []
@@ -178,7 +180,7 @@ def test_a_state_of_other_options(options: Options, says: str) -> None:
 
 
 class Unkept(Payload):
-    """Holds what cannot be pickled."""
+    """A dissector with state that cannot be pickled."""
 
     name = prefix = "unkept"
 

@@ -1,4 +1,4 @@
-"""The topic of published messages: the first of several frames, or what the other side has subscribed to."""
+"""The topic of published messages: the first of several frames, or a subscription of the other side."""
 
 from __future__ import annotations
 
@@ -104,14 +104,14 @@ def packets_of(
 
 
 def published(packets: list[Packet], size: int = 1 << 30, options: Options | None = None) -> list[bytes | None]:
-    """The topic of each message of the publisher, read in blocks of so many packets."""
+    """Return the topic of each message of the publisher, read in blocks of `size` packets."""
     found = [each for each in records(Capture(packets, size), options)[0] if each["record"] == "message"]
     told = [each["topic"] for each in found if each["side"] == 1 and each["kind"] == "data"]
     return [None if topic is None else from_text(topic) for topic in told]
 
 
 def expected(steps: Sequence[Change | tuple[bytes, ...]]) -> list[bytes | None]:
-    """What the topics are, found the plainest way."""
+    """Return the topics in the plainest way."""
     open_: Counter[bytes] = Counter()
     told: list[bytes | None] = []
     for name, *rest in steps:
@@ -164,7 +164,7 @@ def test_few_topics_are_compared_as_columns_with_the_same_result(
 
 @pytest.mark.parametrize("way", ["3.0", "3.1"])
 def test_a_message_without_a_subscription_has_no_topic(way: str) -> None:
-    """Its body is content, and no topic of its own."""
+    """Its body is content, and not a topic."""
     steps: list[Change | tuple[bytes, ...]] = [(b"secret plans",), ("SUBSCRIBE", b"b"), (b"a",), (b"bc",), (b"",)]
     assert published(packets_of(WAYS[way](), steps)) == [None, None, b"b", None]
 

@@ -1,4 +1,4 @@
-"""Socket types of sides of which the capture lacks the start: inferred where something shows them, else unknown."""
+"""Socket types of sides whose start was not captured: inferred from evidence, else unknown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from zmtpscope.zmtp.regime import Framing
 Found = list[dict[str, Any]]
 
 KINSHIP = {"XPUB": "PUB", "XSUB": "SUB"}
-"""On the wire these are alike, so what is inferred names the plain one."""
+"""These are alike on the wire, so the inferred type is the plain one."""
 
 
 def subscribe(topic: str) -> bytes:
@@ -92,7 +92,7 @@ def test_what_is_published_only_behind_a_message_that_asks_for_it_shows_it_as_we
     assert analyser.summary.socket_types == {"PUB": 1, "SUB": 1}
     if keeps_records:
         behind = topics(found, 0)[8:]
-        assert behind[:2] == [None, None]  # it takes three
+        assert behind[:2] == [None, None]  # three are needed
         assert behind[4:] == ["new.one", "old.two"] * 2 + ["new.one"]
 
 

@@ -203,7 +203,7 @@ def test_a_packet_that_was_not_captured_accuses_no_peer(types: tuple[str, str], 
 
 
 def test_a_subscription_that_waited_behind_a_hole() -> None:
-    """It was captured in time, but read only when the octets before it were captured too."""
+    """It was captured in time, but read only after the octets before it."""
     talk = talk_of([subscribe("a"), subscribe("b"), publish(b"b"), 3.0, publish(b"b"), 2.0])
     late = talk.packets[5]
     packets = [*talk.packets[:5], *talk.packets[6:8], replace(late, time=late.time + 2 * SECOND), *talk.packets[8:]]

@@ -56,7 +56,7 @@ def ids(found: Found) -> list[str]:
 
 
 def talk(*steps: tuple[int, bytes], chosen: str = "NULL") -> Conversation:
-    """A connection of a PUSH that connects to a PULL, and what both send then, a packet for each."""
+    """A PUSH that connects to a PULL, and the octets of both after that, one packet each."""
     conversation = Conversation()
     conversation.send(0, request(f"ZWS2.0/{chosen}"))
     conversation.send(1, response(f"ZWS2.0/{chosen}"))
@@ -140,7 +140,7 @@ def test_events_of_a_connection() -> None:
 
 
 def test_a_real_connection_of_libzmq() -> None:
-    """REQ and REP of libzmq 4.3.6, frame by frame: what the applications sent behind the empty delimiter."""
+    """REQ and REP of libzmq 4.3.6, frame by frame: messages of the applications after the empty delimiter."""
     messages = [
         (row["side"], [base64.b64decode(body) for body in row["bodies"]])
         for row in read(CAPTURES / "patterns/websocket-reqrep.pcap").of("message")
@@ -157,7 +157,7 @@ def test_real_connections_of_jszmq_show_their_identity() -> None:
 
 
 def test_secrets_are_not_shown() -> None:
-    """The password of PLAIN, behind its mask and in fragments, and what HTTP has of that kind."""
+    """The password of PLAIN, masked and in fragments, and secrets of HTTP."""
     asked = request("ZWS2.0/PLAIN").replace(b"Host:", b"Authorization: Basic geheim\r\nHost:")
     hello = build_command("PLAIN", "HELLO", {"username": "admin", "password": "geheim"})
     conversation = Conversation()
@@ -212,7 +212,7 @@ def test_a_hole_inside_a_payload_is_passed_over() -> None:
 
 
 def test_behind_a_lost_header_nothing_is_read() -> None:
-    """The headers of WebSocket frames are not looked for: what follows counts as not read."""
+    """WebSocket headers are not searched for: the rest counts as not read."""
     conversation = talk((0, says(True, b"in front")), (0, says(True, b"lost")), (0, says(True, b"behind")))
     conversation.close()
     del conversation.packets[-5]

@@ -1,4 +1,4 @@
-"""What tests of lines need: `zmtpscope` itself."""
+"""Fixtures of tests of lines: the path of `zmtpscope`."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ JSON += [
     b'{"text": "' + b"x" * 300 + b'", "n": -0.010}',
     b"[" + b"1," * 3000 + b"1]",
 ]
-"""Of which some is plain, some is not, and some is none."""
+"""Some are plain JSON, some are not, and some are no JSON."""
 SHAPES = Registry().asked()[2]
 
 
@@ -135,7 +135,7 @@ def message_runs(draw: st.DrawFn, stream: Stream = STREAM) -> MessageTable:
             flags.append(int(place < len(parts_of) - 1) | kind)
             data += bytes([0xFF] * header) + octets
         last.append(len(offsets) - 1)
-        data += b"\x04\x00" * draw(st.integers(0, 3))  # what is no message
+        data += b"\x04\x00" * draw(st.integers(0, 3))  # records other than messages
     if draw(st.booleans()):
         sizes[-1] = draw(st.sampled_from([100, 2**48 + 1, 2**63 - 1]))  # announced, never sent whole
     lost, kept = draw(st.integers(0, 3)), len(data) - draw(st.integers(0, 3))

@@ -30,7 +30,7 @@ DEALERS = CAPTURES / "patterns" / "multihop-proxy.pcap"
 def written(
     table: type[JsonLinesTable | CsvTable], record: str, columns: tuple[str, ...], folder: pathlib.Path
 ) -> tuple[bytes, list[dict[str, Any]]]:
-    """What a table makes of a capture, and the JSON objects of the same records."""
+    """Return the table of a capture, and the JSON objects of the same records."""
     options, objects = Options(frames=True), []
     file = OutputFile(folder / "table")
     file.open()

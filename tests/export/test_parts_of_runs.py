@@ -27,7 +27,7 @@ FILES = ["a", None]
 
 
 def parts(run: MessageTable, cuts: set[int]) -> list[MessageTable]:
-    """The run cut in front of the messages `cuts`, as far as there are so many."""
+    """Cut the run before the messages `cuts`, as far as they exist."""
     count = len(run.first)
     bounds = [0, *sorted(cut for cut in cuts if 0 < cut < count), count]
     return [run.part(low, high) for low, high in pairwise(bounds)]

@@ -1,4 +1,4 @@
-"""What is written as pcapng is what readers of pcapng read: ours, and that of scapy."""
+"""Our reader and scapy read the pcapng that we write."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def between(types: tuple[str, str], *said: bytes, cut: int = 1000) -> Packets:
 
 
 def before_the_peer_is_known() -> Packets:
-    """Of three requests in a block the first is before the socket type of the other side."""
+    """The first of three requests in a block precedes the socket type of the other side."""
     talk = Conversation()
     talk.send(0, hello("DEALER"))
     ready = hello("REP")

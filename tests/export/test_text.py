@@ -25,7 +25,7 @@ NUMBER = len("c1  ")
 def text(
     name: str, *, options: Options | None = None, form: str = "r", packets: int | None = None, **look: bool | int
 ) -> str:
-    """What `read` prints for captures/`name`."""
+    """Return the output of `read` for captures/`name`."""
     captures = open_captures([str(CAPTURES / name)], packet_limit=packets)
     options = options or Options(details=bool(look.get("tree") or look.get("hex")))
     made = TextLines(Look(Clock(form, lambda: captures.statistics.first_time), **look), options)
@@ -131,7 +131,7 @@ def test_the_end_of_a_connection_sums_it_up() -> None:
 def test_a_wrong_server_key_is_named() -> None:
     closings = [line for line in what(text("security/curve-wrong-server-key.pcap")) if "CURVE-21" in line]
     assert "ZMQ_CURVE_SERVERKEY" in closings[0]
-    # a hint is told once, not for every attempt
+    # a hint is printed once, not for every attempt
     assert not any("->" in closing for closing in closings[1:])
 
 

@@ -24,7 +24,7 @@ from zmtpscope.records import empty
 
 class Row(NamedTuple):
     step: int
-    """Segments behind the one that decided the record in front."""
+    """Number of segments between the deciding segments of the previous record and of this one."""
     time: int
     packet: int
     octets: int

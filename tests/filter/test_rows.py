@@ -1,4 +1,4 @@
-"""A filter over columns means what it means of each record, and what it selects is a batch like any other."""
+"""A filter on columns selects the records that it selects one by one, as a usual batch."""
 
 from __future__ import annotations
 

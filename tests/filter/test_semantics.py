@@ -1,4 +1,4 @@
-"""What filters mean (docs/filters.md), on records written out here."""
+"""The meaning of filters (docs/filters.md), on records written here."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ HOLDS = [
     (MESSAGE, "parts in {1, 2}"),
     (MESSAGE, "parts in {5..9 2..3}"),
     (MESSAGE, 'topic contains "EUR"'),
-    (MESSAGE, "topic matches '^PRICES[.]'"),  # whatever the case
+    (MESSAGE, "topic matches '^PRICES[.]'"),  # in any case
     (MESSAGE, 'topic ~ "eur$"'),
     (MESSAGE, "type == message"),  # `message` is a field, too, but a number
     (MESSAGE, "src_port == 5556"),
@@ -62,7 +62,7 @@ HOLDS = [
     (MESSAGE, "socket_type in {PUB XPUB}"),
     (FINDING, "finding == ZMTP-SUB-07"),
     (FINDING, "severity in {error, warn} and count > 2"),
-    # what is there
+    # existence
     (MESSAGE, "topic"),
     (MESSAGE, "complete"),  # a truth is true
     (MESSAGE, "not decrypted"),
@@ -95,7 +95,7 @@ HOLDS = [
     (MESSAGE, "src_ip == 10.0.0.7 and ip == 10.0.0.0/8 and ip == fe80::/10 and not ip == 11.0.0.0/8"),
     (MESSAGE, "ip != 192.168.0.0/16 and port == 40000"),
     (MESSAGE, "ip in {10.0.0.1, 10.0.0.7}"),
-    # what rides inside
+    # payloads
     (MESSAGE, "record == message and type in {message, finding}"),
     (FINDING, "record == finding and type != frame"),
     (MESSAGE, "payload.protocol == json"),
@@ -103,7 +103,7 @@ HOLDS = [
     (MESSAGE, "payload.fields.name == EUR and payload.fields.open == true and payload.fields.open"),
     (MESSAGE, 'payload.fields["odd name"] == 1 and payload.fields["odd name"][1]["deep"] == 7'),
     (MESSAGE, 'payload.fields["odd name"].deep in {7..8}'.replace('"].deep', '"]["deep"]')),
-    # Wireshark's names, and what its numbers mean
+    # Wireshark's names and scales
     (MESSAGE, "tcp.stream == 2 and frame.number == 17 and tcp.port == 5556 and tcp.srcport in {5000..6000}"),
     (MESSAGE, "ip.src == 10.0.0.7 and ipv6.dst == fe80::1 and not ip.dst"),
     (MESSAGE, "frame.time_epoch == 1700000001 and frame.time_epoch < 1700000001.5"),
@@ -114,7 +114,7 @@ HOLDS = [
 ]
 
 FAILS = [
-    # nothing is compared with what is not there
+    # null equals nothing
     (FINDING, "topic == x"),
     (FINDING, "topic != x"),
     (FINDING, "sizes > 0"),
@@ -129,7 +129,7 @@ FAILS = [
     (MESSAGE, "sizes != 10"),
     (MESSAGE, "all sizes == 10"),
     (MESSAGE, "decrypted"),
-    # types of payloads are those that they have
+    # types of payload fields
     (MESSAGE, "payload.fields.name > 3"),
     (MESSAGE, 'payload.fields.price == "3.5"'),
     (MESSAGE, "payload.fields.name in {1..5}"),

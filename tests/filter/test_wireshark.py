@@ -1,7 +1,7 @@
-"""Display filters of Wireshark select what they select there, packet by packet.
+"""Display filters of Wireshark select the same packets here.
 
-`wireshark.json` has what tshark 4.4 says: `tshark -r CAPTURE -d tcp.port==PORT,zmtp -Y 'zmtp && (FILTER)'`, without the
-packets of greetings, which Wireshark shows at their last segment.
+`wireshark.json` has the result of tshark 4.4: `tshark -r CAPTURE -d tcp.port==PORT,zmtp -Y 'zmtp && (FILTER)'`, without
+the packets of greetings, which Wireshark shows at their last segment.
 """
 
 from __future__ import annotations

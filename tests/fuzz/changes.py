@@ -563,7 +563,7 @@ def on_another_link(packets: Packets, random: Random) -> Packets:
 
 
 def in_fragments(packets: Packets, random: Random) -> Packets:
-    """Split packets into IP fragments, in order or not, of which one may be lost."""
+    """Split packets into IP fragments, in any order, and sometimes lose one."""
     result: Packets = []
     for packet in packets:
         if packet.link != RAW_IP or len(packet.octets) < 60 or packet.original != len(packet.octets):

@@ -2,7 +2,7 @@
 
 
 class Fault(Exception):
-    """Something that must hold does not. `kind` is what faults of one cause have in common."""
+    """A property does not hold. `kind` is equal for faults with one cause."""
 
     def __init__(self, kind: str, text: str = "") -> None:
         super().__init__(f"{kind}: {text}" if text else kind)

@@ -48,7 +48,7 @@ class Talk:
 
 
 MAX_PACKETS = 150
-"""Of a longer capture, this many packets from a random place: many small cases find more faults than few large ones."""
+"""Maximum packets of a capture, from a random place on: many small cases find more faults than few large ones."""
 
 
 def real(path: Path, folder: Path) -> Talk:

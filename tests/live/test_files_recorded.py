@@ -31,7 +31,7 @@ def mode(path: pathlib.Path) -> int:
 class TestCapture:
     @pytest.mark.parametrize("force", [False, True])
     def test_its_owner_alone_can_read_it(self, capture: pathlib.Path, force: bool) -> None:
-        """Also where it takes the place of one that others could read."""
+        """This includes replacing a file that others could read."""
         if force:
             capture.write_text("old")
             capture.chmod(0o777)

@@ -75,7 +75,7 @@ def keys_in(key_log: pathlib.Path) -> list[tuple[bytes, bytes]]:
     return [(bytes.fromhex(client_key), bytes.fromhex(shared_key)) for _, client_key, shared_key in lines]
 
 
-# Talks over CURVE, with a relay in the middle that keeps what goes by.
+# Conversations over CURVE, through a relay that keeps the octets.
 
 SERVER_PUBLIC, SERVER_SECRET = zmq.curve_keypair()
 CLIENT_PUBLIC, CLIENT_SECRET = zmq.curve_keypair()
@@ -320,7 +320,7 @@ crypto_box_beforenm(other_public, secret)
     assert keys_in(key_log) == []
 
 
-# The library alone, in front of a libsodium that is none: what it computes is plain, and it can be linked in any way.
+# The library alone, with a fake libsodium that computes plain values and can be linked in any way.
 
 SODIUM = """
 #include <errno.h>
@@ -737,7 +737,7 @@ def test_a_cache_that_others_write_to_is_refused(
     folder.chmod(0o1777)
     assert "other users can write there" in refused(key_log)
     folder.chmod(0o700)
-    cache.chmod(0o1777)  # as /tmp: other users cannot rename the user's files
+    cache.chmod(0o1777)  # like /tmp, where other users cannot rename the user's files
     KeyRecording(["true"], key_log)
 
 
@@ -855,7 +855,7 @@ def start(key_log: pathlib.Path) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         process_group=0,
-        # a job in the background of a script is started with interrupts ignored, and so is what it starts
+        # a background job of a script ignores interrupts, and so do its children
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
@@ -864,7 +864,7 @@ def test_an_interrupt_is_for_the_program(key_log: pathlib.Path) -> None:
     with start(key_log) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        os.killpg(process.pid, signal.SIGINT)  # as the terminal does at ctrl-C
+        os.killpg(process.pid, signal.SIGINT)  # like the terminal at ctrl-C
         _, err = process.communicate(timeout=SECONDS)
     assert (process.returncode, err.count("\n")) == (52, 2)
     assert "no keys were recorded" in err

@@ -1,4 +1,4 @@
-"""What a probe concludes of peers that libzmq does not have any more: old versions, draft socket types, slow ones."""
+"""Results of a probe for peers that libzmq no longer has: old versions, draft socket types, slow ones."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ for process in processes:
     process.wait()
 sys.exit(max(process.returncode for process in processes))
 """
-"""Runs commands on a host of its own that has nothing but loopback, and captures what passes there."""
+"""Runs commands on a separate host with loopback only, and captures the traffic."""
 
 
 def has_namespaces() -> bool:

@@ -1,4 +1,4 @@
-"""What `connect`, `bind` and the methods of sockets take: text where that is meant, and mistakes named at the call."""
+"""Arguments of `connect`, `bind` and the methods of sockets: text where allowed, and errors at the call."""
 
 from __future__ import annotations
 

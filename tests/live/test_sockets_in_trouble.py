@@ -240,7 +240,7 @@ def test_a_new_request_does_not_fail_for_the_last_one() -> None:
 
 
 def test_what_cannot_be_asked_for_is_refused_at_once() -> None:
-    """The error is raised at once, and not in a task of a later connection, where it would be lost."""
+    """The error is raised at once, not in a task of a later connection, where it would be lost."""
 
     async def work() -> None:
         with pytest.raises(ValueError, match="a REQ socket has no subscriptions"):
@@ -300,7 +300,7 @@ def test_an_address_in_brackets_without_a_port() -> None:
 
 @pytest.mark.slow
 def test_many_peers_that_send_much_wait_for_each_other() -> None:
-    """Of each connection only a small part is held, of which messages of two octets take the most."""
+    """A small part of each connection is held; messages of two octets take most."""
     count, messages = 20, 20_000
 
     async def work() -> None:
@@ -355,8 +355,7 @@ def test_closing_does_not_wait_for_peers_that_take_nothing() -> None:
 
 
 def test_a_subscriber_that_reads_nothing_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is waited for once; from then on its messages are dropped and reported, and all other subscribers are
-    served."""
+    """The publisher waits for it once, then drops and reports its messages, and serves all others."""
     monkeypatch.setattr(outbox, "SEND_TIMEOUT", 0.2)
     told: list[object] = []
 

@@ -17,10 +17,10 @@ from zmtpscope.payloads.side import MAX_UNCLAIMED, SidePayloads
 
 JSON = [b"{}", b'{"a":1}', b'{"a":1}\n{"b":2}', b'{"a":' * 70 + b"0" + b"}" * 70, b'{"n":99999999999999999999}']
 ARRAYS = [b"[1,2]", b"[" * 70 + b"]" * 70, b"["]
-"""Of JSON; what is packed with LZ4 or zstd may begin in the same way."""
+"""JSON arrays; LZ4 or zstd data may begin in the same way."""
 PACKED = [b"\x81\xa2id\x07", b"\x82\xa2id\x07\xa1x\x82", b"\x81\x82\xa2id\x07\x01", b"\xa1\x62id\x07"]
 EITHER = b"\x81\xa1\x18\xa3bcA"
-"""MessagePack and CBOR alike: it is what was claimed last."""
+"""Valid as MessagePack and as CBOR: it belongs to the last dissector."""
 OTHERS = [b"{no}", b"{", b"\xff", b"", b"plain text", b"\x81\x01\x02", b"\x84abc"]
 
 
@@ -34,7 +34,7 @@ def candidates_of(side: SidePayloads, body: bytes) -> Candidates:
 
 
 def known(side: SidePayloads) -> tuple[Any, ...]:
-    """What decides how it goes on."""
+    """Return the state that decides later claims."""
     last = None if side.last is None else side.last.name
     return side.unclaimed, side.left_alone, last, side.allowance.octets
 

@@ -1,4 +1,4 @@
-"""MessagePack and CBOR have little that sets them apart: what is something else must not be claimed."""
+"""MessagePack and CBOR have few distinctive octets: other data must not be claimed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def begin(kind: type[Headed], numbers: random.Random) -> bytes:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_octets(kind: type[Headed]) -> None:
-    """Of random octets, less than one frame in 10,000."""
+    """Fewer than one random frame in 10,000 is claimed."""
     claims = share(kind, lambda numbers: begin(kind, numbers) + numbers.randbytes(numbers.randint(7, 63)))
     assert claims * len(kind.begins) / 256 < 0.0001
 

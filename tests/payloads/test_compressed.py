@@ -1,4 +1,4 @@
-"""Compressed bodies: what is inside is read on, nothing becomes larger than its limit, and damage is survived."""
+"""Compressed bodies: the contents are read, no result exceeds its limit, and damage is survived."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Wrong(Payload):
 
 
 def look(*frames: bytes, trees: bool = True) -> Dissected | None:
-    """What all dissectors together make of a message."""
+    """Return the result of all dissectors together for a message."""
     registry = registry_of(Gzip, Lz4, Zlib, Zstd, Text, Wrong)
     side = SidePayloads(registry, [], trees=trees, judging=False)
     return side.dissect(Message(frames, 0, None), ABOUT, offsets(frames))
@@ -261,7 +261,7 @@ def test_fields_before_a_cut_or_damage_are_kept(packer: Packer) -> None:
 
 def test_small_damage_costs_only_what_follows() -> None:
     packed = bytearray(gzip.compress(b"abcdefgh" * 3))
-    packed[-5] ^= 1  # of the size behind the checksum
+    packed[-5] ^= 1  # of the size after the checksum
     made = found(bytes(packed))
     assert made.fields["payload"]["summary"] == "abcdefgh" * 3
     assert "damaged after 24 octets" in str(made.findings[0].detail)
@@ -315,7 +315,7 @@ def test_a_failure_inside_is_reported() -> None:
 
 
 def of_one_side(*kinds: type[Payload]) -> Callable[[bytes], Dissected]:
-    """What a side's dissectors make of one message after the other."""
+    """Return a function that gives the results of a side's dissectors for consecutive messages."""
     side = SidePayloads(registry_of(*kinds), [], trees=False, judging=False)
 
     def next_message(body: bytes) -> Dissected:

@@ -81,7 +81,7 @@ def install(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lines(*arguments: str) -> list[str]:
-    """What `zmtpscope read` prints, without packet and time, each blank once. Nothing is wrong with the run."""
+    """Return the output of `zmtpscope read`, without packet and time and with single blanks. The run must succeed."""
     done = run("read", *arguments)
     assert (done.returncode, done.stderr) == (0, b"")
     return [" ".join(line[20:].split()) for line in done.stdout.decode().splitlines()]
@@ -142,7 +142,7 @@ def test_its_field_tree_names_the_octets(capture: str, site: pathlib.Path, monke
     leaves = [line.split() for line in ready.splitlines() if "mdp." in line]
     starts = [int(re.findall(r"[0-9]+", place)[0]) for _, place, *_ in leaves]
     header, command, service = starts
-    assert (command - header, service - command) == (6 + 2, 1 + 2)  # and flags and size of the frame behind
+    assert (command - header, service - command) == (6 + 2, 1 + 2)  # and the header of the following frame
     assert leaves == [
         ["mdp.header", f"[{header}..{header + 5}]", '"MDPW01"'],
         ["mdp.command", f"[{command}]", "1"],

@@ -229,7 +229,7 @@ def test_null_is_an_empty_object(at: int) -> None:
 
 
 def test_octets_that_are_no_text() -> None:
-    """jupyter_client sends on what a program has printed, and reads it like this."""
+    """jupyter_client forwards the output of a program, and decodes it like this."""
     frames = message("stream", {"name": "stdout", "text": "X"})
     frames[5] = frames[5].replace(b"X", b"\xff")
     assert dissected(Jupyter, *frames).summary == 'stream stdout "�"'

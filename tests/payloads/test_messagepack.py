@@ -1,4 +1,4 @@
-"""MessagePack: we read what the library `msgpack` reads, and any other octets are reported as malformed."""
+"""MessagePack: we read the same as the library `msgpack`, and report other octets as malformed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def frames(draw: st.DrawFn) -> bytes:
 
 
 def by_library(octets: bytes) -> Any:
-    """The fields that `msgpack` reads; None where it reads nothing. Stops the test where it has its own opinion."""
+    """Return the fields that `msgpack` reads, or None. Skips examples with times that only the library rejects."""
     try:
         value = msgpack.unpackb(
             octets,
@@ -60,7 +60,7 @@ def by_library(octets: bytes) -> Any:
             object_pairs_hook=Pairs,
         )
     except Exception as problem:
-        assume("imestamp" not in str(problem) and "nanoseconds" not in str(problem))  # it refuses what is no time
+        assume("imestamp" not in str(problem) and "nanoseconds" not in str(problem))  # it rejects invalid times
         return None
     return [as_fields(value, special)]
 

@@ -113,7 +113,7 @@ def test_the_same_imports_are_reported_once() -> None:
 
 
 def test_named_by_the_user() -> None:
-    """What the octets in front of the damage would do is kept."""
+    """Effects of the octets before the damage are kept."""
     made = dissected(Pickle, b"cos\nsystem\n(S'id'\ntR0000")
     assert made.fields["calls"] == ["os.system('id')"]
     assert [(each.id, each.severity) for each in made.findings] == [("PICKLE-01", "error"), ("PAYLOAD-03", None)]

@@ -1,4 +1,4 @@
-"""Protocol Buffers: with a schema the fields are those of Google's package, and without one no octets cause an
+"""Protocol Buffers: with a schema the fields equal those of Google's package; without one no octets raise an
 exception."""
 
 from __future__ import annotations

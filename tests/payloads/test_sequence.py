@@ -166,7 +166,7 @@ def test_each_topic_may_count_for_itself() -> None:
 
 
 def test_numbers_may_count_all_topics() -> None:
-    """As in the guide's Clone. A subscriber of a part gets only some, which is no loss."""
+    """The guide's Clone does this. A subscriber of a part gets only some numbers, which is no loss."""
     keys = [b"a", b"b", b"c", b"a", b"a", b"d", b"b"]
     said = side(cloned(key, count) for count, key in enumerate(keys))
     assert [each.claim for each in said] == [Claim.NO] * 3 + [Claim.YES] * 4

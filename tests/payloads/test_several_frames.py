@@ -29,7 +29,7 @@ ZIPPED = gzip.compress(b'{"a":1}')
 
 
 def made_of(*frames: bytes, named: str | None = None, judging: bool = False, trees: bool = False) -> Dissected | None:
-    """What a side makes of its first message."""
+    """Return the result of a side for its first message."""
     side = SidePayloads(Registry(), [Named(named)] if named else [], judging=judging, trees=trees)
     made = side.dissect(Message(frames, 0, None), ABOUT, offsets(frames))
     if trees and made is not None:

@@ -70,7 +70,7 @@ class Order(Payload):
 
 
 def said(*kinds: type[Payload], bodies: list[bytes]) -> list[tuple[str, Any]]:
-    """Protocol and fields of what a publisher sends under a topic, where there are only these dissectors."""
+    """Return protocol and fields of a publisher's messages under a topic, with these dissectors only."""
     talk = connected("PUB", "SUB")
     talk.send(0, b"".join(message(b"topic", body) for body in bodies))
     found, _ = records(Capture(talk.packets), Options(payloads=registry_of(*kinds)))

@@ -24,7 +24,7 @@ Vector = dict[str, Any]
 VECTORS: list[Vector] = json.loads((pathlib.Path(__file__).parent.parent / "vectors.json").read_text())["vectors"]
 OURS = [vector for vector in VECTORS if vector["transport"] in ("zmtp-frame", "udp")]
 CONTENT_FRAMES = "ZRE-13"
-"""A finding about the whole message, of which the vectors contain the first frame."""
+"""A finding about the whole message; the vectors contain only the first frame."""
 
 NODE = ABOUT._replace(identity=b"\x01" + UUID)
 NODE_1 = ABOUT._replace(identity=UUID)

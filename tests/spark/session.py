@@ -1,4 +1,4 @@
-"""A small Spark in this process' care: two threads, two attempts of a task, 512 MB, loopback, no files left behind."""
+"""A small Spark for tests: two threads, two attempts of a task, 512 MB, loopback, no files left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETTINGS = {
     "spark.python.authenticate.socketTimeout": "2m",  # workers start slowly on a busy machine
     "spark.sql.adaptive.enabled": "false",  # jobs are small: planning each stage anew costs more than it saves
     "spark.sql.codegen.wholeStage": "false",  # compiling costs more than it saves
-    "spark.sql.files.minPartitionNum": "1",  # rows come in the order of the file
+    "spark.sql.files.minPartitionNum": "1",  # rows keep the order of the file
     "spark.sql.shuffle.partitions": "2",
 }
 
@@ -35,6 +35,6 @@ def session(folder: pathlib.Path) -> Iterator[SparkSession]:
     try:
         yield spark
     finally:
-        with warnings.catch_warnings():  # what pyspark leaves open is none of ours
+        with warnings.catch_warnings():  # pyspark leaves files open
             warnings.simplefilter("ignore", ResourceWarning)
             spark.stop()

@@ -66,7 +66,7 @@ def case(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 
 def rows(answer: DataFrame) -> list[Row]:
-    """Its rows; times are microseconds since 1970."""
+    """Return the rows, with times in microseconds since 1970."""
     table = answer.toArrow()
     for index, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type):

@@ -1,4 +1,4 @@
-"""What is wrong with captures or options is one sentence, and a damaged file does not end a job."""
+"""A fault in captures or options is one sentence, and a damaged file does not end a job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def load(spark: SparkSession, path: object, declared: str | None = None, **optio
 
 
 def what_is_seen(error: BaseException) -> str:
-    """The sentence in what Spark raises, which is all that it prints but for the kind of error."""
+    """Return the sentence in an error of Spark, which prints only the kind of error besides."""
     match = re.fullmatch(r"[^\n]*[:\n ] ?zmtpscope[\w.]+: (.*?)(\n SQLSTATE: 38000)?\n?", str(error))
     assert match is not None, str(error)
     return match[1]
@@ -60,7 +60,9 @@ def test_a_table_of_the_catalog_is_refused_with_what_works(spark: SparkSession) 
         with pytest.raises(AnalysisException) as error:
             spark.sql(f"create table captured {table}")
         assert re.match(f"CREATE TABLE: .*{works}", what_is_seen(error.value))
-    spark.sql(f"create table captured (topic string) using zmtp options (path '{PUBSUB}')")  # Spark asks nobody
+    spark.sql(
+        f"create table captured (topic string) using zmtp options (path '{PUBSUB}')"
+    )  # Spark does not ask the source
     try:
         with pytest.raises(AnalysisException) as error:
             spark.table("captured").count()

@@ -150,7 +150,7 @@ def test_a_stream_goes_on_after_a_file_that_grew_on_request(tmp_path: Path) -> N
     capture(tmp_path, "3", 4)
     capture(tmp_path, "4", 5)
     assert stream.take(growing=2, skip_grown=True) == ["2"]
-    assert stream.take(growing=0) == ["3", "4"]  # what was left out is left out from now on
+    assert stream.take(growing=0) == ["3", "4"]  # omitted files stay omitted
     capture(tmp_path, "1", 1, 2, 3, 4)
     with pytest.raises(CaptureError, match=r"1: had 252 octets when it was read and has 328 now; .* skipGrown=true"):
         stream.take()
@@ -183,7 +183,7 @@ def test_a_file_that_is_compressed_behind_its_batch_is_not_read_again(tmp_path: 
 
 
 def test_what_has_vanished_is_forgotten(tmp_path: Path) -> None:
-    """So what is kept has the size of the folder, however long the stream runs."""
+    """So the memory has the size of the folder, however long the stream runs."""
     stream = Stream(tmp_path)
     for number in range(10):
         path = capture(tmp_path, f"{number}", number)

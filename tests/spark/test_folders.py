@@ -30,7 +30,7 @@ FIRST, SECOND = datetime.date(2026, 11, 26), datetime.date(2026, 11, 27)
 
 @pytest.fixture
 def archive(tmp_path: pathlib.Path) -> pathlib.Path:
-    """The same capture of two days, the second one twice, as of two hosts with equal addresses."""
+    """One capture as two days, the second one twice, as of two hosts with equal addresses."""
     root = tmp_path / "archive"
     for folder in ("day=2026-11-26/host=a", "day=2026-11-27/host=a", "day=2026-11-27/host=b%20c"):
         (root / folder).mkdir(parents=True)
@@ -40,7 +40,7 @@ def archive(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def scanned(path: object, lookup: Lookup = ANY_NAME, **options: Any) -> list[dict[str, Any]]:
-    """The rows of a scan of what a path names, without Spark around it."""
+    """Return the rows of a scan of a path, without Spark."""
     found = find_paths([str(path)], lookup)
     settings = ReadSettings.parse_lookup(options).of_captures(found)
     scan = plan_scan(found, settings, settings.column_names())
@@ -79,7 +79,7 @@ def test_folders_below_the_given_directory_are_columns(archive: pathlib.Path) ->
 
 
 def test_folders_of_the_path_itself_are_columns_only_below_the_base(archive: pathlib.Path) -> None:
-    """As other sources of Spark have it."""
+    """Other sources of Spark do the same."""
     for path in (archive / "day=2026-11-27", f"{archive}/day=2026-11-27/*/*.pcap"):
         below = {"host"} if "*" not in str(path) else set()
         assert {*find_columns(path)} == below

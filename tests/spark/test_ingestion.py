@@ -106,7 +106,7 @@ def test_append_adds_the_captures_that_are_new_each_once(spark: SparkSession, tm
 def test_append_has_each_row_once_after_a_driver_was_killed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moved: int | None
 ) -> None:
-    """Before its captures were noted (None), or after so many tables got their parts."""
+    """The driver ends before its captures were noted (None), or after this many tables got their parts."""
     out, reqrep = tmp_path / "out", PUBSUB.with_name("reqrep.pcap")
     ingest(spark, PUBSUB, out)
     before = ports(spark, out)
@@ -163,7 +163,7 @@ def test_a_folder_without_tables_is_one_sentence(spark: SparkSession, tmp_path: 
 def test_what_other_attempts_wrote_is_no_part_of_the_tables(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of a task that was tried again, or of two attempts at a time."""
+    """As after a retried task, or two attempts at a time."""
     frames = type(spark.range(1))
     collect = frames.collect
 

@@ -1,4 +1,4 @@
-"""A partition that is put away behind every batch has the records of one run over all files."""
+"""A partition that is saved and loaded after every batch has the records of one run over all files."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def lines(batches: list[Batch], options: Options) -> Lines:
 
 
 def in_one_run(folder: Path, options: Options) -> Lines:
-    """What `zmtpscope export` finds in a folder."""
+    """Return the records of `zmtpscope export` for a folder."""
     return lines(list(Analyser(options).run(open_captures([str(folder)]))), options)
 
 
 def in_batches(folder: Path, make_options: Any, *, partitions: int = 1, **how: Any) -> Lines:
-    """The same, batch by batch; behind each one every partition is put away and loaded."""
+    """Return the same batch by batch; after each one every partition is saved and loaded."""
     options = make_options()
     states = [PartitionState(Analyser(options)) for _ in range(partitions)]
     captures, found = CaptureFolder(str(folder)), Lines()

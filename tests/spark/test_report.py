@@ -36,7 +36,7 @@ NOON = 1_795_262_400_000_000
 
 
 def answers(text: str = "word", **more: dict[str, Any]) -> Answers:
-    """Tables as the analytics give them, a row each, all texts of which are `text`; `more` has other values."""
+    """Return tables like those of the analytics, with a row each, whose texts are `text`; `more` has other values."""
     life = {"shortest_ns": 1, "p50_ns": 10**6, "p90_ns": 2 * 10**6, "p99_ns": 10**9, "longest_ns": 90 * 10**9}
     sizes = {"smallest": 0, "p50": 5, "p90": 100, "p99": 1000, "largest": 2048, "mean": 17.5}
     said = {"messages": 12_345, "octets": 999}
@@ -181,7 +181,7 @@ def _table(row: dict[str, Any]) -> pa.Table:
 
 
 class Elements(html.parser.HTMLParser):
-    """What a browser would make of a page: elements with their attributes, and texts."""
+    """Parses a page as a browser does: elements with attributes, and texts."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -201,7 +201,7 @@ class Elements(html.parser.HTMLParser):
 
     @property
     def shape(self) -> list[tuple[str, tuple[str, ...]]]:
-        """Elements and names of attributes, but for what depends on numbers and the room that texts take."""
+        """Return elements and attribute names, except those that depend on numbers and text sizes."""
         return [(tag, tuple(attributes)) for tag, attributes in self.elements if tag not in ("g", "path", "use")]
 
 
@@ -233,7 +233,7 @@ def test_hostile_texts_are_texts(text: str) -> None:
 
 
 def page_without_plots(tables: Answers, about: About) -> str:
-    """The same page; plots take their time."""
+    """Return the page without plots, which take time."""
     sections = [section._replace(draw=lambda rows: None) for section in SECTIONS]
     with mock.patch.object(page_module, "SECTIONS", sections):
         return page(tables, about)
@@ -427,8 +427,8 @@ def test_a_report_of_captures(spark: SparkSession, tmp_path: pathlib.Path, capsy
     _check_elements(found)
     text = " ".join(" ".join(found.texts).split())
     assert "ZeroMQ in 2 captures" in text
-    assert errors.splitlines()[1].removeprefix("zmtpscope: ") in text  # what is damaged
-    assert not spark.sparkContext._jsc.sc().isStopped()  # a session of others goes on
+    assert errors.splitlines()[1].removeprefix("zmtpscope: ") in text  # the damaged file
+    assert not spark.sparkContext._jsc.sc().isStopped()  # another session continues
 
     assert cli.run(["analyze", PUBSUB, "-o", str(out)]) == 2
     assert "index.html exists; use --force to overwrite it" in capsys.readouterr().err

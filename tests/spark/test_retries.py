@@ -100,7 +100,7 @@ def test_rows_of_a_shared_scan_arrive_once(spark: SparkSession, tmp_path: Path) 
 def test_what_a_dead_worker_wrote_is_no_part_of_the_tables(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
-    """Its files are complete when it dies, and the files of the next attempt are beside them."""
+    """Its files are complete when it dies, beside the files of the next attempt."""
     real, dying = ingestion.WriterStage, killer(tmp_path)
 
     class Dying(real):  # type: ignore[misc, valid-type]

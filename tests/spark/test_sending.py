@@ -1,4 +1,4 @@
-"""A worker whose Python lacks zmtpscope, or what it needs, fails with one sentence."""
+"""A worker whose Python lacks zmtpscope, or a dependency, fails with one sentence."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_a_session_that_is_there_is_used(spark: SparkSession) -> None:
 
 
 def test_filters_of_queries_are_left_to_spark(spark: SparkSession) -> None:
-    """Spark would keep what one query pushes down for the next one."""
+    """Spark would keep the pushed filters of one query for the next one."""
     assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "false"
 
 

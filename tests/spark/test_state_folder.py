@@ -1,4 +1,4 @@
-"""What a stream  is whole, private, and no more than it needs."""
+"""The stored states of a stream are complete, private, and no larger than needed."""
 
 from __future__ import annotations
 

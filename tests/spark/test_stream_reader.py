@@ -65,7 +65,7 @@ class Query:
         return True
 
     def batch(self, read: Callable[[Any], list[Any]] = all_rows) -> bool:
-        """Run one batch, with rows that replace those of an earlier attempt; `read` takes the rows of partitions."""
+        """Run one batch, whose rows replace those of an earlier attempt; `read` takes the rows of partitions."""
         if not self.plan():
             return False
         partitions = self.reader.partitions(self.offset(self.done), self.offset(self.done + 1))

@@ -77,13 +77,13 @@ def test_a_stream_that_fails_stops_and_starts_has_the_rows_of_one_run(
         start(spark, tmp_path, rows, partitions=2, maxFilesPerTrigger=1).awaitTermination()
     assert list(rows.batches) == [0, 1]
     rows.batches[1] = []
-    # files that come while it runs
+    # files that arrive while it runs
     query = start(spark, tmp_path, rows, partitions=2, maxFilesPerTrigger=1)
     shutil.copy2(files[3], folder)
     query.processAllAvailable()
     query.stop()
     assert list(rows.batches) == [0, 1, 2]
-    # the capture ends: the newest file, too, and what is left of open connections
+    # the capture ends: the newest file, and open connections
     shutil.copy2(files[4], folder)
     query = start(spark, tmp_path, rows, partitions=2, finish="true")
     query.awaitTermination()

@@ -32,7 +32,7 @@ QUERIES: dict[str, Any] = {
     "complete": lambda row: row["complete"],
     "packet < 40 or topic = 'c.topic'": lambda row: row["packet"] < 40 or row["topic"] == "c.topic",
 }
-"""Conditions of SQL, and what they mean; Spark hands the simple ones to a source that takes them."""
+"""Conditions of SQL, and their meaning; Spark pushes simple ones down to sources that accept them."""
 
 
 @pytest.fixture(params=["DataFrame", "view", "temporary view"])

@@ -1,4 +1,4 @@
-"""Captures read into stores, beside what the analyser handed up."""
+"""Captures read into stores, with the batches of the analyser."""
 
 from __future__ import annotations
 

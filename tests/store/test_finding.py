@@ -1,4 +1,4 @@
-"""What findings refer to is found, and what belongs together is followed."""
+"""Records that findings refer to are found, and conversations can be followed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A line is what `read` prints of a record when all in front of it were printed, in any order of asking."""
+"""Lines of a store equal the output of `read` at any position, requested in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store gives back what was appended: whole, in parts, and in any order of asking."""
+"""A store restores its batches: whole, in parts, and in any order."""
 
 from __future__ import annotations
 

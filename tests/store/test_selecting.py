@@ -1,4 +1,4 @@
-"""What a store selects is what filtering batches leaves."""
+"""A store selects the same records as filtering the batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of templates: columns show what records do, nothing moves the cursor, and the order is that of JSON lines."""
+"""Lines of templates: columns contain fields, nothing moves the cursor, and the order is that of JSON lines."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_topic_of_a_megabyte_is_a_line() -> None:
 
 
 WIRESHARK: list[tuple[str, dict[str, Any], str]] = [
-    # what tshark 4.4 shows of the same
+    # the columns of tshark 4.4 for the same packets
     ("tcp.stream", {"conn": 2}, "1"),
     ("frame.time_epoch", {"ts_ns": 1795230534333901000}, "1795230534.333901000"),
     ("frame.time_relative", {"ts_ns": START + 271_539_000}, "0.271539000"),

@@ -1,4 +1,4 @@
-"""P4: readers read what builders build, and builders build canonical octets again from what a reader read."""
+"""P4: readers read the octets of builders, and builders build canonical octets again from the values of a reader."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def curve_message(nonce: int, flags: int = 0) -> bytes:
 
 
 class Case(NamedTuple):
-    """What a 3.x side sends behind its greeting, and the ids that follow from it, in order."""
+    """Octets of a 3.x side after its greeting, and the ids of the findings in order."""
 
     octets: bytes
     ids: tuple[str, ...] = ()

@@ -146,7 +146,7 @@ def test_greetings_cut_by_the_end(first: bytes, second: bytes, cut: tuple[bool, 
 
 
 def test_a_peer_that_did_not_wait() -> None:
-    """A side that goes on in a newer form than the other speaks gets CONN-07 with the octets that are too many."""
+    """A side that continues in a newer version than the other has gets CONN-07 with the excess octets."""
     older, newer = build_greeting_2("DEALER"), build_greeting_3()
     decision = negotiate(older, newer)
     assert decision is not None
@@ -190,7 +190,7 @@ def test_two_greetings_of_1_0_are_1_0_for_any_flags(first: str, second: str) -> 
         decision = negotiate(one, other, over=True)
         assert decision is not None
         assert (decision.version, {form.value for form in decision.forms}) == ("1.0", {"frames-1"})
-        assert negotiate(one, other) is None  # what follows may show that it is something else
+        assert negotiate(one, other) is None  # later octets may show another protocol
         cut = negotiate(one[:-1] if len(one) > 2 else one, other[:-1] if len(other) > 2 else other, over=True)
         assert cut is not None
         assert cut.version is None
@@ -200,7 +200,7 @@ def test_two_greetings_of_1_0_are_1_0_for_any_flags(first: str, second: str) -> 
     "behind", ["02 00 01", "03 00 01 61", "01 00", "00", "05 00 01 61 62 63"], ids=["", "a", "identity", "zero", "abc"]
 )
 def test_a_peer_of_another_protocol_gets_1_0_frames_which_are_no_greeting(behind: str) -> None:
-    """libzmq sends its signature, takes an SSH banner for the first octet of a 1.0 peer, and goes on with 1.0."""
+    """libzmq sends its signature, takes an SSH banner for the first octet of a 1.0 peer, and continues with 1.0."""
     client, banner = build_signature() + bytes.fromhex(behind), b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n"
     for over in (False, True):
         decision = negotiate(client, banner, over=over)

@@ -1,4 +1,4 @@
-"""P4 for what only peers build: subscriptions as messages, and handshakes in every version that has them."""
+"""P4 for octets that only peers build: subscriptions as messages, and handshakes in every version."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_scan_2_stops(header: bytes, scan_2: Scan) -> None:
     ],
 )
 def test_scan_1_stops(header: bytes) -> None:
-    """As for 1.0 frames."""
+    """Stops are the same as for 1.0 frames."""
     columns = FrameColumns()
     assert scan_1(PLAIN_1 + header, 0, 100, columns, habit=False) == len(PLAIN_1)
     assert columns.rows() == [(100, 102, 5, 1)]
@@ -163,7 +163,7 @@ def test_lengths_of_0_inside_a_message_are_left_to_the_careful_reader(open_befor
 @pytest.mark.parametrize("scan_2", SCANS)
 @pytest.mark.parametrize("size", [2**40, 2**63 - 1])
 def test_scan_goes_beyond_the_octets(size: int, scan_2: Scan) -> None:
-    """A body that is not there yet is counted: the next header lies behind the octets given."""
+    """A missing body is counted: the next header is after the given octets."""
     columns = FrameColumns()
     assert scan_2(b"\3" + size.to_bytes(8, "big") + b"x", 0, 0, columns) == size + 9
     assert columns.rows() == [(0, 9, size, 3)]

@@ -206,7 +206,7 @@ def test_a_command_above_the_limit_is_named_and_skipped() -> None:
 
 
 def test_repeated_findings_are_counted() -> None:
-    """Of a million equal findings ten are handed up; the others are counted."""
+    """Ten of a million equal findings are returned; the others are counted."""
     side = SideReader.midstream(Framing.V2, offset=0, version="3.1", mechanism="NULL")
     said = feed(side, b"\x80\x00" * 1000)
     assert len(said.findings) == STORED

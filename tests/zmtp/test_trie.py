@@ -1,4 +1,4 @@
-"""Counted names in a trie do what a counter does that compares every name, in no more steps than there are octets."""
+"""A trie of counted names equals a counter that compares every name, with at most one step per octet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WebSocket frames: read, built, masked, and what wsproto, which knows nothing of us, makes of the same octets."""
+"""WebSocket frames: read, built and masked; the independent wsproto reads the same."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def unmasked(octets: bytes, cuts: list[int]) -> bytes:
 
 
 def _without_keys(octets: bytes) -> bytes:
-    """As a server would have sent these frames, without masks."""
+    """Return the frames as a server sends them, without masks."""
     found, at = [], 0
     while at < len(octets):
         reader = Reader(octets, at, len(octets), 0)

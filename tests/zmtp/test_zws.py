@@ -1,4 +1,4 @@
-"""One side of ZWS: the same properties as for ZMTP on TCP, and what WebSocket adds."""
+"""One side of ZWS: the properties of ZMTP on TCP, and the additions of WebSocket."""
 
 from __future__ import annotations
 

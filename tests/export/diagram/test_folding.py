@@ -1,4 +1,4 @@
-"""Repeats fold: the first and the last stay, what is between is counted, and nothing else changes."""
+"""Repeats fold: the first and the last stay, the others are counted, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENDS = Ends(1, ("10.0.0.2", 50_000), ("10.0.0.1", 5555))
 
 
 def folded(names: str) -> list[Step]:
-    """What is drawn of events with one-letter names, a nanosecond apart."""
+    """Return the steps drawn for events with one-letter names, a nanosecond apart."""
     folding = Folding()
     for time, name in enumerate(names):
         folding.feed(Event(time, "", ENDS, 0, "message", name, name), name)

@@ -1,4 +1,4 @@
-"""What goes on in no order is thinned out: nothing is drawn or counted twice, nothing is forgotten."""
+"""Events without a repeating order are thinned out: nothing is drawn or counted twice, or forgotten."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def key_of(event: Event) -> Key:
 
 
 def thinned(names: str, alike: int = 2) -> list[Step]:
-    """What is drawn of events with one-letter names, a nanosecond apart: small letters on one connection, large ones on
-    another; a digit is a note on the first."""
+    """Return the steps drawn for events with one-letter names, a nanosecond apart: small letters on one connection,
+    capitals on another; a digit is a note on the first."""
     thinning = Thinning(key_of, alike)
     steps: list[Step] = []
     for time, name in enumerate(names):

@@ -1,4 +1,4 @@
-"""Statistics against a plain count of the lines of `read --json`, and what they do not depend on."""
+"""Statistics equal a plain count of the lines of `read --json`, for any division into batches."""
 
 from __future__ import annotations
 

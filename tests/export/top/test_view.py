@@ -1,4 +1,4 @@
-"""What keys do, which rows are shown in which order, and that no octet from the network moves the cursor."""
+"""Effects of keys, rows and their order; no octet from the network moves the cursor."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ OPERATIONS: dict[int, Callable[[int, int], int]] = {
 
 
 def run(program: Sequence[Instruction], packet: bytes, hardware_type: int = 1, network_header: int = 14) -> int:
-    """What a program returns for a packet: how many octets of it to keep, 0 for none."""
+    """Run a program on a packet; return the number of octets to keep, 0 for none."""
     a = x = at = 0
     memory = [0] * 16
     while True:

@@ -21,8 +21,7 @@ VETH = (
     "ip link set va up",
     "ip link set vb up",
 )
-"""Two Ethernet interfaces that are the ends of one cable; what is sent on one arrives at the other. Without addresses
-of IPv6 the system sends nothing by itself."""
+"""Two Ethernet interfaces at the ends of one cable. Without IPv6 addresses the system sends nothing by itself."""
 
 
 @functools.cache
@@ -49,7 +48,7 @@ def run_in_namespace(setup: Sequence[str], command: Sequence[str]) -> subprocess
 
 
 def python_in_namespace(setup: Sequence[str], program: str) -> str:
-    """What a Python program prints in a new network namespace."""
+    """Return the output of a Python program in a new network namespace."""
     done = run_in_namespace(setup, [sys.executable, "-c", program])
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -65,7 +64,7 @@ except BaseException as error:
     lines = traceback.TracebackException.from_exception(error, capture_locals=True).format()
     sys.exit("".join(line[:400] + "\\n" * (len(line) > 400) for text in lines for line in text.splitlines(True)))
 """
-"""Runs a test; with what it failed goes all that its variables held."""
+"""Runs a test; a failure prints all its variables."""
 
 
 def in_namespace(*setup: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -111,7 +111,7 @@ def test_any_interface_has_its_own_description(engine: str, tmp_path: Path) -> N
     found = contents(tmp_path / "f")
     by_name = {name: number for number, (_, name, _) in enumerate(found.interfaces)}
     link_types = {name: found.interfaces[number][0] for name, number in by_name.items()}
-    # a new namespace may have more, such as tunl0 where the module of tunnels is loaded
+    # a new namespace may have more, such as tunl0 if the module of tunnels is loaded
     assert {"any": 1, "lo": 1, "va": 1, "vb": 1, "t0": 101}.items() <= link_types.items()
     assert len([number for number, *_ in found.packets if number == by_name["lo"]]) == 10
     assert IP_PACKET in [packet for number, _, packet, _ in found.packets if number == by_name["t0"]]

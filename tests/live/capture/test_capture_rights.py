@@ -1,4 +1,4 @@
-"""A capture begins with the rights that it needs, goes on without them, and its files belong to the user."""
+"""A capture starts with the rights that it needs, continues without them, and its files belong to the user."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_root_opens_the_sockets_and_the_user_writes_the_file(way: str, tmp_path:
     folder = tmp_path / "of the user"
     folder.mkdir()
     os.chown(folder, NOBODY, NOBODY)
-    subprocess.run(["mount", "--bind", str(folder), "/mnt"], check=True)  # what leads there is for root alone
+    subprocess.run(["mount", "--bind", str(folder), "/mnt"], check=True)  # the path to it is for root only
     user = {"user": "nobody"} if way == "--user" else {}
     if not user:
         os.environ |= {"SUDO_UID": str(NOBODY), "SUDO_GID": str(NOBODY)}
@@ -64,7 +64,7 @@ def test_root_opens_the_sockets_and_the_user_writes_the_file(way: str, tmp_path:
 @pytest.mark.parametrize("engine", ["ring", "socket"])
 @pytest.mark.parametrize(("rights", "answer"), [("-all,+net_raw", ""), ("-all", "capture needs CAP_NET_RAW")])
 def test_cap_net_raw_alone_is_enough(rights: str, answer: str, engine: str, tmp_path: Path) -> None:
-    """Of what root may do the rest is taken away; as another user it could not read every Python."""
+    """All other rights of root are removed; another user could not read every Python."""
     with_rights = ["setpriv", f"--bounding-set={rights}", f"--inh-caps={rights}"]
     command = shlex.join([*with_rights, sys.executable, "-c", CAPTURE, engine, f"{tmp_path}/f"])
     script = "\n".join(["set -e", *VETH, command])

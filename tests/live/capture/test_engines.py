@@ -343,7 +343,7 @@ def batches_of(source: PacketSource) -> list[Batch]:
     return []
 
 
-# What programs write.
+# output of programs
 
 PCAP = struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1)
 RECORD = struct.pack("=IIII", 7, 8, 5, 60) + b"abcde"

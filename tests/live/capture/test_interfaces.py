@@ -54,7 +54,7 @@ def test_in_a_namespace_its_interfaces_are_found_with_addresses_state_and_kind()
     ]
     lines = sorted(python_in_namespace(setup, SHOW).splitlines())
     for line in lines:
-        if line.startswith("va "):  # a link-local address comes by itself
+        if line.startswith("va "):  # the system adds a link-local address
             assert line.startswith("va 1 True True False 10.9.8.7 2001:db8::7")
             assert line.endswith("veth, to the lab")
     assert "any None True True False all of them together" in lines

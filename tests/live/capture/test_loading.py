@@ -1,4 +1,4 @@
-"""Root continues as a user who cannot read this Python, or our sources: all modules were loaded before."""
+"""Root continues as a user who cannot read this Python or our sources, since all modules were loaded before."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ USER = User("nobody", NOBODY, NOBODY, (NOBODY, 4321))
 def test_mode_bits_of_a_file_and_its_folders_decide(
     tmp_path: pathlib.Path, folder_mode: int, file_mode: int, owner: int, group: int, is_readable: bool
 ) -> None:
-    for folder in tmp_path.parents:  # pytest makes those of its own for nobody else
+    for folder in tmp_path.parents:  # pytest's own directories are private
         if folder.name.startswith(("pytest-", "popen-")):
             folder.chmod(0o755)
     tmp_path.chmod(0o755)

@@ -32,7 +32,7 @@ for name in sys.argv[1:]:
 
 
 def entered(*names: str, setup: list[str], rights: tuple[str, ...] = ()) -> list[str]:
-    """What a process prints that enters one namespace after the other."""
+    """Return the output of a process that enters one namespace after the other."""
     python = shlex.join([*rights, sys.executable, "-c", ENTER])
     script = "\n".join(["set -e", *setup, f"{python} {' '.join(names)}"])
     done = subprocess.run([*unshare(), "sh", "-c", script], capture_output=True, text=True, cwd=ROOT)

@@ -215,7 +215,7 @@ def test_what_the_kernel_drops_is_counted(engine: str, tmp_path: Path) -> None:
 
 @in_namespace(*VETH)
 def test_the_ring_lasts_however_slowly_packets_arrive(tmp_path: Path) -> None:
-    """A few packets do not take a block of the ring, of which it has two or three here."""
+    """A few packets do not use up one of the two or three blocks of the ring."""
     with capturing(**ANNOUNCED, buffer_octets=1 << 20, write_to=f"{tmp_path}/f") as session:
         os.kill(process_of(session), signal.SIGSTOP)
         for number in range(10):

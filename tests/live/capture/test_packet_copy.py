@@ -1,4 +1,4 @@
-"""The files of a capture as one stream: what a program gets that reads it, early, late, slowly, or no longer."""
+"""The files of a capture as one stream, for a program that reads early, late, slowly, or no longer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zmtpscope.live.capture.packet_copy import PacketCopy, is_pipe
 from zmtpscope.live.capture.session import CaptureFile
 
 CONTENTS = [os.urandom(300_000), b"", os.urandom(5), os.urandom(70_000)]
-"""Stands for the files of a capture; their contents do not matter here."""
+"""Contents of the files of a capture, which do not matter here."""
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def files(tmp_path: pathlib.Path) -> list[CaptureFile]:
 
 
 def growing(files: list[CaptureFile], octets: int) -> list[CaptureFile]:
-    """The files when so many octets of all of them had been written."""
+    """Return the files at the time when `octets` octets of them had been written."""
     there = []
     for file, end in zip(files, accumulate(map(len, CONTENTS)), strict=True):
         begin = end - file.octets
@@ -87,7 +87,7 @@ def test_a_reader_that_is_slow_is_not_waited_for(files: list[CaptureFile]) -> No
     began = time.monotonic()
     assert not copy.copy(files, 0.01)
     assert time.monotonic() - began < 5
-    assert 0 < copy.copied(0) < len(CONTENTS[0])  # what the pipe has room for
+    assert 0 < copy.copied(0) < len(CONTENTS[0])  # the room in the pipe
     reader = Reader(outgoing)
     assert copy.copy(files, None)
     copy.close()

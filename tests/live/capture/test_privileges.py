@@ -92,7 +92,7 @@ def test_a_user_who_may_not_capture_gets_the_commands_to_type() -> None:
     sentence, sudo, setcap, tcpdump = run(MISSING, *as_nobody)
     assert sentence == "capture needs CAP_NET_RAW, which this user does not have"
     assert sudo.startswith("sudo /opt/bin/zmtpscope live -i eth0 | ")
-    assert re.match(r"sudo setcap cap_net_raw\+eip /\S+/python\S* \| once;", setcap)  # of a link its file
+    assert re.match(r"sudo setcap cap_net_raw\+eip /\S+/python\S* \| once;", setcap)  # the target of a link
     assert tcpdump.startswith("sudo tcpdump -U -w - -i eth0 'port 80' | /opt/bin/zmtpscope live - | ")
 
 
