@@ -176,7 +176,6 @@ def check_no_capture_options(given: dict[str, Any], path: str, why: str) -> None
 
 def list_interfaces(*, netns: str | None, as_json: bool) -> int:
     """Print the interfaces, optionally of another network namespace. Returns the exit code."""
-    from zmtpscope.cli.capture_options import interface_lines, interface_objects
     from zmtpscope.live.capture.interfaces import interfaces
     from zmtpscope.live.capture.namespaces import NamespaceError, enter
 

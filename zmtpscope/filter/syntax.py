@@ -14,7 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple
 
 from zmtpscope.filter.tokens import FilterError, Kind, Token, tokens
 
@@ -128,9 +131,41 @@ class Both:
 Expression = Test | Not | Both
 
 
+class What(Enum):
+    FIELD = "a field, or a prefix of one"
+    OPERATOR = "an operator"
+    VALUE = "a value"
+    SET = "the bracket of a set"
+    MEMBER = "a value of a set, or its end"
+    JOINER = "the next test"
+    NOTHING = "nothing known"
+
+
+class Next(NamedTuple):
+    """What may follow the end of an incomplete filter.
+
+    `left` is the preceding operand if a comparison follows. `joiners` (and, or) are also possible, or alone. `inside`
+    is the place of a field: an argument of a function ("("), after `any` or `all`, which require a comparison ("any"),
+    or a complete test ("").
+    """
+
+    what: What
+    left: Operand | None = None
+    joiners: tuple[str, ...] = ()
+    inside: str = ""
+
+
 def parse(text: str) -> Expression:
     """Parse a filter. Raises `FilterError`."""
     return _Parser(text).filter()
+
+
+def parse_next(text: str) -> Next:
+    """Return what may follow a part of a filter. Raises `FilterError` if it is no sequence of tokens."""
+    parser = _Parser(text)
+    with suppress(FilterError):  # it is incomplete
+        parser.filter()
+    return parser.following or Next(What.NOTHING)
 
 
 def parse_operand(text: str) -> Operand:
@@ -144,6 +179,9 @@ class _Parser:
         self.tokens = tokens(text)
         self.at = 0
         self.depth = 0
+        self.brackets = 0
+        self.following: Next | None = None
+        """What may follow if more is written."""
 
     # -- tokens ------------------------------------------------------------------------------------------------------
 
@@ -178,9 +216,19 @@ class _Parser:
             sentence, self.text, at.start, at.stop if stop is None else stop, hint=hint, expected=expected
         )
 
+    def may_follow(self, *following: Any) -> None:
+        """Note what may follow, if all tokens are read."""
+        if self.next.kind is Kind.END and self.following is None:
+            self.following = Next(*following)
+
+    @property
+    def joiners(self) -> tuple[str, ...]:
+        return ("and", "or", ")") if self.brackets else ("and", "or")
+
     # -- the grammar -------------------------------------------------------------------------------------------------
 
     def filter(self) -> Expression:
+        self.may_follow(What.FIELD)
         if self.next.kind is Kind.END:
             raise self.error("the filter is empty", self.next, "write a field, for example topic", "field")
         expression = self.either()
@@ -213,6 +261,7 @@ class _Parser:
 
     def negated(self) -> Expression:
         token = self.next
+        self.may_follow(What.FIELD)
         self.depth += 1
         if self.depth > DEEPEST:
             raise self.error(f"more than {DEEPEST} brackets and nots are nested", token)
@@ -220,8 +269,11 @@ class _Parser:
             if self.skip("not", "!"):
                 return Not(self.negated())
             if self.skip("("):
+                self.brackets += 1
                 inside = self.either()
                 self.expect(")", token)
+                self.brackets -= 1
+                self.may_follow(What.JOINER, None, self.joiners)
                 return inside
             return self.test()
         finally:
@@ -231,37 +283,44 @@ class _Parser:
         quantifier = self.advance().text if self.is_next("any", "all") else None
         opened = self.next
         is_bracketed = quantifier is not None and self.skip("(")
+        self.may_follow(What.FIELD, None, (), "any")
         left = self.operand()
+        self.may_follow(What.OPERATOR, left, () if quantifier is not None else self.joiners)
         operator = self.next
         right: tuple[Operand | Range, ...] = ()
         name: str | None = None
         if self.skip("in"):
-            name, right = "in", self.members(operator)
+            name, right = "in", self.members(operator, left)
         elif operator.kind in (Kind.SIGN, Kind.WORD) and operator.text in OPERATORS:
             self.advance()
+            self.may_follow(What.VALUE, left)
             name, right = OPERATORS[operator.text], (self.operand(),)
         elif quantifier is not None:
             raise self.error(f"{quantifier} needs a comparison", operator, "for example: all sizes > 100", "operator")
+        self.may_follow(What.JOINER, None, (")",) if is_bracketed else self.joiners)
         if is_bracketed:
             self.expect(")", opened)
+            self.may_follow(What.JOINER, None, self.joiners)
         return Test(left, name, operator if name else None, right, quantifier)
 
-    def members(self, operator: Token) -> tuple[Operand | Range, ...]:
+    def members(self, operator: Token, left: Operand) -> tuple[Operand | Range, ...]:
         opened = self.next
+        self.may_follow(What.SET, left)
         if not self.skip("{"):
             raise self.error("in needs a set", opened, 'for example: topic in {"a", "b"} or size in {1..100}', "value")
         members: list[Operand | Range] = []
         while not self.is_next("}"):
-            low = self.value(opened)
-            members.append(Range(low, self.value(opened)) if self.skip("..") else low)
+            low = self.value(opened, left)
+            members.append(Range(low, self.value(opened, left)) if self.skip("..") else low)
             self.skip(",")
         self.advance()
         if not members:
             raise self.error("the set is empty", opened, stop=self.tokens[self.at - 1].stop, expected="value")
         return tuple(members)
 
-    def value(self, opened: Token) -> Value:
+    def value(self, opened: Token, left: Operand) -> Value:
         token = self.next
+        self.may_follow(What.MEMBER, left)
         if token.kind is Kind.END:
             raise self.error("the set has no }", opened)
         if token.kind is Kind.SIGN:
@@ -281,6 +340,7 @@ class _Parser:
             return Value(token)
         opened = self.next
         if token.text in FUNCTIONS and self.skip("("):
+            self.may_follow(What.FIELD, None, (), "(")
             operand = self.operand()
             closed = self.expect(")", opened)
             return Call(token.text, operand, token.start, closed.stop)

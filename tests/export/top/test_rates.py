@@ -266,6 +266,18 @@ def test_others_are_the_least_used_for_any_block_size(
     assert int(found.topics.total[SENT].sum()) == len(said_by)
 
 
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 1)), min_size=1, max_size=40), st.integers(1, 9))
+def test_peers_that_were_not_counted_yet_take_no_rows(senders: list[tuple[int, int]], size: int) -> None:
+    talks = [talk(ports=(50_000, 5555 + number), types=("PAIR", "PAIR")) for number in range(8)]
+    packets = [packet for one in talks for packet in one.packets]
+    for number, side in senders:
+        talks[number].time = max(each.time for each in talks)
+        talks[number].send(side, message(b"a", b"x"))
+        packets.append(talks[number].packets[-1])
+    whole, cut = (said(Capture(packets, each), 7 * MILLISECOND, 3) for each in (1000, size))
+    assert whole == cut
+
+
 def test_many_topics_take_no_more_than_the_rows_there_are() -> None:
     often = [(1, message(b"often", b"x"))] * 500
     once = [(1, message(b"%d" % number, b"x")) for number in range(500)]

@@ -12,8 +12,9 @@ from zmtpscope.export.safe_text import safe_text
 from zmtpscope.filter import Filter, FilterError
 from zmtpscope.filter.checking import PAYLOAD
 from zmtpscope.filter.conditions import FieldOperand
-from zmtpscope.filter.expected import Expected, What, expected
+from zmtpscope.filter.expected import Expected, expected
 from zmtpscope.filter.fields import FIELDS, FilterField, Type
+from zmtpscope.filter.syntax import What
 from zmtpscope.filter.writing import literal, way_to
 from zmtpscope.findings import FINDINGS
 from zmtpscope.records import RECORDS
