@@ -17,10 +17,10 @@ from zmtpscope.export.arrow import arrow_batch, held_schema
 from zmtpscope.export.tables import by_type
 from zmtpscope.filter import Filter
 from zmtpscope.records import DERIVED, RECORDS
+from zmtpscope.spark.planning import SharedScan
 from zmtpscope.spark.reading import find_captures
 from zmtpscope.spark.schemas import column_names
 from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS, ReadSettings
-from zmtpscope.spark.shared_scan import SharedScan
 from zmtpscope.spark.shuffle import Run, shuffled
 
 if TYPE_CHECKING:

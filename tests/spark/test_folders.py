@@ -17,8 +17,8 @@ from zmtpscope.capture import CaptureError
 from zmtpscope.spark import ingest, read, skipped, tables
 from zmtpscope.spark.folders import folder_columns
 from zmtpscope.spark.paths import ANY_NAME, Lookup, find_paths
+from zmtpscope.spark.planning import plan_scan
 from zmtpscope.spark.settings import ReadSettings, SettingsError
-from zmtpscope.spark.shared_scan import plan_scan
 from zmtpscope.spark.stream_settings import StreamSettings
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from tests.capture.containers import Packet, pcap
 from tests.readings import PUBSUB
 from tests.spark.local import FILES, KEYS, in_any_order, local_rows, rows_of_all_captures
-from zmtpscope.spark import read, reading, shared_scan
+from zmtpscope.spark import planning, read, reading
 from zmtpscope.spark.balance import large_flows
 from zmtpscope.spark.flows import FlowFilter, of_ports, partitions_of, reverse
 from zmtpscope.spark.reading import find_captures
@@ -40,14 +40,14 @@ def is_scanned(master: str, files: dict[str, int], **options: Any) -> bool:
 
 def test_a_few_processors_of_one_machine_read_all_files_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     small, large = {"a.pcap": 1 << 20}, {"a.pcap": 1 << 30, "b.pcap": 1 << 30}
-    monkeypatch.setattr(shared_scan.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(planning.os, "cpu_count", lambda: 8)
     assert is_scanned("local[*]", large)
     assert is_scanned("local[2]", small, record="findings")
     assert not is_scanned("local[*]", large, record="findings"), "eight processors compare faster after a shuffle"
     assert not is_scanned("local[*]", small, partitions=9)
     assert not is_scanned("yarn", small)
     assert not is_scanned("local[*]", {"s3://bucket/a.pcap": 1 << 20}), "it would be fetched once per partition"
-    monkeypatch.setattr(shared_scan.os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(planning.os, "cpu_count", lambda: 64)
     assert is_scanned("local[*]", small)
     assert not is_scanned("local[*]", large)
 

@@ -12,10 +12,10 @@ import pytest
 from pyspark import cloudpickle
 
 from tests.readings import CAPTURES
+from zmtpscope.spark.planning import plan_scan
 from zmtpscope.spark.reading import ScanStage, find_captures
 from zmtpscope.spark.sending import on_workers
 from zmtpscope.spark.settings import ReadSettings
-from zmtpscope.spark.shared_scan import plan_scan
 from zmtpscope.spark.source import ZmtpDataSource
 from zmtpscope.spark.streaming import StreamReader
 

@@ -142,7 +142,7 @@ class What(Enum):
 
 
 class Next(NamedTuple):
-    """What may follow the end of an incomplete filter.
+    """The tokens that may follow an incomplete filter.
 
     `left` is the preceding operand if a comparison follows. `joiners` (and, or) are also possible, or alone. `inside`
     is the place of a field: an argument of a function ("("), after `any` or `all`, which require a comparison ("any"),
@@ -161,7 +161,7 @@ def parse(text: str) -> Expression:
 
 
 def parse_next(text: str) -> Next:
-    """Return what may follow a part of a filter. Raises `FilterError` if it is no sequence of tokens."""
+    """Return the tokens that may follow a part of a filter. Raises `FilterError` if it is no sequence of tokens."""
     parser = _Parser(text)
     with suppress(FilterError):  # it is incomplete
         parser.filter()
@@ -181,7 +181,7 @@ class _Parser:
         self.depth = 0
         self.brackets = 0
         self.following: Next | None = None
-        """What may follow if more is written."""
+        """The tokens that may follow if more is written."""
 
     # -- tokens ------------------------------------------------------------------------------------------------------
 
@@ -217,7 +217,7 @@ class _Parser:
         )
 
     def may_follow(self, *following: Any) -> None:
-        """Note what may follow, if all tokens are read."""
+        """Note the tokens that may follow, if all tokens are read."""
         if self.next.kind is Kind.END and self.following is None:
             self.following = Next(*following)
 

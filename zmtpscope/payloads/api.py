@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from zmtpscope.payloads.cursor import Malformed
 from zmtpscope.payloads.dissected import About, Claim, Message, Settings
-from zmtpscope.payloads.reader import Reader
+from zmtpscope.payloads.reader import Malformed, Reader
 from zmtpscope.payloads.values import Json
 
 __all__ = ["About", "Claim", "Json", "Malformed", "Message", "Payload", "Reader", "Settings"]

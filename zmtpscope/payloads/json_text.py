@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from zmtpscope.payloads.cursor import Malformed
 from zmtpscope.payloads.limits import DEEPEST, Limit
+from zmtpscope.payloads.reader import Malformed
 from zmtpscope.payloads.values import Json, plain, shown, to_key
 from zmtpscope.zmtp.reader import FieldNode
 

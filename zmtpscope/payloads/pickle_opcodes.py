@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from zmtpscope.payloads.cursor import Malformed
+from zmtpscope.payloads.reader import Malformed
 from zmtpscope.payloads.values import Json
 
 _INTEGER = re.compile(rb"[-+]?[0-9]++L?")

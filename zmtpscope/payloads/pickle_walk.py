@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from zmtpscope.payloads.cursor import Malformed
 from zmtpscope.payloads.limits import Limit
 from zmtpscope.payloads.pickle_opcodes import Opcode, opcodes, read_argument
+from zmtpscope.payloads.reader import Malformed
 from zmtpscope.payloads.values import Json
 
 HIGHEST_PROTOCOL = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple
 
-from zmtpscope.payloads.cursor import Malformed
+from zmtpscope.payloads.reader import Malformed
 
 VARINT, FIXED_64, LENGTH, GROUP, GROUP_END, FIXED_32 = range(6)
 WIDTHS = {FIXED_64: 8, FIXED_32: 4}

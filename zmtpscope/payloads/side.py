@@ -8,11 +8,10 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from zmtpscope.payloads.api import About, Claim, Message, Payload
-from zmtpscope.payloads.cursor import Malformed
 from zmtpscope.payloads.dissected import Dissected, Opened
 from zmtpscope.payloads.dissectors import JSON, TEXT, Dissector
 from zmtpscope.payloads.limits import Allowance, Budget, Limit, checked
-from zmtpscope.payloads.reader import Reader
+from zmtpscope.payloads.reader import Malformed, Reader
 from zmtpscope.payloads.registry import Interrupted, Registry, words_of
 from zmtpscope.payloads.shapes import Candidates, shapes_of
 from zmtpscope.payloads.values import as_summary, shortened

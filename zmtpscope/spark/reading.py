@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from zmtpscope.capture import CaptureError
 from zmtpscope.spark.paths import ANY_NAME, FoundCaptures, Lookup, find_paths
+from zmtpscope.spark.planning import MAX_SCANS, Scan, plan_scan, useful_scans
 from zmtpscope.spark.sending import on_workers
 from zmtpscope.spark.sessions import register
 from zmtpscope.spark.settings import ReadSettings, one_sentence
-from zmtpscope.spark.shared_scan import MAX_SCANS, Scan, plan_scan, useful_scans
 from zmtpscope.spark.shuffle import Run, shuffled
 from zmtpscope.spark.storage import find_stored, is_uri
 

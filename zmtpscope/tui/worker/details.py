@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import takewhile
+from typing import Any, NamedTuple
 
+from zmtpscope.capture.packet_headers import HeaderField, header_fields
+from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.dissect import Batch, Options
 from zmtpscope.dissect.records.details import Detail
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
+from zmtpscope.export.clock import timestamp
 from zmtpscope.export.describe import DESCRIBE
-from zmtpscope.export.details import MAX_FIELDS
+from zmtpscope.export.details import MAX_FIELDS, value_text
 from zmtpscope.export.rows import RowWords
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.values import record_values
 from zmtpscope.filter import Filter
 from zmtpscope.filter.writing import comparison
 from zmtpscope.store import OctetsError, Store
+from zmtpscope.store.segment_index import WholePacket
 from zmtpscope.tui.requests import Details, Node
-from zmtpscope.tui.worker.members import NamedField, named_children
-from zmtpscope.tui.worker.packets import nodes_of_packet
 from zmtpscope.tui.worker.record_fields import nodes_of_findings, nodes_of_record
 from zmtpscope.tui.worker.sources import MAX_PACKETS, Sources
 from zmtpscope.zmtp.reader import FieldNode
@@ -100,3 +103,85 @@ def _filter_of(node: FieldNode, values: dict[str, Any], known: dict[tuple[str, A
         text = comparison(name, node.value)
         known[key] = text if text is not None and Filter(text).holds(values) else ""
     return known[key]
+
+
+JSON_NUMBER = "json.number"
+
+FORMATS = ("json", "messagepack", "cbor")
+TOKENS = ("open", "close", "comma", "space", "pairs", "items")
+"""Parts of a container that have no value."""
+
+
+class NamedField(NamedTuple):
+    """A field and the name to show. `is_member`: its name is a key or an index."""
+
+    name: str
+    node: FieldNode
+    is_member: bool = False
+
+    @property
+    def text(self) -> str:
+        """The value as safe text. Numbers of members are not repeated in hex."""
+        value = self.node.value
+        if value is None:
+            return ""
+        if self.is_member and (isinstance(value, int | float) or self.node.name == JSON_NUMBER):
+            return safe_text(str(value))
+        return value_text(self.node)
+
+
+def named_children(node: FieldNode) -> Iterator[NamedField]:
+    """Yield the fields inside a field, and the members of a container by key or index, with the octets of the key."""
+    key: FieldNode | None = None
+    index = 0
+    for child in node.children:
+        kind, _, word = child.name.partition(".")
+        if not node.name.startswith(f"{kind}.") or kind not in FORMATS:
+            yield NamedField(safe_text(child.name), child)
+        elif key is not None:
+            start, stop = key.start, child.start + child.length
+            member = FieldNode(child.name, start, stop - start, child.value, child.children)
+            yield NamedField(safe_text(str(key.value)), member, is_member=True)
+            key = None
+        elif word == "key":
+            key = child
+        elif word not in TOKENS:
+            yield NamedField(f"[{index}]", child, is_member=True)
+            index += 1
+
+
+ADDRESSES = {"ip.src": "src_ip", "ip.dst": "dst_ip", "ipv6.src": "src_ip", "ipv6.dst": "dst_ip"}
+PORTS = {"tcp.srcport": "src_port", "tcp.dstport": "dst_port"}
+"""Record fields that contain a value of a header."""
+
+
+def nodes_of_packet(packet: WholePacket, source: int, values: Mapping[str, Any]) -> Iterator[Node]:
+    """Yield the fields of a packet with octets of a record, from top to bottom.
+
+    Its time is known for the first and last packet of the record only (`values`).
+    """
+    number, size = packet.reference & PACKET_MASK, len(packet.octets)
+    time = {values["packet"]: values["ts_ns"], values.get("packet_end"): values.get("ts_end_ns")}.get(number)
+    when = "" if time is None else f", {timestamp(time)}"
+    filter = comparison("packet", number) if number == values["packet"] else None
+    yield Node(0, f"packet {number}", f"{size} octets{when}", source, 0, size, filter=filter or "")
+    fields = list(header_fields(packet.octets, packet.start))
+    for place, field in enumerate(fields):
+        value = field.value or _ends_of(fields[place + 1 :], field.depth)
+        yield Node(field.depth + 1, field.name, value, source, field.start, field.stop, filter=_filter_of_header(field))
+    payload = f"{packet.stop - packet.start} octets of the stream from {packet.begin} on"
+    yield Node(1, "tcp.payload", payload, source, packet.start, packet.stop)
+    if packet.stop < size:
+        yield Node(1, "padding", f"{size - packet.stop} octets", source, packet.stop, size)
+
+
+def _ends_of(fields: Iterable[HeaderField], depth: int) -> str:
+    """Return source and destination from the fields of a header, which precede the next field at `depth`."""
+    inside = takewhile(lambda field: field.depth > depth, fields)
+    return " > ".join(field.value for field in inside if field.name in ADDRESSES or field.name in PORTS)
+
+
+def _filter_of_header(field: HeaderField) -> str:
+    if field.name in ADDRESSES:
+        return comparison(ADDRESSES[field.name], field.value) or ""
+    return (comparison(PORTS[field.name], int(field.value)) or "") if field.name in PORTS else ""

@@ -1,25 +1,27 @@
-"""Checks and completions of filters."""
+"""Checks and completions of filters, and filters made from the value of a cell."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from zmtpscope.dissect.records.message_columns import MessageColumns
+from zmtpscope.export.preview import quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.filter import Filter, FilterError
-from zmtpscope.filter.checking import PAYLOAD
+from zmtpscope.filter.checking import PAYLOAD, operand_of
 from zmtpscope.filter.conditions import FieldOperand
 from zmtpscope.filter.expected import Expected, expected
 from zmtpscope.filter.fields import FIELDS, FilterField, Type
 from zmtpscope.filter.syntax import What
-from zmtpscope.filter.writing import literal, way_to
+from zmtpscope.filter.writing import comparison, literal, way_to
 from zmtpscope.findings import FINDINGS
-from zmtpscope.records import RECORDS
+from zmtpscope.records import RECORDS, to_text
 from zmtpscope.store import Store
-from zmtpscope.tui.requests import Completion, FilterProblem
+from zmtpscope.tui.requests import Completion, FilterProblem, Followed
+from zmtpscope.tui.worker.sides import Sides
 
 Offer = tuple[str, str]
 """A text to insert, and its meaning."""
@@ -171,3 +173,45 @@ _OFFERS = {
     What.JOINER: _nothing,
     What.NOTHING: _nothing,
 }
+
+
+Values = Mapping[str, Any]
+
+FIELDS_OF_COLUMNS = {
+    "time": ("ts_ns",),
+    "from": ("src_ip", "src_port"),
+    "to": ("dst_ip", "dst_port"),
+    "src": ("src_ip", "src_port"),
+    "dst": ("dst_ip", "dst_port"),
+    "content": ("payload.protocol",),
+    "after": ("ts_ns",),
+    **dict.fromkeys(("left", "right", "left_hex", "right_hex"), ("conn", "side")),
+}
+"""Fields of columns that have no field of their name."""
+
+
+def cell_filter(values: Values, column: str) -> str | None:
+    """Return a filter for records with the same values in a column, or None."""
+    conditions = []
+    for name in FIELDS_OF_COLUMNS.get(column, (column,)):
+        found = [comparison(name, value) for value in operand_of(name).values(values)]
+        if len(found) != 1 or found[0] is None:
+            return None
+        conditions.append(found[0])
+    return " && ".join(conditions)
+
+
+def followed(values: Values, sides: Sides) -> Iterator[Followed]:
+    conn = values.get("conn")
+    if conn is None:
+        return
+    yield Followed("conn", f"connection {conn}", f"conn == {conn}")
+    topic = values.get("topic")
+    if topic is not None and (filter := comparison("topic", topic)) is not None:
+        yield Followed("topic", f"topic {quoted(to_text(topic) if isinstance(topic, bytes) else topic)}", filter)
+    for side in (values.get("side"), None if values.get("side") is None else 1 - values["side"]):
+        identity = None if side is None else sides.announced(conn, side)[1]
+        if identity:
+            conns = ", ".join(map(str, sides.connections_of(identity)))
+            yield Followed("peer", f"peer {quoted(identity)}", f"conn in {{{conns}}}")
+            return

@@ -51,15 +51,14 @@ from zmtpscope.tui.requests import (
 from zmtpscope.tui.worker.channel import CannotAnswer, Channel
 from zmtpscope.tui.worker.counted import CountedViews, view_titles
 from zmtpscope.tui.worker.details import details_of
-from zmtpscope.tui.worker.filters import check, complete
+from zmtpscope.tui.worker.filters import cell_filter, check, complete, followed
 from zmtpscope.tui.worker.lists import RecordList
 from zmtpscope.tui.worker.loading import Loading, Opened
 from zmtpscope.tui.worker.marks import load_marks, save_marks
-from zmtpscope.tui.worker.quick_filters import cell_filter, followed
+from zmtpscope.tui.worker.saved_rows import saving_of
 from zmtpscope.tui.worker.saving import CannotSave, Saving
 from zmtpscope.tui.worker.search import Search
 from zmtpscope.tui.worker.snippets import text_as
-from zmtpscope.tui.worker.taking_away import saving_of
 from zmtpscope.tui.worker.views.tables import seconds
 
 IDLE = 10.0

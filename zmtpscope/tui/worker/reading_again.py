@@ -13,7 +13,7 @@ from zmtpscope.option_texts import parse_decode_as
 from zmtpscope.tui.requests import ReadAgain
 from zmtpscope.tui.worker.channel import CannotAnswer
 from zmtpscope.tui.worker.loading import Loading, Opened
-from zmtpscope.tui.worker.saved_packets import readable_again
+from zmtpscope.tui.worker.saved_rows import readable_again
 
 if TYPE_CHECKING:
     from zmtpscope.curve_keys import Keys

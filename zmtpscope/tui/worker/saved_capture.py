@@ -12,7 +12,7 @@ from zmtpscope.export.words import size
 from zmtpscope.live.capture.session import CaptureFile
 from zmtpscope.tui.requests import SaveCapture
 from zmtpscope.tui.worker.loading import Loading
-from zmtpscope.tui.worker.saved_packets import FORM
+from zmtpscope.tui.worker.saved_rows import PACKETS
 from zmtpscope.tui.worker.saving import CannotSave, Saving, Steps, is_free, target_of
 
 AT_ONCE = 1 << 20
@@ -35,10 +35,10 @@ def capture_saving_of(request: SaveCapture, loading: Loading) -> Saving | None:
         raise CannotSave(
             "standard input is not kept: save rows, or have it written by tee in front of zmtpscope"
             if where == "-"
-            else f"the packets are in {where} already: save rows as {FORM}, or copy that"
+            else f"the packets are in {where} already: save rows as {PACKETS}, or copy that"
         )
-    if path.suffix.lower() != FORM:
-        raise CannotSave(f"{path}: packets are written as pcapng, so its name ends in {FORM}")
+    if path.suffix.lower() != PACKETS:
+        raise CannotSave(f"{path}: packets are written as pcapng, so its name ends in {PACKETS}")
     if not is_free(path, [each.path for each in files], force=request.force):
         return None
     return Saving(path, sum(each.octets for each in files), save_files(path, files))

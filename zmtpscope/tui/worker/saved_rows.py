@@ -1,13 +1,17 @@
-"""Saves records as text, JSON lines, CSV or Parquet, with the columns of `zmtpscope export`."""
+"""Saves the rows of a list: records as text, JSON lines, CSV or Parquet, with the columns of `zmtpscope export`, or
+their packets."""
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+
+import numpy as np
 
 from zmtpscope.conversations.choosing import Chosen
 from zmtpscope.conversations.following import Following
@@ -15,6 +19,8 @@ from zmtpscope.conversations.text import ConversationText
 from zmtpscope.dissect import Batch
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
+from zmtpscope.excerpt.copying import copy_packets, shortcomings
+from zmtpscope.excerpt.wanted import WantedPackets
 from zmtpscope.export.clock import Clock
 from zmtpscope.export.files import OutputFile
 from zmtpscope.export.json_lines import text_of
@@ -23,11 +29,17 @@ from zmtpscope.export.words import size
 from zmtpscope.records import RECORDS
 from zmtpscope.store import Store
 from zmtpscope.store.packed import Int64
-from zmtpscope.tui.worker.saving import CannotSave, Steps
+from zmtpscope.tui.requests import SaveRows
+from zmtpscope.tui.worker.lists import RecordList
+from zmtpscope.tui.worker.loading import Loading
+from zmtpscope.tui.worker.saving import CannotSave, Saving, Steps, is_free, target_of
 from zmtpscope.words import counted
 
 FORMS = {".txt": "txt", ".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 """Formats by file extension."""
+
+PACKETS = ".pcapng"
+"""Extension of files with the packets of records, with comments, as `read -w` writes them."""
 
 MIN_ROWS, MAX_ROWS = 512, 4096
 """Minimum rows of a step, since fewer cost about as much, and maximum."""
@@ -178,3 +190,85 @@ def _table_maker(form: str) -> MakeTable:
             f"Parquet needs {error.name}, the extra arrow of zmtpscope: pip install 'zmtpscope[arrow]' "
             "(.jsonl and .csv need nothing more)"
         ) from None
+
+
+def readable_again(paths: Sequence[str | None]) -> list[str]:
+    """Return the paths of captures. Raises `CannotSave` if one can be read only once."""
+    found = []
+    for path in paths:
+        if path is None or path == "-" or not _is_plain(path):
+            name = {None: "what was captured here", "-": "standard input"}.get(path, path)
+            raise CannotSave(f"packets are copied from the capture, and {name} can be read only once")
+        found.append(path)
+    return found
+
+
+def _is_plain(path: str) -> bool:
+    """Whether a file is regular. A missing file is reported later."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return True
+
+
+def save_packets(path: Path, store: Store, numbers: Iterable[Int64], paths: Sequence[str]) -> Steps:
+    """Copy the packets of records (`numbers` ascend) from captures.
+
+    Raises `CannotSave`, `CaptureError` and `OSError`.
+    """
+    file, wanted, done = OutputFile(path), WantedPackets(store.options), 0
+    try:
+        file.open()
+        for portion in portions(store, numbers):
+            wanted.feed(store.batch(portion, details=True))
+            done += len(portion)
+            yield done
+        if not done:
+            raise CannotSave(f"{path}: there are no rows to save")
+        if wanted.references:
+            for portion in portions(store, [np.arange(len(store))]):
+                wanted.find(store.batch(portion, details=True))
+                yield done
+        count = 0
+        for copied in copy_packets(paths, wanted, file):
+            count = copied
+            yield done
+        file.finish()
+        file.commit()
+    finally:
+        file.discard()
+    return "; it ".join([f"{counted(count, 'packet')}, {size(file.octets)}", *shortcomings(wanted, count)])
+
+
+def saving_of(request: SaveRows, rows: RecordList | None, loading: Loading) -> Saving | None:
+    """Return a `Saving` of the list `rows`, None if the file exists. Raises `CannotSave`."""
+    path = target_of(request.path)
+    ending = path.suffix.lower()
+    if ending not in FORMS and ending != PACKETS:
+        endings = ", ".join([*FORMS, PACKETS])
+        raise CannotSave(f"{path}: its ending says as what rows are saved; it is one of {endings}")
+    if not is_free(path, loading.captures.files, force=request.force):
+        return None
+    if rows is None:
+        raise CannotSave("the list is not there any more")
+    total = 0 if rows.is_behind else rows.state.found
+    return Saving(path, total, _when_found(rows, _steps(path, loading, _found(rows), request.force)))
+
+
+def _steps(path: Path, loading: Loading, numbers: Iterator[Int64], force: bool) -> Steps:
+    if path.suffix.lower() == PACKETS:
+        return save_packets(path, loading.store, numbers, readable_again(loading.captures.files))
+    return save_rows(path, loading.store, numbers, force=force)
+
+
+def _when_found(rows: RecordList, steps: Steps) -> Steps:
+    """Filter the records present at the start, then run `steps`."""
+    total = rows.state.total
+    while rows.state.looked_at < total:
+        rows.step()
+        yield 0
+    return (yield from steps)
+
+
+def _found(rows: RecordList) -> Iterator[Int64]:
+    yield np.sort(np.concatenate([np.empty(0, np.int64), *rows.numbers()]))

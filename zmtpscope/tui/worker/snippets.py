@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 
 from zmtpscope.export.clock import Clock
@@ -10,7 +11,6 @@ from zmtpscope.export.json_lines import text_of
 from zmtpscope.export.text import Look, TextLines
 from zmtpscope.store import OctetsError, Store
 from zmtpscope.tui.worker.channel import CannotAnswer
-from zmtpscope.tui.worker.octets_text import OCTET_FORMS
 from zmtpscope.tui.worker.sending import Sending, sending_of
 from zmtpscope.tui.worker.sides import Sides
 
@@ -34,6 +34,27 @@ ATTRIBUTES = {
 """(mechanism, whether the socket binds): attributes of pyzmq sockets."""
 
 PRINTABLE = range(0x20, 0x7F)
+
+LINE = 12
+
+
+def as_hex(octets: bytes) -> str:
+    return octets.hex()
+
+
+def as_base64(octets: bytes) -> str:
+    return b64encode(octets).decode()
+
+
+def as_c(octets: bytes) -> str:
+    """Return an array initialiser for C and similar languages."""
+    digits = [f"0x{octet:02x}" for octet in octets]
+    lines = [", ".join(digits[begin : begin + LINE]) for begin in range(0, len(digits), LINE)]
+    return "{\n" + "".join(f"    {line},\n" for line in lines) + "}"
+
+
+OCTET_FORMS: dict[str, Callable[[bytes], str]] = {"hex": as_hex, "base64": as_base64, "c": as_c}
+"""Formats by their names in `requests.COPY_FORMS`."""
 
 
 def text_as(form: str, store: Store, sides: Sides, number: int) -> str:

@@ -12,8 +12,7 @@ from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.export.top.table import scaled
 from zmtpscope.tui.requests import Table, Wanted
 from zmtpscope.tui.worker.views.derived import DerivedView
-from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
-from zmtpscope.tui.worker.views.times import shown_times
+from zmtpscope.tui.worker.views.tables import Column, Line, seconds, shown_times, table_of
 from zmtpscope.tui.worker.views.view import AS_IT_IS
 from zmtpscope.words import counted
 

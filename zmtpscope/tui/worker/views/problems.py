@@ -11,8 +11,7 @@ from zmtpscope.filter.writing import comparison, every, one_of
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.tui.requests import Table, Wanted
 from zmtpscope.tui.worker.views.derived import DerivedView
-from zmtpscope.tui.worker.views.tables import Column, Line, table_of
-from zmtpscope.tui.worker.views.times import shown_times
+from zmtpscope.tui.worker.views.tables import Column, Line, shown_times, table_of
 from zmtpscope.tui.worker.views.view import AS_IT_IS
 
 MAX_CONNECTIONS = 100

@@ -19,8 +19,7 @@ from zmtpscope.export.top.table import scaled
 from zmtpscope.tui.requests import Table, Wanted
 from zmtpscope.tui.worker.views.derived import Derived, DerivedView
 from zmtpscope.tui.worker.views.last_values import LastValues
-from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
-from zmtpscope.tui.worker.views.times import shown_times
+from zmtpscope.tui.worker.views.tables import Column, Line, seconds, shown_times, table_of
 from zmtpscope.tui.worker.views.view import AS_IT_IS
 from zmtpscope.words import counted
 

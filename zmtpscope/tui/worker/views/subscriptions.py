@@ -25,8 +25,7 @@ from zmtpscope.tui.worker.views.subscribers import (
     name_of_subscriber,
     subscribers_of,
 )
-from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
-from zmtpscope.tui.worker.views.times import shown_times
+from zmtpscope.tui.worker.views.tables import Column, Line, seconds, shown_times, table_of
 from zmtpscope.tui.worker.views.view import AS_IT_IS
 from zmtpscope.words import counted
 

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from zmtpscope.export.clock import Clock
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.words import scaled
+from zmtpscope.store import Store
 from zmtpscope.tui.requests import Sort, Table, TableColumn, TableRow, Wanted
 from zmtpscope.words import counted
 
@@ -156,3 +158,15 @@ def seconds(nanoseconds: int) -> str:
         if nanoseconds >= scale:
             return scaled(nanoseconds / scale, unit)
     return f"{nanoseconds // 1000} us"
+
+
+def shown_times(store: Store, form: str) -> Callable[[int], str]:
+    """Return a formatter of times (ns since the epoch), in a format of `-t`.
+
+    Seconds count from the first packet, or from the first record if that time is unknown.
+    """
+    start = store.first_time
+    if start is None:
+        start = store.row(0)["ts_ns"] if len(store) else 0
+    clock = Clock(form, lambda: start)
+    return lambda time: clock(time).strip()

@@ -15,8 +15,7 @@ from zmtpscope.filter.writing import quoted_text
 from zmtpscope.records import to_text
 from zmtpscope.store import Store
 from zmtpscope.tui.requests import Table, Wanted
-from zmtpscope.tui.worker.views.tables import Column, Line, table_of
-from zmtpscope.tui.worker.views.times import shown_times
+from zmtpscope.tui.worker.views.tables import Column, Line, shown_times, table_of
 from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step
 from zmtpscope.words import counted
 
