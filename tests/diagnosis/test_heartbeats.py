@@ -85,6 +85,18 @@ def test_outcomes_do_not_depend_on_blocks_and_what_is_lost_is_unknown(
     assert {values["outcome"] for values in whole} <= {"answered", "open", "unknown"}
 
 
+@pytest.mark.parametrize("size", [1, 1000])
+def test_a_pong_may_be_read_before_its_ping(size: int) -> None:
+    """A packet before the PING arrives late."""
+    heart = Heart()
+    heart.send(0, message(b"late"))
+    heart.ping(b"one")
+    heart.pong(b"one")
+    late = heart.packets.pop(HANDSHAKE)
+    heart.packets.append(replace(late, time=heart.packets[-1].time + 1))
+    assert [(values["outcome"], values["rtt_ns"]) for values in heartbeats(heart, size)] == [("answered", 1_000_000)]
+
+
 def test_a_peer_that_falls_silent_is_to_blame_for_the_end() -> None:
     heart = Heart()
     heart.beat(3)

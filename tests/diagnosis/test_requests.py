@@ -20,6 +20,7 @@ from tests.diagnosis.requesting_traffic import HANDSHAKE, Asker, derived_from, o
 from tests.invariants import in_blocks, packets_of_capture
 from tests.scripted import message
 from tests.traffic import Capture, Conversation
+from tests.zmtp.sides import command
 from zmtpscope.capture import open_captures
 from zmtpscope.diagnosis.derivation import Derivation
 from zmtpscope.diagnosis.observers.requests import OCTETS
@@ -255,6 +256,38 @@ def test_it_is_unknown_what_became_of_a_request_whose_reply_the_capture_lost() -
     asker.acknowledge(0)
     for size in (1, 3, 1000):
         assert outcomes(asker, size=size) == ["unknown", "unknown"]
+
+
+def losing(asker: Asker) -> None:
+    """Send a message that the capture loses, and let it notice."""
+    asker.ask(b"lost")
+    del asker.packets[-1]
+    asker.send(0, command("NULL", "PING"))
+    asker.acknowledge(1)
+    asker.pause(3000)
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_octets_lost_before_the_first_message_accuse_no_peer(size: int) -> None:
+    asker = Asker()
+    losing(asker)
+    for _ in range(2):
+        asker.answer(b"answer")
+        asker.pause(3000)
+        asker.ask(b"question")
+    asker.close()
+    assert "unasked" not in outcomes(asker, size=size)
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_messages_behind_lost_octets_are_not_paired_by_order(size: int) -> None:
+    asker = Asker(("DEALER", "ROUTER"))
+    losing(asker)
+    for _ in range(2):
+        asker.send(0, message(b"question"))
+        asker.send(1, message(b"answer"))
+    (connection,) = derived_from(asker, size=size)[0].knowledge().connections
+    assert connection.in_order is None
 
 
 def test_without_the_start_or_one_side_no_peer_is_accused() -> None:

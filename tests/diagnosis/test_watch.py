@@ -27,11 +27,11 @@ def test_so_many_connections_that_ended_are_remembered_and_a_line_reports_the_ot
     assert not any(each.rule == "limits-reached" for each in watching.news())
 
 
-def test_the_record_of_a_connection_that_ended_is_remembered_whole(captures: Path) -> None:
+def test_all_own_fields_of_the_record_of_an_ended_connection_are_remembered(captures: Path) -> None:
     derivation, records = Derivation(), []
     for batch in Analyser(Options()).run(open_captures([str(captures / "patterns/pubsub.pcap")])):
         derivation.feed(batch)
-        records += [record.values for record in batch.records if record.type == "connection"]
+        records += [record.own for record in batch.records if record.type == "connection"]
     remembered = [each.values for each in derivation.ended.values()]
     assert [dict(values) for values in remembered if values is not None] == records
     assert records

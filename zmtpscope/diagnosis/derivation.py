@@ -19,7 +19,7 @@ from zmtpscope.diagnosis.observers.observed import (
     began,
     observe_record,
 )
-from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows
+from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, SocketTypes
 from zmtpscope.diagnosis.observers.requests import RequestObserver
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.rounds import RoundObserver
@@ -61,7 +61,42 @@ DERIVING = [number for number, each in enumerate(OBSERVERS) if each.derive is no
 class OpenConnection:
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         self.observed = observed
-        self.observers = [observer(observed, room) for observer in OBSERVERS]
+        self.observers: list[Observer | None] = [None] * len(OBSERVERS)
+        """The observers created so far, with the indexes of `OBSERVERS`."""
+        self._followed: SocketTypes | None = None
+        """Socket types that the observers were created for."""
+        self._room = room
+
+    def record(self, record: Record) -> None:
+        observe_record(self.observed, record)
+        for number in OBSERVERS_OF[record.type]:
+            observer = self.observers[number]
+            if observer is None and record.own.get("name", record.type) in OBSERVERS[number].begins_with:
+                observer = self.observers[number] = OBSERVERS[number](self.observed, self._room)
+            if observer is not None:
+                observer.record(record)
+
+    def rows(self, rows: Rows) -> None:
+        types = self.observed.socket_types()
+        if types != self._followed:
+            self._followed = types
+            for number, observer in enumerate(self.observers):
+                if observer is None and OBSERVERS[number].follows(types):
+                    self.observers[number] = OBSERVERS[number](self.observed, self._room)
+        for observer in self.observers:
+            if observer is not None:
+                observer.rows(rows)
+
+    def derive(self) -> Iterator[DerivedTable]:
+        """Yield the records decided since the last call."""
+        for number in DERIVING:
+            observer = self.observers[number]
+            if observer is not None:
+                yield from observer.derive()
+
+    def finish(self, ordinal: int) -> list[DerivedTable]:
+        """Return the remaining records at the end."""
+        return [table for each in self.observers if each is not None for table in each.finish(ordinal)]
 
 
 class Derivation:
@@ -103,9 +138,7 @@ class Derivation:
             elif record.type in KNOWN and _is_of_connection(record):
                 connection = self._connection_of(record)
                 touched[connection.observed.conn_id] = connection
-                observe_record(connection.observed, record)
-                for number in OBSERVERS_OF[record.type]:
-                    connection.observers[number].record(record)
+                connection.record(record)
             yield None
         by_connection: dict[str, Rows] = {}
         for table in filter(len, batch.messages):
@@ -114,14 +147,12 @@ class Derivation:
                 yield None
         for conn_id, rows in by_connection.items():
             connection = touched[conn_id] = self._connection(conn_id, rows)
-            for observer in connection.observers:
-                observer.rows(rows)
+            connection.rows(rows)
             yield None
         if self._first_ns is not None and batch.until:
             self._see(batch.until)
         for each in touched.values():
-            for number in DERIVING:
-                yield from each.observers[number].derive()
+            yield from each.derive()
             yield None
         for record in ends:
             yield from self._end(record)
@@ -156,9 +187,9 @@ class Derivation:
                 self._see(values["until_ns"])
                 side = open_one.observed.sides[values["side"]]
                 if record.type == "stall":
-                    side.running_stall = ObservedStall.of(values)
+                    side.running_stall = ObservedStall.of(record)
                     continue
-                outage = ObservedOutage.of(values)
+                outage = ObservedOutage.of(record)
                 if outage.is_loss:
                     side.losses = outage
                 else:
@@ -219,7 +250,7 @@ class Derivation:
         connection = self._connection_of(record)
         conn_id = connection.observed.conn_id
         observe_record(connection.observed, record)
-        tables = [table for each in connection.observers for table in each.finish(record.order[0])]
+        tables = connection.finish(record.order[0])
         del self.open[conn_id]
         self._keep(connection.observed)
         return tables
@@ -243,7 +274,7 @@ class Derivation:
         if observed is not None:
             observe_record(observed, record)
         elif len(self.findings) < MAX_FINDINGS:
-            self.findings.append(RunFinding.of(record.values))
+            self.findings.append(RunFinding.of(record))
 
     def _see(self, time: int) -> None:
         if self._first_ns is None or time < self._first_ns:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection, ref_of
+from zmtpscope.dissect import Record
 from zmtpscope.dissect.findings.attempts import lasted_ns
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
@@ -52,13 +53,14 @@ class RunFinding(NamedTuple):
         return None if self.client is None or self.endpoint is None else Ends(self.client, self.endpoint)
 
     @classmethod
-    def of(cls, values: dict[str, Any]) -> RunFinding:
+    def of(cls, record: Record) -> RunFinding:
+        values = record.values
         texts = values["id"], values["severity"], values["text"], values["hint"]
         endpoint = None if values["dst_ip"] is None else (values["dst_ip"], values["dst_port"])
         return cls(
             *texts,
-            Moment.of(values),
-            ref_of(values),
+            Moment.of_record(record),
+            ref_of(record),
             values["src_ip"],
             endpoint,
             values["count"] or 1,

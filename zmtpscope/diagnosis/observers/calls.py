@@ -11,7 +11,7 @@ from zmtpscope.diagnosis.observers.error_replies import errors_in
 from zmtpscope.diagnosis.observers.frame_ids import HELD, REQUEST, FrameIds, Sent, frames_of
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSide
 from zmtpscope.diagnosis.observers.observed_facts import MAX_CALLS, ObservedCalls, OpenCall
-from zmtpscope.diagnosis.observers.observer import Observer, Rows
+from zmtpscope.diagnosis.observers.observer import Observer, Rows, SocketTypes
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.zmtp.socket_types import TWO_WAY
@@ -31,14 +31,15 @@ class CallObserver(Observer):
         self._held = 0
         """Memory of the messages that these hold."""
 
+    @classmethod
+    def follows(cls, socket_types: SocketTypes) -> bool:
+        return CALLING.issuperset(socket_types)
+
     def rows(self, rows: Rows) -> None:
-        types = self.observed.socket_types()
-        if not CALLING.issuperset(types):
-            return
         self._has_methods = self._has_methods or any(
             run.json is not None and MARK.search(run.data) for runs in rows.sides for run in runs
         )
-        if self.observed.requests is not None or not TWO_WAY.issuperset(types):
+        if self.observed.requests is not None or not TWO_WAY.issuperset(self.observed.socket_types()):
             self._ids.is_over = True
         found = [
             (int(run.orders[row]), side, run, row, call)

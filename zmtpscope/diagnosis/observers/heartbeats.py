@@ -22,7 +22,7 @@ from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.durations import Distribution
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ref_of
 from zmtpscope.diagnosis.observers.observed_facts import ObservedHeartbeats, ObservedPing
-from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, derived
+from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, SocketTypes, derived
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.records.columns import Int64
@@ -94,6 +94,7 @@ class Asker:
 
 class HeartbeatObserver(Observer):
     types = frozenset({"command", "gap"})
+    begins_with = frozenset({"PING", "PONG"})
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
@@ -104,11 +105,15 @@ class HeartbeatObserver(Observer):
         """Commands and messages of each side in the current batch."""
         self.decided: list[Heartbeat] = []
 
+    @classmethod
+    def follows(cls, socket_types: SocketTypes) -> bool:
+        return False
+
     def record(self, record: Record) -> None:
         if record.type == "command" and record.stream is not None and record.stream.side is not None:
             time = (record.ts_ns,)
             self.spoken[record.stream.side].append(Spoken(time, time))
-        if record.type == "gap" or record.own["name"] in ("PING", "PONG"):
+        if record.type == "gap" or record.own["name"] in self.begins_with:
             self.taken.append(record)
 
     def rows(self, rows: Rows) -> None:
@@ -175,7 +180,7 @@ class HeartbeatObserver(Observer):
         while asker.late and asker.late[0][1].values["ts_ns"] <= moment.ns:
             self._answer(number, *asker.late.pop(0), ping.order[0])
         asker.early = [pong for pong in asker.early if moment.ns - pong.values["ts_ns"] <= SECOND]
-        undecided = Undecided(ping, ObservedPing(moment, ref_of(values)))
+        undecided = Undecided(ping, ObservedPing(moment, ref_of(ping)))
         pong = next((pong for pong in asker.early if _answers(pong, ping) and pong.values["ts_ns"] >= moment.ns), None)
         if pong is not None:
             asker.early.remove(pong)

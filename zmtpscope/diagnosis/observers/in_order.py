@@ -15,7 +15,7 @@ from zmtpscope.capture.segments import Column
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedOrder
-from zmtpscope.diagnosis.observers.observer import Observer, Rows
+from zmtpscope.diagnosis.observers.observer import Observer, Rows, SocketTypes
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.records.tables import MessageTable
@@ -54,10 +54,15 @@ class OrderObserver(Observer):
     def record(self, record: Record) -> None:
         self._give_up()
 
+    @classmethod
+    def follows(cls, socket_types: SocketTypes) -> bool:
+        return ROUTING.issuperset(socket_types)
+
     def rows(self, rows: Rows) -> None:
-        if self.is_over or not ROUTING.issuperset(self.observed.socket_types()):
+        if self.is_over:
             return
-        if self.observed.requests is not None or any(side.calls is not None for side in self.observed.sides):
+        has_ids = self.observed.requests is not None or any(side.calls is not None for side in self.observed.sides)
+        if has_ids or self.observed.gaps:
             self._give_up()
             return
         if self.observed.in_order is None:

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedKinds
-from zmtpscope.diagnosis.observers.observer import Observer, Rows, first_order
+from zmtpscope.diagnosis.observers.observer import Observer, Rows, SocketTypes, first_order
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
 from zmtpscope.dissect.records.tables import MessageTable
@@ -41,12 +41,14 @@ class KindObserver(Observer):
         """Kinds of its messages since the last one of the other side."""
         self._learned = [0, 0]
 
+    @classmethod
+    def follows(cls, socket_types: SocketTypes) -> bool:
+        return TWO_WAY.issuperset(socket_types)
+
     def rows(self, rows: Rows) -> None:
         if self.observed.requests is not None:  # these match each reply
             for side in self.observed.sides:
                 side.kinds = None
-            return
-        if not TWO_WAY.issuperset(self.observed.socket_types()):
             return
         for side, runs, others in zip(self.observed.sides, rows.sides, reversed(rows.sides), strict=True):
             before = () if side.kinds is None or others else side.kinds.since

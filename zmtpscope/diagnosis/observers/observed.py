@@ -75,11 +75,12 @@ class ObservedStall:
     end_ns: int
 
     @classmethod
-    def of(cls, values: dict[str, Any]) -> ObservedStall:
-        moment, took = Moment.of(values), values["duration_ns"]
+    def of(cls, record: Record) -> ObservedStall:
+        values, moment = record.own, Moment.of_record(record)
+        took = values["duration_ns"]
         end = moment.ns + took if values["until_ns"] is None else values["until_ns"]
         longest, count = values["longest_ns"] or took, values["count"] or 1
-        return cls(moment, ref_of(values), took, longest, count, values["until"], end)
+        return cls(moment, ref_of(record), took, longest, count, values["until"], end)
 
 
 @dataclass(slots=True, eq=False)
@@ -113,10 +114,10 @@ class ObservedOutage:
         return self.longest_ns < SECOND
 
     @classmethod
-    def of(cls, values: dict[str, Any]) -> ObservedOutage:
+    def of(cls, record: Record) -> ObservedOutage:
         names = "offset", "duration_ns", "until", "until_ns", "acknowledged", "retransmissions", "keepalive_probes"
         counts = "smallest", "largest", "answers", "count", "longest_ns", "icmp"
-        return cls(Moment.of(values), ref_of(values), *(values[name] for name in (*names, *counts)))
+        return cls(Moment.of_record(record), ref_of(record), *(record.own[name] for name in (*names, *counts)))
 
 
 @dataclass(slots=True, eq=False)
@@ -345,10 +346,12 @@ def found_once(find: Callable[[ObservedConnection], Answer]) -> Callable[[Observ
     return ask
 
 
-def ref_of(values: dict[str, Any]) -> str:
+def ref_of(record: Record) -> str:
     """Return the id of a record, as in `refs`; missing values are empty."""
-    places = (values.get(name) for name in ("conn_id", "side", "source", "offset", "record"))
-    return "/".join("" if place is None else str(place) for place in places)
+    own, stream = record.own, record.stream
+    conn_id, side = (None, None) if stream is None else (stream.conn_id, stream.side)
+    places = conn_id, side, own.get("source"), own.get("offset"), record.type
+    return "/".join(["" if place is None else str(place) for place in places])
 
 
 def observe_record(connection: ObservedConnection, record: Record) -> None:
@@ -400,19 +403,19 @@ def _name(side: ObservedSide, values: dict[str, Any]) -> None:
 
 def _finding(connection: ObservedConnection, record: Record) -> None:
     """Add or count a finding; of several severities of one id, keep the first finding of the worst."""
-    values = record.values
-    key, count = (values["id"], values["side"]), values["count"] or 1
+    values, side = record.own, None if record.stream is None else record.stream.side
+    key, count = (values["id"], side), values["count"] or 1
     known = connection.findings.get(key)
     if known is not None:
         known.count += count
-        known.last_ns = max(known.last_ns, values["ts_ns"])
+        known.last_ns = max(known.last_ns, record.ts_ns)
         if SEVERITIES.index(known.severity) <= SEVERITIES.index(values["severity"]):
             return
         count = known.count
     if known is not None or len(connection.findings) < MAX_FINDINGS:
-        texts = values["id"], values["severity"], values["side"], values["text"], values["hint"]
-        moment = Moment.of(values)
-        connection.findings[key] = ObservedFinding(*texts, moment, ref_of(values), moment.ns, count)
+        texts = values["id"], values["severity"], side, values["text"], values["hint"]
+        moment = Moment.of_record(record)
+        connection.findings[key] = ObservedFinding(*texts, moment, ref_of(record), moment.ns, count)
 
 
 def _gap(connection: ObservedConnection, record: Record) -> None:
@@ -424,11 +427,11 @@ def _stall(connection: ObservedConnection, record: Record) -> None:
     side = _sender(connection, record)
     side.running_stall = None
     if len(side.ended_stalls) < MAX_STALLS:
-        side.ended_stalls.append(ObservedStall.of(record.values))
+        side.ended_stalls.append(ObservedStall.of(record))
 
 
 def _retransmission(connection: ObservedConnection, record: Record) -> None:
-    side, outage = _sender(connection, record), ObservedOutage.of(record.values)
+    side, outage = _sender(connection, record), ObservedOutage.of(record)
     side.running_outage = None
     if outage.is_loss:
         side.losses = outage
@@ -439,14 +442,14 @@ def _retransmission(connection: ObservedConnection, record: Record) -> None:
 
 
 def _connection(connection: ObservedConnection, record: Record) -> None:
-    values = record.values
+    values = record.own
     connection.values = ConnectionValues(values)
     is_missing = values["gap_bytes"] or values["unseen_bytes"] or values["undissected_bytes"]
     is_followed = values["only_side"] is None and values["close"] not in ("reused", "evicted")
     connection.is_unbroken = is_followed and not is_missing
     if values["opened_by"] is not None:
         connection.listener = 1 - values["opened_by"]
-    connection.start = Moment(values["start_ns"], values["file"], values["packet"])
+    connection.start = Moment(values["start_ns"], record.file, record.packet)
     connection.last_ns = values["end_ns"]
     for number, side in enumerate(connection.sides):
         side.socket_type = side.socket_type or values[f"socket_type_{number}"]

@@ -12,7 +12,7 @@ import numpy as np
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.durations import Distribution, Trend
 from zmtpscope.dissect.records.columns import Int64
-from zmtpscope.records import RECORDS
+from zmtpscope.records import empty_own
 
 
 @dataclass(slots=True, eq=False)
@@ -410,17 +410,18 @@ class ObservedMessages:
         return columns
 
 
-PLACES = {field.name: place for place, field in enumerate(RECORDS["connection"].fields)}
-"""Index of each field in a connection's record."""
+PLACES = {name: place for place, name in enumerate(empty_own("connection"))}
+"""Index of each own field of a connection's record."""
 
 
 class ConnectionValues(Mapping[str, Any]):
-    """Fields of a connection's record, in a third of the memory of a dict: thousands are remembered."""
+    """Own fields of a connection's record, in a third of the memory of a dict: thousands are remembered."""
 
     __slots__ = ("_row",)
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._row = tuple(map(values.__getitem__, PLACES))
+    def __init__(self, own: Mapping[str, Any]) -> None:
+        """Keep these fields, which have the order of `PLACES`."""
+        self._row = tuple(own.values())
 
     def __getitem__(self, name: str) -> Any:
         return self._row[PLACES[name]]

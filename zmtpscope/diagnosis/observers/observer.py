@@ -37,14 +37,25 @@ def first_order(run: MessageTable) -> int:
     return int(run.orders[0])
 
 
+SocketTypes = tuple[str | None, str | None]
+
+
 class Observer:
     """Follows one aspect of one connection, and writes facts into `observed` for rules.
 
-    It gets the records of each batch first, then the messages, all in order.
+    It gets the records of each batch first, then the messages, all in order. It is created for the first record in
+    `begins_with`, or the first messages between socket types that it `follows`; earlier ones do not matter to it.
     """
 
     types: frozenset[str] = frozenset()
     """The record types that `record` processes."""
+    begins_with: frozenset[str] = frozenset()
+    """Record types and names of commands."""
+
+    @classmethod
+    def follows(cls, socket_types: SocketTypes) -> bool:
+        """Whether messages of a connection between these socket types matter."""
+        return True
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         self.observed = observed

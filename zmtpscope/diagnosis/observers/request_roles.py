@@ -75,8 +75,6 @@ class Roles(ABC):
 def roles_of(observed: ObservedConnection) -> Roles | None:
     """Return how the asker of a connection is found; None if the socket types do not ask, or are not known yet."""
     types = observed.socket_types()
-    if types in NEVER_ASK:
-        return None
     replier, requester = observed.side_of("REP"), observed.side_of("REQ")
     if replier is not None:
         return OfRep(replier)

@@ -14,8 +14,8 @@ from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.matching import OpenRequests, Paired, pair
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import MAX_LONGEST, Answered, ObservedRequest, ObservedRequests
-from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows
-from zmtpscope.diagnosis.observers.request_roles import Role, Roles, roles_of
+from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, SocketTypes
+from zmtpscope.diagnosis.observers.request_roles import NEVER_ASK, Role, Roles, roles_of
 from zmtpscope.diagnosis.observers.request_rows import MessageRow, by_captured, by_order, content_of, enveloped
 from zmtpscope.diagnosis.observers.request_table import (
     ANSWERED,
@@ -49,7 +49,7 @@ UNFIT = ("reused", "evicted")
 
 
 class RequestObserver(Observer):
-    types = frozenset({"gap"})
+    types = begins_with = frozenset({"gap"})
     roles: Roles | None = None
     role: Role | None = None
     """The role once the asker is known, otherwise None."""
@@ -71,6 +71,10 @@ class RequestObserver(Observer):
         self.remembered = 0
         """Rows for which memory is reserved."""
         self.files: Sequence[str | None] = ()
+
+    @classmethod
+    def follows(cls, socket_types: SocketTypes) -> bool:
+        return socket_types not in NEVER_ASK
 
     def record(self, record: Record) -> None:
         self.gaps.append(record.order[0])

@@ -15,7 +15,7 @@ import numpy as np
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import JOIN, ObservedSubscription, ObservedSubscriptions
-from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, derived, first_order
+from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, SocketTypes, derived, first_order
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.topics import PublishedTopics
 from zmtpscope.dissect import Record
@@ -223,14 +223,19 @@ class PublishingObserver(Observer):
     """Follows the subscriptions of both sides, and counts the messages that they match."""
 
     types = frozenset({"command"})
+    begins_with = COMMANDS | GROUP_COMMANDS
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
         self.subscriptions = Subscriptions(observed, 0, room), Subscriptions(observed, 1, room)
 
+    @classmethod
+    def follows(cls, socket_types: SocketTypes) -> bool:
+        return any(each in SUBSCRIBERS or each in PUBLISHERS_AND_RADIO for each in socket_types)
+
     def record(self, record: Record) -> None:
         side = None if record.stream is None else record.stream.side
-        if (record.own["name"] in COMMANDS or record.own["name"] in GROUP_COMMANDS) and side is not None:
+        if record.own["name"] in self.begins_with and side is not None:
             self.subscriptions[side].feed(record)
 
     def rows(self, rows: Rows) -> None:

@@ -77,16 +77,21 @@ class Sent(NamedTuple):
 
 
 def _too_large(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    left = {each.connection.conn_id: each for each in disconnects(knowledge)}
-    back = {conn_id: each.back_ns for conn_id, each in left.items()}
-    sent = (
+    sent = [
         Sent(connection, sender, side.sizes, ending_of(connection))
         for connection in knowledge.connections
         if connection.is_whole
         for sender, side in enumerate(connection.sides)
         if side.sizes is not None
-    )
-    found = grouped((each.receiver, each) for each in sent)
+    ]
+    suspected = {
+        each.connection.endpoint for each in sent if each.sizes.of_last >= MIN_SIZE and each.is_followed_by_end
+    }
+    if not suspected:
+        return
+    left = {each.connection.conn_id: each for each in disconnects(knowledge)}
+    back = {conn_id: each.back_ns for conn_id, each in left.items()}
+    found = grouped((each.receiver, each) for each in sent if each.connection.endpoint in suspected)
     for same in found.values():
         taken = max(each.largest_taken for each in same)
         least = max(taken + 1, MIN_SIZE)
