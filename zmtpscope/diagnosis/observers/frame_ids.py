@@ -105,10 +105,12 @@ class FrameIds:
 
     def _find(self, last: Sent) -> Places | None:
         """Return the places of ids if the last message, as a reply, is the last one needed to show them."""
+        asked = [each for each in self.held if each.side != last.side]
         for of_reply in range(len(last.frames)):
-            for of_request in range(MAX_FRAMES):
+            id_ = last.id_at(of_reply)
+            for of_request in range(MAX_FRAMES) if id_ is not None else ():
                 places = Places(1 - last.side, of_request, of_reply)
-                if self._are_ids(places):
+                if any(each.id_at(of_request) == id_ for each in asked) and self._are_ids(places):
                     return places
         return None
 
