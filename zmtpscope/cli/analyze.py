@@ -9,7 +9,7 @@ import click
 
 from zmtpscope.cli.captures import named_captures
 from zmtpscope.cli.export import DIRECTORY, write_tables
-from zmtpscope.cli.parameters import READ_FILES, command, option, options
+from zmtpscope.cli.parameters import READ_FILES, command, flag, options
 from zmtpscope.cli.terminal import already_exists, missing_extra, notify
 from zmtpscope.option_texts import Body
 from zmtpscope.records import PLURALS, RECORDS
@@ -33,7 +33,7 @@ readers support."""
 
 @command(short_help="Write an HTML report about captures, with Spark.")
 @options(*READ_FILES, DIRECTORY)
-@option("--force", is_flag=True, help="Overwrite an existing report.")
+@flag("--force", help="Overwrite an existing report.")
 def analyze(**given: Any) -> int:
     """Write a report about capture FILEs to DIR: problems, message counts by peer and topic, and how connections opened
     and closed. DIR gets index.html, a page without scripts or network access, and a Parquet file for each of its

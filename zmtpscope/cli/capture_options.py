@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from zmtpscope.cli.parameters import CAPTURE, PACKETS, names_a_file, option
+from zmtpscope.cli.parameters import CAPTURE, PACKETS, names_a_file
 from zmtpscope.cli.terminal import notify
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.live.capture.interfaces import Interface
@@ -62,60 +62,45 @@ LIST_INTERFACES = ("-D", "-L", "--list-interfaces")
 """Options of tcpdump and dumpcap, and a letter that users try."""
 FOLLOWED_FILE = click.argument("files", nargs=-1, metavar="[FILE | FILTER...]")
 CAPTURE_OPTIONS = (
-    option(
-        "-i",
-        "interfaces",
-        multiple=True,
-        metavar="IFACE",
-        help="Capture on this interface, or on `any`; repeatable.",
-        heading=CAPTURE,
+    CAPTURE.option(
+        "-i", "interfaces", multiple=True, metavar="IFACE", help="Capture on this interface, or on `any`; repeatable."
     ),
-    option(
-        *LIST_INTERFACES,
-        "list_interfaces",
-        is_flag=True,
-        help="List the network interfaces with their addresses and state.",
-        heading=CAPTURE,
+    CAPTURE.flag(
+        *LIST_INTERFACES, "list_interfaces", help="List the network interfaces with their addresses and state."
     ),
-    option(
+    CAPTURE.option(
         "-f",
         "filter_",
         default="",
         metavar="FILTER",
         help="Capture only packets that match this capture filter (pcap-filter(7)). With -i it can also be given as "
         "the last words, without -f.",
-        heading=CAPTURE,
     ),
-    option(
-        "-p", "no_promiscuous", is_flag=True, help="Do not put the interface into promiscuous mode.", heading=CAPTURE
-    ),
-    option(
+    CAPTURE.flag("-p", "no_promiscuous", help="Do not put the interface into promiscuous mode."),
+    CAPTURE.option(
         "-s",
         "snap_length",
         type=click.IntRange(0, 262_144),
         metavar="OCTETS",
         help="Snapshot length: capture at most OCTETS of each packet [default: 262144].",
-        heading=CAPTURE,
     ),
-    option(
+    CAPTURE.option(
         "-B",
         "buffer",
         type=click.IntRange(1, 4096),
         metavar="MIB",
         help="Size of the kernel's capture buffer, in MiB [default: 32].",
-        heading=CAPTURE,
     ),
     PACKETS,
-    option(
+    CAPTURE.option(
         "-a",
         "stop_after",
         multiple=True,
         callback=parse_limits,
         metavar="duration:S|filesize:KB|packets:N",
         help="Stop after S seconds, KB kilobytes of file or N packets; repeatable.",
-        heading=CAPTURE,
     ),
-    option(
+    CAPTURE.option(
         "-b",
         "ring",
         multiple=True,
@@ -123,33 +108,28 @@ CAPTURE_OPTIONS = (
         metavar="duration:S|filesize:KB|packets:N|files:N",
         help="With -w, start a new file after S seconds, KB kilobytes or N packets. files:N keeps the newest N files "
         "and deletes older ones once they were printed.",
-        heading=CAPTURE,
     ),
-    option(
+    CAPTURE.option(
         "-w",
         "write_to",
         metavar="FILE",
         help="Also write the packets to FILE, as pcapng. FILE can be a FIFO; - is standard output, and then everything "
         "else goes to standard error.",
-        heading=CAPTURE,
     ),
-    option(
+    CAPTURE.option(
         "--netns",
         metavar="NAME|PID|PATH",
         help="Capture in this network namespace: its name (ip netns), the id of a process in it, or its file.",
-        heading=CAPTURE,
     ),
-    option(
+    CAPTURE.option(
         "--user",
         metavar="NAME",
         help="Drop privileges to this user once capturing has started [default: the user who ran sudo].",
-        heading=CAPTURE,
     ),
-    option(
+    CAPTURE.option(
         "--engine",
         metavar="ENGINE",
         help="How to capture: ring, socket, dumpcap, tcpdump or scapy [default: the first that works, without scapy].",
-        heading=CAPTURE,
     ),
 )
 

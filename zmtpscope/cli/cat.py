@@ -12,7 +12,7 @@ import click
 
 from zmtpscope.cli.credentials import CLIENT_OPTIONS, SERVER_OPTIONS, given_security
 from zmtpscope.cli.own_traffic import TRAFFIC_OPTIONS, OwnTraffic
-from zmtpscope.cli.parameters import MESSAGES, OUTPUT, command, option, options
+from zmtpscope.cli.parameters import MESSAGES, OUTPUT, command, flag, option, options
 from zmtpscope.cli.terminal import notify
 from zmtpscope.option_texts import VERSIONS
 from zmtpscope.zmtp.socket_types import ONLY_RECEIVE, ONLY_SEND
@@ -67,33 +67,16 @@ def parse_rate(context: click.Context, parameter: click.Parameter, value: float 
 @click.argument("socket_type", metavar="TYPE", type=click.Choice([*SENDING, *RECEIVING, *BOTH], case_sensitive=False))
 @click.argument("endpoint")
 @click.argument("messages", nargs=-1, metavar="[MESSAGE]...")
-@option(
-    "--bind", "listens", is_flag=True, help="Listen on ENDPOINT instead of connecting; without a host, on loopback."
+@flag("--bind", "listens", help="Listen on ENDPOINT instead of connecting; without a host, on loopback.")
+@MESSAGES.option(
+    "--part", "parts", multiple=True, metavar="TEXT", help="Add a part to a multipart message; repeatable."
 )
-@option(
-    "--part",
-    "parts",
-    multiple=True,
-    metavar="TEXT",
-    help="Add a part to a multipart message; repeatable.",
-    heading=MESSAGES,
+@MESSAGES.flag("--hex", "as_hex", help="Read and print messages as hex digits.")
+@MESSAGES.flag("-0", "--null", "null", help="End each message with NUL instead of a newline, on input and output.")
+@MESSAGES.option(
+    "--separator", metavar="TEXT", help="Separator between the parts of a message [default: a tab on output]."
 )
-@option("--hex", "as_hex", is_flag=True, help="Read and print messages as hex digits.", heading=MESSAGES)
-@option(
-    "-0",
-    "--null",
-    "null",
-    is_flag=True,
-    help="End each message with NUL instead of a newline, on input and output.",
-    heading=MESSAGES,
-)
-@option(
-    "--separator",
-    metavar="TEXT",
-    help="Separator between the parts of a message [default: a tab on output].",
-    heading=MESSAGES,
-)
-@option("--echo", is_flag=True, help="Send every received message back.", heading=MESSAGES)
+@MESSAGES.flag("--echo", help="Send every received message back.")
 @option(
     "--subscribe",
     "--join",
@@ -103,34 +86,29 @@ def parse_rate(context: click.Context, parameter: click.Parameter, value: float 
     help="Topic for SUB and XSUB, or group for DISH; repeatable [default: all topics].",
 )
 @option("--identity", metavar="TEXT", default="", help="Identity (routing id) announced to the peer.")
-@option(
+@MESSAGES.option(
     "-c",
     "count",
     type=click.IntRange(min=1),
     metavar="N",
     help="Exit after N received messages, or N sent ones if the socket only sends: then fewer MESSAGEs repeat.",
-    heading=MESSAGES,
 )
-@option(
+@MESSAGES.option(
     "--wait",
     type=float,
     callback=parse_seconds,
     metavar="SECONDS",
     help="Time limit for connecting and for each message; inf for none [default: 5; none with --bind or if no message "
     "is expected].",
-    heading=MESSAGES,
 )
-@option(
-    "--rate", type=float, callback=parse_rate, metavar="N", help="Send at most N messages per second.", heading=MESSAGES
-)
-@option("--expect", metavar="TEXT", help="Exit with code 4 if a received message lacks this part.", heading=MESSAGES)
-@option(
+@MESSAGES.option("--rate", type=float, callback=parse_rate, metavar="N", help="Send at most N messages per second.")
+@MESSAGES.option("--expect", metavar="TEXT", help="Exit with code 4 if a received message lacks this part.")
+@OUTPUT.option(
     "--output",
     type=click.Choice(["text", "raw", "hex", "json"]),
     help="Format of received messages [default: text on a terminal, otherwise raw].",
-    heading=OUTPUT,
 )
-@option("--json", "output", flag_value="json", help="Short for --output json.", heading=OUTPUT)
+@OUTPUT.option("--json", "output", flag_value="json", help="Short for --output json.")
 @option(
     "--zmtp",
     "version",

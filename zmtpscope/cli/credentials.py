@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.parameters import SECURITY, option
+from zmtpscope.cli.parameters import SECURITY
 from zmtpscope.cli.terminal import notify
 from zmtpscope.export.safe_text import safe_text
 
@@ -40,44 +40,34 @@ TOGETHER = ({"plain_file"}, {"user"}, {"server_key"}, {"server_key", "curve_file
 
 
 CLIENT_OPTIONS = (
-    option(
-        "--plain-file",
-        metavar="FILE",
-        help="PLAIN login from FILE: user:password, or one on each of two lines.",
-        heading=SECURITY,
+    SECURITY.option(
+        "--plain-file", metavar="FILE", help="PLAIN login from FILE: user:password, or one on each of two lines."
     ),
-    option(
-        "--user",
-        metavar="NAME",
-        help=f"PLAIN user name; the password comes from {PASSWORD_VARIABLE} or a prompt.",
-        heading=SECURITY,
+    SECURITY.option(
+        "--user", metavar="NAME", help=f"PLAIN user name; the password comes from {PASSWORD_VARIABLE} or a prompt."
     ),
-    option(
+    SECURITY.option(
         "--server-key",
         metavar="KEY|FILE",
         help="CURVE public key of the server: 40 Z85 characters, 64 hex digits, or a file.",
-        heading=SECURITY,
     ),
-    option(
+    SECURITY.option(
         "--curve-file",
         metavar="FILE",
         help="CURVE certificate with its secret key, or a file with only the secret key [default: a new key].",
-        heading=SECURITY,
     ),
 )
 
 SERVER_OPTIONS = (
-    option(
+    SECURITY.option(
         "--plain-users",
         metavar="FILE",
         help="Act as a PLAIN server and accept the logins in FILE, one user:password per line.",
-        heading=SECURITY,
     ),
-    option(
+    SECURITY.option(
         "--curve-server",
         metavar="FILE",
         help="Act as a CURVE server with this certificate and its secret key; any client key is accepted.",
-        heading=SECURITY,
     ),
 )
 

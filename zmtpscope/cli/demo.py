@@ -9,7 +9,7 @@ from typing import NamedTuple
 import click
 
 from zmtpscope.cli import zmtpscope
-from zmtpscope.cli.parameters import command, option
+from zmtpscope.cli.parameters import command, flag, option
 from zmtpscope.cli.terminal import already_exists
 
 PACKAGE = Path(__file__).parent.parent
@@ -68,7 +68,7 @@ SHOWN, SHOWN_COMMANDS = "late-subscriber", 2
 
 @command(short_help="Try zmtpscope on captures that are installed with it.")
 @click.argument("name", type=click.Choice(list(CAPTURES)), required=False, metavar="[NAME]")
-@option("--list", "lists", is_flag=True, help="List the captures, with a line about each.")
+@flag("--list", "lists", help="List the captures, with a line about each.")
 @option(
     "-o",
     "--output",
@@ -76,7 +76,7 @@ SHOWN, SHOWN_COMMANDS = "late-subscriber", 2
     metavar="FILE",
     help="Write the capture to FILE [default: NAME.pcap].",
 )
-@option("--force", is_flag=True, help="Overwrite FILE if it exists.")
+@flag("--force", help="Overwrite FILE if it exists.")
 def demo(name: str | None, lists: bool, output: Path | None, force: bool) -> None:
     """Show the output of `read` and `check` for a capture with a problem. With NAME, write the capture NAME to
     NAME.pcap in the current directory, for every command to read, and print the commands to type next."""

@@ -11,7 +11,7 @@ import click
 from zmtpscope.cli.captures import Run, read_through
 from zmtpscope.cli.filters import FILTER, given_choice
 from zmtpscope.cli.output import COLOR, TIME_FORM, VERBOSE, paint_of
-from zmtpscope.cli.parameters import READ_FILES, SHOW_SECRETS, command, option, options
+from zmtpscope.cli.parameters import READ_FILES, SHOW_SECRETS, command, flag, option, options
 from zmtpscope.cli.terminal import already_exists, notify, shows_unicode, terminal_width
 from zmtpscope.option_texts import FULL
 
@@ -56,7 +56,7 @@ USUAL_ARROWS = 100
     help=f"Draw at most N arrows and notes: repeats become counts, and later events are left out "
     f"[default: {USUAL_ARROWS}].",
 )
-@option("--all", "unfolded", is_flag=True, help="Also draw repeated messages, heartbeats and connection attempts.")
+@flag("--all", "unfolded", help="Also draw repeated messages, heartbeats and connection attempts.")
 @option(
     "--format",
     "form",
@@ -70,7 +70,7 @@ USUAL_ARROWS = 100
     metavar="FILE",
     help="Write to FILE; its ending sets the format: .txt, .mmd or .svg.",
 )
-@option("--force", is_flag=True, help="Overwrite FILE if it exists.")
+@flag("--force", help="Overwrite FILE if it exists.")
 def diagram(**given: Any) -> int:
     """Draw a sequence diagram of capture FILEs: a lifeline for each peer, an arrow for each greeting, command and
     message, and TCP opens and closes, gaps and findings in between. Select connections, a peer, a topic or a filter if

@@ -16,6 +16,7 @@ from zmtpscope.cli.parameters import (
     SHOW_SECRETS,
     WITH_DERIVED,
     command,
+    flag,
     option,
     options,
     parse_select,
@@ -105,7 +106,7 @@ DIRECTORY = option(
     metavar="RECORD[:COLUMN,...]",
     help="Export only this record type, with only these columns if any are named; repeatable.",
 )
-@option("--force", is_flag=True, help="Overwrite existing files.")
+@flag("--force", help="Overwrite existing files.")
 def export(**given: Any) -> int:
     """Export the records of capture FILEs to tables, one file per record type: connections, greetings, commands,
     messages, gaps, stalls, leftovers and findings. A type without records gets an empty table. The files appear only

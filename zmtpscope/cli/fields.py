@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from zmtpscope.cli.parameters import command, option
+from zmtpscope.cli.parameters import command, flag
 from zmtpscope.cli.terminal import terminal_width
 from zmtpscope.export.types import spark_schema
 from zmtpscope.export.wrap import wrap
@@ -17,12 +17,8 @@ from zmtpscope.records import RECORDS, RecordType
 
 @command(short_help="List every record type and field.")
 @click.argument("records", nargs=-1, type=click.Choice(list(RECORDS)), metavar="[RECORD]...")
-@option("--json", "as_json", is_flag=True, help="Print JSON lines, one object per field.")
-@option(
-    "--spark",
-    is_flag=True,
-    help='Print a schema per record type for spark.read.schema("...").json("messages.jsonl").',
-)
+@flag("--json", "as_json", help="Print JSON lines, one object per field.")
+@flag("--spark", help='Print a schema per record type for spark.read.schema("...").json("messages.jsonl").')
 def fields(records: tuple[str, ...], as_json: bool, spark: bool) -> None:
     """List every field of every record type, or of each RECORD given: name, type, unit, meaning, other names in
     filters, and an example filter."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.parameters import FILTERS, option
+from zmtpscope.cli.parameters import FILTERS
 from zmtpscope.option_texts import Body
 from zmtpscope.words import counted
 
@@ -39,13 +39,12 @@ def parse_filter(context: click.Context, parameter: click.Parameter, value: str 
         raise BadFilter(f"-Y: {sentence}", tuple(shown)) from None
 
 
-FILTER = option(
+FILTER = FILTERS.option(
     "-Y",
     "filter",
     callback=parse_filter,
     metavar="FILTER",
     help="Show only records that match FILTER, for example 'topic == prices and size > 1KiB' (docs/filters.md).",
-    heading=FILTERS,
 )
 
 

@@ -14,7 +14,7 @@ import click
 from zmtpscope.cli.captures import is_read_once, named_captures, reading
 from zmtpscope.cli.filters import FILTER, given_choice
 from zmtpscope.cli.output import COLOR, JSON, TIME_FORM, paint_of
-from zmtpscope.cli.parameters import BODY, READ_FILES, SHOW_SECRETS, command, option, options
+from zmtpscope.cli.parameters import BODY, READ_FILES, SHOW_SECRETS, command, flag, option, options
 from zmtpscope.cli.terminal import notify
 from zmtpscope.option_texts import BODY_FORMS
 from zmtpscope.words import listed
@@ -59,7 +59,7 @@ MAX_SHOWN = 5
     metavar="FILE|DIR/",
     help="Write the bodies to one FILE, or to one file per message in DIR, with an index of message and frame offsets.",
 )
-@option("--force", is_flag=True, help="Overwrite FILE if it exists.")
+@flag("--force", help="Overwrite FILE if it exists.")
 def follow(**given: Any) -> int:
     """Print one conversation from capture FILEs in order, with complete bodies: a connection, a peer, a topic, or the
     records that match a filter. If the capture has a single connection, no option is needed. Messages of side 0, which

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.captures import open_keys, report_problems
-from zmtpscope.cli.parameters import Command, command, option
+from zmtpscope.cli.parameters import Command, command, flag, option
 from zmtpscope.cli.terminal import notify
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.words import counted
@@ -86,7 +86,7 @@ keys.add_command(record)
 
 @keys.command("list", cls=Command, short_help="List the keys in key files, with secrets masked.")
 @click.argument("key_files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
-@option("--json", "as_json", is_flag=True, help="Print JSON lines, one object per key.")
+@flag("--json", "as_json", help="Print JSON lines, one object per key.")
 def list_keys(key_files: tuple[str, ...], as_json: bool) -> None:
     """List the keys in key logs and certificates (- for standard input): one line per key with its file and line
     number, then the counts. Secrets are masked. Long-term keys are printed in Z85, as in the configuration of a peer,

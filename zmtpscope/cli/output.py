@@ -11,7 +11,7 @@ import click
 
 from zmtpscope.cli.captures import report_nothing_found
 from zmtpscope.cli.filters import FILTER, Filtered
-from zmtpscope.cli.parameters import BODY, FRAMES, OUTPUT, SHOW_SECRETS, WITH_DERIVED, option
+from zmtpscope.cli.parameters import BODY, FRAMES, OUTPUT, SHOW_SECRETS, WITH_DERIVED
 from zmtpscope.cli.templates import TEMPLATE_OPTIONS, parsed_template
 from zmtpscope.cli.terminal import notify, terminal_width
 from zmtpscope.export.clock import FORMS
@@ -23,15 +23,11 @@ if TYPE_CHECKING:
 
 LINES_AT_ONCE = 100
 
-JSON = option("--json", "as_json", is_flag=True, help="Print JSON lines, one object per record.", heading=OUTPUT)
-QUIET = option("-q", "quiet", is_flag=True, help="Print only the summary, no records.", heading=OUTPUT)
-TREE = option(
-    "-V", "tree", is_flag=True, help="Print every field of every greeting, command and frame.", heading=OUTPUT
-)
-HEX = option(
-    "-x", "hex_dump", is_flag=True, help="Print a hex dump of every greeting, command and frame.", heading=OUTPUT
-)
-TIME_FORM = option(
+JSON = OUTPUT.flag("--json", "as_json", help="Print JSON lines, one object per record.")
+QUIET = OUTPUT.flag("-q", "quiet", help="Print only the summary, no records.")
+TREE = OUTPUT.flag("-V", "tree", help="Print every field of every greeting, command and frame.")
+HEX = OUTPUT.flag("-x", "hex_dump", help="Print a hex dump of every greeting, command and frame.")
+TIME_FORM = OUTPUT.option(
     "-t",
     "time_form",
     type=click.Choice(list(FORMS)),
@@ -39,47 +35,17 @@ TIME_FORM = option(
     help="Timestamp format: 'r' seconds since the first packet, 'd' seconds since the previous line, 'e' seconds since "
     "1970, 'a' local time, 'ad' local date and time, 'u' time in UTC, 'ud' date and time in UTC [default: r].",
     metavar="FORM",
-    heading=OUTPUT,
 )
-NUMERIC = option(
-    "-n",
-    "numeric",
-    is_flag=True,
-    help="Accepted for compatibility with tshark; names are never resolved.",
-    heading=OUTPUT,
+NUMERIC = OUTPUT.flag("-n", "numeric", help="Accepted for compatibility with tshark; names are never resolved.")
+WIDE = OUTPUT.flag("--wide", help="Print both addresses in every line, not only in the first and last of a connection.")
+STATS = OUTPUT.flag(
+    "--stats", help="At the end, print the numbers of packets and octets that were read or skipped, with reasons."
 )
-WIDE = option(
-    "--wide",
-    is_flag=True,
-    help="Print both addresses in every line, not only in the first and last of a connection.",
-    heading=OUTPUT,
+COLOR = OUTPUT.option(
+    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Use colour [default: auto]."
 )
-STATS = option(
-    "--stats",
-    is_flag=True,
-    help="At the end, print the numbers of packets and octets that were read or skipped, with reasons.",
-    heading=OUTPUT,
-)
-COLOR = option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    help="Use colour [default: auto].",
-    heading=OUTPUT,
-)
-VERBOSE = option(
-    "--verbose",
-    is_flag=True,
-    help="Also print findings of severity chat: normal events, and habits of libzmq.",
-    heading=OUTPUT,
-)
-ALL = option(
-    "--all",
-    "unfolded",
-    is_flag=True,
-    help="Print each heartbeat and each retry instead of counting them.",
-    heading=OUTPUT,
-)
+VERBOSE = OUTPUT.flag("--verbose", help="Also print findings of severity chat: normal events, and habits of libzmq.")
+ALL = OUTPUT.flag("--all", "unfolded", help="Print each heartbeat and each retry instead of counting them.")
 
 RECORD_LINES = (
     FILTER,

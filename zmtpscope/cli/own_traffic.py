@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zmtpscope.cli.parameters import OUTPUT, option
+from zmtpscope.cli.parameters import OUTPUT
 from zmtpscope.cli.terminal import notify
 
 if TYPE_CHECKING:
@@ -20,20 +20,14 @@ if TYPE_CHECKING:
 
 
 TRAFFIC_OPTIONS = (
-    option(
-        "--show",
-        is_flag=True,
-        help="Print the conversation to standard error, in the format of zmtpscope read.",
-        heading=OUTPUT,
-    ),
-    option(
+    OUTPUT.flag("--show", help="Print the conversation to standard error, in the format of zmtpscope read."),
+    OUTPUT.option(
         "-w",
         "recorded",
         metavar="FILE",
         help="Record the conversation to FILE, as pcapng; CURVE keys are written to FILE.keys.",
-        heading=OUTPUT,
     ),
-    option("--force", is_flag=True, help="Overwrite the FILE of -w.", heading=OUTPUT),
+    OUTPUT.flag("--force", help="Overwrite the FILE of -w."),
 )
 
 

@@ -14,12 +14,29 @@ import click
 from zmtpscope.option_texts import READ_OPTIONS, check_columns, known_payload, nearest
 from zmtpscope.records import RECORDS, SINGULARS
 
-OPTIONS, INPUT, FILTERS, OUTPUT = "Options", "Input", "Filters", "Output"
-DECODING, SECURITY, CAPTURE, MESSAGES = "Decoding", "Security", "Capture", "Messages"
+AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
+
+
+class Heading(str):
+    """A heading in help, which declares the options below it."""
+
+    __slots__ = ()
+
+    def option(self, *names: str, **settings: Any) -> Callable[[AnyCommand], AnyCommand]:
+        """Declare an option as `click.option` does."""
+        return click.option(*names, cls=Option, heading=self, **settings)
+
+    def flag(self, *names: str, **settings: Any) -> Callable[[AnyCommand], AnyCommand]:
+        """Declare an option without a value."""
+        return self.option(*names, is_flag=True, **settings)
+
+
+OPTIONS, INPUT, FILTERS, OUTPUT = map(Heading, ("Options", "Input", "Filters", "Output"))
+DECODING, SECURITY, CAPTURE, MESSAGES = map(Heading, ("Decoding", "Security", "Capture", "Messages"))
 HEADINGS = (OPTIONS, MESSAGES, FILTERS, INPUT, CAPTURE, OUTPUT, DECODING, SECURITY)
 """Headings in the order in which help prints them. A command's own options are under the first."""
 
-AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
+option, flag = OPTIONS.option, OPTIONS.flag
 
 
 class Option(click.Option):
@@ -68,11 +85,6 @@ def options(*each: Callable[[AnyCommand], AnyCommand]) -> Callable[[AnyCommand],
     return add
 
 
-def option(*names: str, heading: str = OPTIONS, **settings: Any) -> Callable[[AnyCommand], AnyCommand]:
-    """Declare an option as `click.option` does, with a heading."""
-    return click.option(*names, cls=Option, heading=heading, **settings)
-
-
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -95,16 +107,14 @@ def checked(parse: Callable[[S], T], value: S) -> T:
         raise click.BadParameter(str(error)) from None
 
 
-def read_option(name: str, *, heading: str) -> Callable[[AnyCommand], AnyCommand]:
+def read_option(name: str, heading: Heading) -> Callable[[AnyCommand], AnyCommand]:
     """Declare an option of `READ_OPTIONS`, which sets a field of `ReadOptions`."""
     flag, parse, metavar, help, default, many = READ_OPTIONS[name]
 
     def parsed(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
         return tuple(checked(parse, each) for each in value) if many else checked(parse, value)
 
-    return option(
-        flag, name, multiple=many, callback=parsed, default=default, metavar=metavar, help=help, heading=heading
-    )
+    return heading.option(flag, name, multiple=many, callback=parsed, default=default, metavar=metavar, help=help)
 
 
 def parse_payload_files(
@@ -160,56 +170,45 @@ def names_a_file(word: str) -> bool:
 A_FILE = click.Path(readable=False)
 """A file that shells complete. Errors are reported when it is opened."""
 FILES = click.argument("files", nargs=-1, type=A_FILE, metavar="[FILE]...")
-MORE_FILES = option(
-    "-r",
-    "more_files",
-    multiple=True,
-    type=A_FILE,
-    metavar="FILE",
-    help="Read FILE, like an argument; repeatable.",
-    heading=INPUT,
+MORE_FILES = INPUT.option(
+    "-r", "more_files", multiple=True, type=A_FILE, metavar="FILE", help="Read FILE, like an argument; repeatable."
 )
-FRAMES = option("--frames", is_flag=True, help="Also output a record for each frame of a message.", heading=OUTPUT)
-WITH_DERIVED = option(
+FRAMES = OUTPUT.flag("--frames", help="Also output a record for each frame of a message.")
+WITH_DERIVED = OUTPUT.flag(
     "--derived",
-    is_flag=True,
     help="Also output derived records: requests, subscriptions, heartbeats, peers, topics, deliveries and diagnoses.",
-    heading=OUTPUT,
 )
-BODY = read_option("body", heading=OUTPUT)
-PACKETS = option("-c", "packets", callback=parse_count, metavar="N", help="Stop after N packets.", heading=INPUT)
-PACKETS_TO = option(
+BODY = read_option("body", OUTPUT)
+PACKETS = INPUT.option("-c", "packets", callback=parse_count, metavar="N", help="Stop after N packets.")
+PACKETS_TO = OUTPUT.option(
     "-w",
     "packets_to",
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Also write the packets of the printed records to FILE, as pcapng with the findings as packet comments.",
-    heading=OUTPUT,
 )
-PAYLOAD_FILES = option(
+PAYLOAD_FILES = DECODING.option(
     "--payload-file",
     "payload_files",
     multiple=True,
     callback=parse_payload_files,
     metavar="NAME=FILE",
     help="File for payload dissector NAME, for example jupyter=kernel-1234.json; repeatable.",
-    heading=DECODING,
 )
 KEYLOG_VARIABLE = "ZMTPSCOPE_KEYLOG"
-KEYS = option(
+KEYS = SECURITY.option(
     "--keys",
     "key_files",
     multiple=True,
-    type=click.Path(),  # splits the variable
+    type=click.Path(),
     envvar=KEYLOG_VARIABLE,
     metavar="FILE",
     help="Decrypt CURVE traffic with this key log or certificate (- for standard input); repeatable "
     f"[default: the files in {KEYLOG_VARIABLE}, separated as in PATH].",
-    heading=SECURITY,
 )
-SHOW_SECRETS = option("--show-secrets", is_flag=True, help="Print passwords instead of masking them.", heading=SECURITY)
+SHOW_SECRETS = SECURITY.flag("--show-secrets", help="Print passwords instead of masking them.")
 DECODING_OPTIONS = (
-    *(read_option(name, heading=DECODING) for name in READ_OPTIONS if name != "body"),
+    *(read_option(name, DECODING) for name in READ_OPTIONS if name != "body"),
     PAYLOAD_FILES,
     KEYS,
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from zmtpscope.cli.credentials import CLIENT_OPTIONS, given_security
-from zmtpscope.cli.parameters import command, option, options
+from zmtpscope.cli.parameters import command, flag, option, options
 from zmtpscope.cli.terminal import notify
 from zmtpscope.zmtp.socket_types import PEERS
 
@@ -100,7 +100,7 @@ def parse_wait(context: click.Context, parameter: click.Parameter, value: float)
     "socket types, 16 protocol violation or limit, 17 closed too early.",
 )
 @click.argument("endpoint", metavar="ENDPOINT")
-@option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@flag("--json", "as_json", help="Print one JSON object.")
 @option(
     "--expect",
     "expectations",
@@ -119,16 +119,11 @@ def parse_wait(context: click.Context, parameter: click.Parameter, value: float)
     help="Time limit for the whole probe [default: 5].",
 )
 @options(*CLIENT_OPTIONS)
-@option(
+@flag(
     "--join",
-    is_flag=True,
     help="Complete the handshake even if the peer may then send us messages that others miss (PUSH, PAIR ...).",
 )
-@option(
-    "--ping",
-    is_flag=True,
-    help="Send a PING even to a peer that announces 3.0; libzmq before 4.2 takes it for a message.",
-)
+@flag("--ping", help="Send a PING even to a peer that announces 3.0; libzmq before 4.2 takes it for a message.")
 @option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Use colour [default: auto].")
 def probe(**given: Any) -> int:
     """Connect to ENDPOINT (tcp://host:port or ipc://path) and identify the peer: version, mechanism, socket type,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zmtpscope.cli.filters import BadFilter
-from zmtpscope.cli.parameters import OUTPUT, option
+from zmtpscope.cli.parameters import OUTPUT
 
 if TYPE_CHECKING:
     from zmtpscope.templates import Template
@@ -31,15 +31,10 @@ def complete_field(context: click.Context, parameter: click.Parameter, incomplet
     return [name for name in FIELDS if name.startswith(incomplete)]
 
 
-TYPE = option(
-    "-T",
-    "output_type",
-    callback=parse_type,
-    metavar="fields",
-    help="Print only the fields named with -e, in columns.",
-    heading=OUTPUT,
+TYPE = OUTPUT.option(
+    "-T", "output_type", callback=parse_type, metavar="fields", help="Print only the fields named with -e, in columns."
 )
-FIELD = option(
+FIELD = OUTPUT.option(
     "-e",
     "shown_fields",
     multiple=True,
@@ -47,9 +42,8 @@ FIELD = option(
     metavar="FIELD",
     help="With -T fields: print this field, for example topic, size or payload.fields.price; repeatable. `zmtpscope "
     "fields` lists them.",
-    heading=OUTPUT,
 )
-SEPARATORS = option(
+SEPARATORS = OUTPUT.option(
     "-E",
     "separators",
     multiple=True,
@@ -57,14 +51,12 @@ SEPARATORS = option(
     help="With -T fields: separator=/t|/s|C (tab, space or a character), header=y|n, quote=d|s|n (double, single, "
     "none), occurrence=f|l|a (first, last or all values) and aggregator=,|/s|C between values "
     "[default: separator=/t header=n quote=n occurrence=a aggregator=,].",
-    heading=OUTPUT,
 )
-FORMAT = option(
+FORMAT = OUTPUT.option(
     "--format",
     "template",
     metavar="TEMPLATE",
     help=r"Print each record in this format, for example '{time} {topic} {size}' (\n newline, \t tab, {{ brace).",
-    heading=OUTPUT,
 )
 TEMPLATE_OPTIONS = (TYPE, FIELD, SEPARATORS, FORMAT)
 

@@ -19,7 +19,7 @@ from zmtpscope.cli.capture_options import (
 from zmtpscope.cli.captures import Run, reading
 from zmtpscope.cli.filters import FILTER, body_for, messages_filtered
 from zmtpscope.cli.followed_captures import following, news_lines, report_end, seconds_behind
-from zmtpscope.cli.parameters import DECODING_OPTIONS, FILES, MORE_FILES, SHOW_SECRETS, command, option, options
+from zmtpscope.cli.parameters import DECODING_OPTIONS, FILES, MORE_FILES, SHOW_SECRETS, command, flag, option, options
 from zmtpscope.cli.progress import LAG_THAT_MATTERS
 from zmtpscope.cli.terminal import notify
 from zmtpscope.cli.top_output import JsonLines, Numbers, Output, Tables, has_screen
@@ -76,8 +76,8 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: fl
     metavar="SECONDS",
     help="Count messages in intervals of SECONDS, by packet timestamps; 0: in the whole capture [default: 1].",
 )
-@option("--json", "as_json", is_flag=True, help="Print JSON lines, one object per interval and row.")
-@option("--follow", is_flag=True, help="Follow a FILE or pipe that another tool is still writing.")
+@flag("--json", "as_json", help="Print JSON lines, one object per interval and row.")
+@flag("--follow", help="Follow a FILE or pipe that another tool is still writing.")
 def top(**given: Any) -> int:
     """Show message counts, sizes and rates by topic, connection or peer, with the subscribers and the last message.
     Reads capture FILEs, follows one that another tool is still writing (--follow), or captures from network interfaces

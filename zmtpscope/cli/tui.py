@@ -27,6 +27,7 @@ from zmtpscope.cli.parameters import (
     SHOW_SECRETS,
     Command,
     command,
+    flag,
     option,
     options,
 )
@@ -103,7 +104,7 @@ NO_TERMINAL = 2
 
 @command(cls=Servable, short_help="Browse captures or live traffic in a full-screen interface.")
 @options(FILES, MORE_FILES, FILTER, BODY, *CAPTURE_OPTIONS, *DECODING_OPTIONS, SHOW_SECRETS)
-@option("-F", "--follow", is_flag=True, help="Follow a FILE that another tool is still writing.")
+@flag("-F", "--follow", help="Follow a FILE that another tool is still writing.")
 @option(
     "--serve",
     type=click.IntRange(0, 65535),
