@@ -95,7 +95,6 @@ class OpenConnection:
                 yield from observer.derive()
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
-        """Return the remaining records at the end."""
         return [table for each in self.observers if each is not None for table in each.finish(ordinal)]
 
 

@@ -39,7 +39,7 @@ def diagnosing(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> 
 
 
 def _softened(diagnosis: Diagnosis, doubtful: set[str]) -> Diagnosis:
-    """Make a diagnosis a note if one of its connections may not be ZMTP."""
+    """Turn a diagnosis into a note if one of its connections may not be ZMTP."""
     if diagnosis.severity not in FAILING or not diagnosis.conn_ids or not diagnosis.conn_ids <= doubtful:
         return diagnosis
     return replace(diagnosis, severity="note", certainty=LIKELY)

@@ -1,4 +1,4 @@
-"""Attempts of clients to connect: endpoints that they never reached, and other clients that these served meanwhile."""
+"""Attempts of clients to connect: endpoints that they never reached, and other clients served meanwhile."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _is_back(connection: ObservedConnection) -> bool:
 def tried_in_vain(knowledge: Knowledge, id_: str, patience: int) -> Iterator[Tried]:
     """Yield the endpoints that clients never reached before the capture ended.
 
-    `patience` is the longest time (ns) that an attempt may have waited for its outcome `id_`.
+    `patience` is the longest time (ns) that an attempt can have waited for its outcome `id_`.
     """
     for endpoint, clients in clients_of(knowledge, id_).items():
         vain = [each for each in clients if _is_in_vain(each, knowledge)]
@@ -121,11 +121,11 @@ def is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
 
 MAX_SERVED = 3
 MIN_SERVED = 2 * SECOND
-"""A client that connected between another one's attempts, and stayed this long, was served meanwhile."""
+"""A client that connected between another one's attempts and stayed this long was served meanwhile."""
 
 
 def _last(connections: list[ObservedConnection]) -> list[ObservedConnection]:
-    """Return the connections whose end began the outage: the last ones."""
+    """Return the last connections: their end began the outage."""
     ends = [(each, ending.moment.ns) for each in connections if (ending := ending_of(each)) is not None]
     last = max((end for _, end in ends), default=0)
     return [each for each, end in ends if last - end < MIN_LATE]
@@ -134,7 +134,7 @@ def _last(connections: list[ObservedConnection]) -> list[ObservedConnection]:
 def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list[str]:
     """Return up to three other clients that the endpoint served meanwhile.
 
-    They remained connected from the first attempt on, or connected between the attempts and stayed long. Other
+    They stayed connected from the first attempt on, or connected between the attempts and stayed long. Other
     connections of the same clients count if the server sends on them.
     """
     clients = {each.client for each in tried.findings}
@@ -156,7 +156,7 @@ def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list
 
 
 def _is_unaccepted(connection: ObservedConnection, tried: Tried) -> bool:
-    """Whether a client waits since before the attempts for the greeting of a program, which then serves nobody."""
+    """Whether a client has waited for the greeting since before the attempts: the program serves no client."""
     return connection.is_open and connection.server.last_ns is None and connection.start.ns < tried.first_ns
 
 

@@ -24,10 +24,10 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND, to_text
 
 MAX_SIBLINGS = 4
-"""Siblings to compare with: the ones with most messages."""
+"""Siblings to compare with: those with most messages."""
 
 MAX_KNOWN = 16
-"""Subscribers of a topic to compare during a part of the time."""
+"""Subscribers of a topic to remember as possible siblings: those with most messages."""
 
 MAX_EARLIER = 8
 """Earlier connections of a subscriber to examine."""
@@ -44,7 +44,7 @@ ARRIVES_NS = SECOND // 2
 
 QUIET_NS = SECOND // 33
 """After a silence of this length all messages have arrived, if the last one is later than the other subscriber's
-last one."""
+last."""
 
 
 class Missed(NamedTuple):
@@ -55,16 +55,12 @@ class Missed(NamedTuple):
 
 
 class Sibling(NamedTuple):
-    """A subscriber that received many messages of a topic, with the time of its subscription."""
-
     subscriber: Subscriber
     topic: PublishedTopic
     since_ns: int
 
 
 class Siblings:
-    """Subscribers with most messages of a topic, most first."""
-
     def __init__(self, each: Sequence[Sibling]) -> None:
         self.each = each
         self.messages = max((topic.timeline.count for _, topic, _ in each), default=0)

@@ -1,6 +1,6 @@
 """Connections that ended without a ZMTP error: the abandoned peer, its attempts, and the time of reconnection.
 
-Also endpoints that replace each other: a program that listens on another port each time it starts.
+Also endpoints that replace each other: a program that listens on another port at each start.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CUT_OFF = ("ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06", "ZMTP10-FRAME-05", "ZMTP10-FRAM
 FAILED = ATTEMPTS.keys() - {HALF_OPEN}
 """Outcomes of attempts to connect that are no port scan."""
 LONGEST_DEAD = 120 * SECOND
-"""TCP retransmits to a host that is gone for at most this long. Once back, the host answers with RST."""
+"""TCP retransmits to a vanished host for at most this long. Once back, the host answers with RST."""
 MAX_LATER = 8
 """Later connections to examine as replacements of a dead one."""
 ANSWERED_NS = SECOND
@@ -61,7 +61,6 @@ class Disconnect(NamedTuple):
         return self.connection.finding(*CUT_OFF)
 
     def cuts_itself(self) -> bool:
-        """Whether the sender of that message ended the connection."""
         cut_off = self.cut_off()
         return cut_off is not None and cut_off.side == self.ending.side
 
@@ -124,7 +123,7 @@ def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection
     """Return when the client began the connection that replaced this dead one (ns), or None.
 
     The dead connection was reset after the handshake of the next one in `own` (in order of start), and was unused since
-    that one began: the client's host or network was gone for a while.
+    then: the client's host or network was gone for a while.
     """
     ending = ending_of(connection)
     if ending is None or not ending.is_reset:
@@ -188,7 +187,7 @@ class Stay(NamedTuple):
 
 
 def _staying(knowledge: Knowledge) -> dict[Kind, list[Stay]]:
-    """Return, by kind, the two clients that stayed longest: one of them may be the client in question."""
+    """Return, by kind, the two clients that stayed longest, of which one may be the client in question."""
     found: dict[Kind, dict[tuple[str, str | None], Stay]] = {}
     for connection in knowledge.connections:
         if is_agreed(connection):
@@ -234,8 +233,7 @@ class Served(NamedTuple):
 
 @once
 def passing(knowledge: Knowledge) -> frozenset[Ends]:
-    """Return the clients and endpoints whose program moved to another port of its host: it left one port before it used
-    the next.
+    """Return the clients and endpoints whose program left one port of its host before it used the next.
 
     Both have the same socket type: publishers that live for a moment, or a service that chooses a port at each start.
     """

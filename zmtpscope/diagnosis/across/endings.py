@@ -27,9 +27,9 @@ class Ending(NamedTuple):
     cause: Cause
     is_reset: bool
     is_unknown: bool = False
-    """Whether the RST only answers a segment: the system knows no such connection, and had not closed it."""
+    """Whether the RST only answers a segment: the system does not know the connection, and had not closed it."""
     finding: ObservedFinding | None = None
-    """The finding that gives the reason, if there is one."""
+    """The finding that gives the reason, if any."""
 
 
 @found_once
@@ -68,13 +68,15 @@ def end_of(connection: ObservedConnection, otherwise: int) -> int:
 
 
 def _knows_nothing(values: Mapping[str, Any] | None, side: int) -> bool:
-    """Whether a RST has no ACK flag, as one that answers a segment (RFC 9293, 3.10.7.1). A program that is killed, or
-    aborts its connection, sends it with ACK."""
+    """Whether the RST has no ACK flag, because it answers a segment (RFC 9293, 3.10.7.1).
+
+    A program that is killed or aborts its connection sends RST with ACK.
+    """
     return values is not None and values["rst_ack"] is False and values[f"fin_ns_{side}"] is None
 
 
 def is_of_another(connection: ObservedConnection) -> bool:
-    """Whether a middlebox sent the RST: its TTL differs from the TTL of the side's SYN."""
+    """Whether a middlebox sent the RST: its TTL differs from that of the side's SYN."""
     values = connection.values
     if values is None or values["syn_ttl"] is None or values["rst_ttl"] is None:
         return False
@@ -103,5 +105,5 @@ def lifetime(connection: ObservedConnection, ending: Ending) -> int:
 
 
 def _gives_up(connection: ObservedConnection, side: int, end: int) -> bool:
-    """Whether a side closed after it had waited in vain for any data from the other one."""
+    """Whether a side closed after it had waited in vain for any data."""
     return waits_in_vain(connection, side, end) or is_past_ttl(connection, 1 - side, end)

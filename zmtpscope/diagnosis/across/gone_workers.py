@@ -16,7 +16,7 @@ from zmtpscope.words import counted
 
 BROKERS, WORKERS = ("ROUTER", "DEALER"), ("DEALER", "REQ", "REP")
 MIN_WORK = 3
-"""Messages that show that a client is a worker."""
+"""Number of messages that make a client a worker."""
 STAYED = SECOND // 2
 """A worker that is connected this long (ns) after another one left has stayed."""
 
@@ -31,7 +31,7 @@ class GoneWorker(NamedTuple):
     work: ObservedRhythm
 
     def text(self, since: int) -> str:
-        """Describe when it left, in relation to a time (ns)."""
+        """Describe when it left, relative to a time (ns)."""
         ns = self.ending.moment.ns
         when = f"{duration(abs(since - ns))} {'earlier' if ns < since else 'later'}"
         return (
@@ -72,7 +72,7 @@ def _gone_workers(knowledge: Knowledge) -> dict[str, list[GoneWorker]]:
 
 
 def left_at(broker: ObservedConnection, rhythm: ObservedRhythm, knowledge: Knowledge) -> ObservedConnection | None:
-    """Return the connection of a worker that left for good when a broker fell silent, according to the rhythm of its
+    """Return the connection of a worker that left for good when a broker fell silent, judged by the rhythm of its
     messages to a client.
 
     The broker closed its side of that connection, so its program runs.

@@ -49,7 +49,6 @@ class Hung(NamedTuple):
 
     @property
     def waits_for_zap(self) -> bool:
-        """Whether the silent side had to ask its ZAP handler."""
         asker = self.connection.sides[1 - self.silent]
         return asker.last_command is not None and (asker.mechanism, asker.last_command[1]) in ZAP_STEPS
 

@@ -18,10 +18,10 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 
 LONG_NS = SECOND
-"""A younger request may still be answered."""
+"""A younger request may still get a reply."""
 MANY_TIMES = 3
-"""A request that has waited for less than this multiple of the longest latency at its endpoint may still be
-answered."""
+"""A request that has waited for less than this multiple of the longest latency at its endpoint may still get a
+reply."""
 
 MIN_OTHERS = 3
 """Number of other replies that show the usual latency of an endpoint."""
@@ -31,9 +31,8 @@ CLOCK_STEP = 600 * SECOND
 MAX_SLOW = 64
 
 GIVEN_UP_PART = 0.9
-"""Fraction of its requests that a client with a short time-out gives up."""
+"""Share of its requests that a client with a short time-out gives up."""
 MIN_GIVEN_UP = 3
-"""Number of requests that such a client gives up."""
 MIN_PATIENCE_NS = SECOND // 100
 """A client that closes sooner does not want a reply."""
 MIN_SILENCE_NS = 3 * SECOND
@@ -54,7 +53,6 @@ class Hanging(NamedTuple):
 
     @property
     def oldest(self) -> Asked:
-        """Return the client's oldest unanswered request."""
         return Asked(self.connection, self.requests.waiting[0])
 
     @property
@@ -72,7 +70,6 @@ class Hanging(NamedTuple):
 
     @property
     def client(self) -> Ends:
-        """Address of the asker, and endpoint."""
         return client_of(self.connection, self.requests)
 
     @property
@@ -81,7 +78,6 @@ class Hanging(NamedTuple):
 
     @property
     def was_given_up(self) -> bool:
-        """Whether a REQ closed the connection while it waited."""
         is_own = self.ending is not None and not self.was_left and self.requests.is_lock_step
         return is_own and not self.is_unacknowledged and self.waited >= MIN_PATIENCE_NS
 
@@ -155,7 +151,7 @@ class SlowReply(NamedTuple):
 
 
 class _Quiet:
-    """Finds long times without a message of any connection; equal ones, to a second, are looked up once."""
+    """Finds long silences of all connections. Spans that are equal to a second are looked up once."""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._rhythms = [
@@ -164,7 +160,7 @@ class _Quiet:
         self._found: dict[tuple[int, int], bool] = {}
 
     def spans(self, reply: SlowReply) -> bool:
-        """Whether nothing came while a reply was awaited: the clock was set forward, or the host slept."""
+        """Whether no message arrived while a reply was awaited: the clock was set forward, or the host slept."""
         if reply.took < CLOCK_STEP:
             return False
         since = reply.request.moment.ns // SECOND + 1
@@ -200,8 +196,8 @@ def longest_beside(endpoint: Endpoint, since: int, until: int, knowledge: Knowle
 def is_long(waiting: Hanging, knowledge: Knowledge) -> bool:
     """Whether a request has waited longer than a slow reply takes.
 
-    A REP answers in order, so replies that were late during this wait do not count. If there are fewer than three
-    replies, the slowest may be usual.
+    A REP answers in order, so replies that were late during this wait do not count. With fewer than three replies, the
+    slowest may be usual.
     """
     endpoint = waiting.connection.endpoint
     usual = latencies(knowledge)[endpoint]
@@ -221,8 +217,11 @@ def is_lost(waiting: Hanging, knowledge: Knowledge) -> bool:
 
 @once
 def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
-    """Return requests without a reply that a broker or a TCP proxy passed on, by the connection to the server, oldest
-    first; or would have passed on if its workers were not all busy."""
+    """Return requests without a reply that a broker or a TCP proxy passed on, or would have passed on if its workers
+    were not all busy.
+
+    They are by the connection to the server, oldest first.
+    """
     waiting = sorted(hanging(knowledge), key=asked_at)
     by_conn_id = {each.conn_id: each for each in waiting}
     hops = ((each, _hop(each, knowledge)) for each in waiting)
@@ -230,7 +229,7 @@ def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
     behind = [(server.conn_id, each) for server, each in passed_on if server.conn_id in by_conn_id]
     clients = {each.conn_id for _, each in passed_on}
     busy = dict[Endpoint, Hanging | None]()
-    """The last of the workers of a broker to be busy, by the broker's endpoint for clients; None if others are free."""
+    """The last worker of a broker that became busy, by the broker's endpoint for clients; None if others are free."""
     for server, each in passed_on:
         if each.connection.endpoint not in busy:
             busy[each.connection.endpoint] = _last_busy(server, by_conn_id, knowledge)
@@ -242,7 +241,7 @@ def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
 
 
 def _last_busy(server: ObservedConnection, waiting: Mapping[str, Hanging], knowledge: Knowledge) -> Hanging | None:
-    """Return the last request of a broker after which all its workers were busy, if none of them was free again."""
+    """Return the request that made the last free worker of a broker busy, if none was free again."""
     workers = [
         each
         for each in knowledge.by_endpoint[server.endpoint]
@@ -285,7 +284,7 @@ class GivenUp(NamedTuple):
 
 @once
 def given_up(knowledge: Knowledge) -> list[GivenUp]:
-    """Return each REQ that closes nearly all its connections at an endpoint while it waits.
+    """Return each REQ that closes nearly all its connections to an endpoint while it waits.
 
     It has a steady time-out, or asks a REP that never answers.
     """
@@ -311,8 +310,7 @@ def given_up(knowledge: Knowledge) -> list[GivenUp]:
 
 
 def may_be_worker(waiting: Hanging, knowledge: Knowledge) -> bool:
-    """Whether the REQ may be a worker that waits for work, as others at its ROUTER do. A REQ that has had a reply is
-    none."""
+    """Whether the REQ may be a worker that waits for work, like others at its ROUTER. A REQ that got a reply is not."""
     if waiting.requests.latency.count:
         return False
     is_router = waiting.connection.sides[1 - waiting.requests.asker].socket_type == "ROUTER"

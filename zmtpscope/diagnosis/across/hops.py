@@ -63,7 +63,7 @@ class Repetitions(NamedTuple):
 def next_hop(asked: Asked, knowledge: Knowledge) -> Asked | None:
     """Return the request by which a broker passed this one on, or None if it is not remembered.
 
-    The broker sends the same content soon afterwards to another endpoint. Of equal requests of several clients, an
+    The broker sends the same content soon afterwards to another endpoint. Among equal requests of several clients, an
     unanswered one belongs to the first unanswered one.
     """
     broker = asked.connection.sides[1 - asked.asker].ip
@@ -100,8 +100,8 @@ def _replies(asked: Asked) -> int:
 
 
 def asked_again(asked: Asked, since: int, knowledge: Knowledge) -> Repetitions:
-    """Return equal requests from the same address at the same endpoint, from `since` on. Only the first request of
-    each connection counts."""
+    """Return equal requests from the same address at the same endpoint, from `since` on; only the first of each
+    connection."""
     key = asked.connection.endpoint, asked.asker_ip, asked.request.content
     same, answered = _first_by_content(knowledge).get(key, ([], []))
     times = len(same) - bisect_left(same, since, key=_time)
@@ -113,8 +113,7 @@ def asked_again(asked: Asked, since: int, knowledge: Knowledge) -> Repetitions:
 
 
 def answered_later(asked: Asked, since: int, knowledge: Knowledge) -> Asked | None:
-    """Return the first request on a later connection, from `since` on, that has had a reply; its content does not
-    matter.
+    """Return the first request on a later connection, from `since` on, that got a reply; its content does not matter.
 
     The client has the same address and socket type. Other clients of that address, which were cut off at the same time
     without a pending request, also return: one connection for each of them does not count.
@@ -128,8 +127,8 @@ def answered_later(asked: Asked, since: int, knowledge: Knowledge) -> Asked | No
 
 
 def last_answered(asked: Asked, knowledge: Knowledge) -> int:
-    """Return the start (ns) of the last earlier connection that had a reply, with the same address and socket type,
-    or 0."""
+    """Return the start (ns) of the last earlier connection that got a reply, with the same address and socket type, or
+    0."""
     client, start = asked.connection.sides[asked.asker], asked.connection.start.ns
     sooner = _replied_to(knowledge).get((asked.connection.endpoint, client.ip, client.socket_type), [])
     place = bisect_left(sooner, start, key=_start)
@@ -164,7 +163,7 @@ def _by_octets(knowledge: Knowledge) -> dict[tuple[int, int], list[Asked]]:
 
 
 def _remembered(connection: ObservedConnection) -> Iterator[Asked]:
-    """Yield the requests that are remembered one by one."""
+    """Yield the requests that were not only counted."""
     requests = connection.requests
     if requests is not None:
         first = () if requests.first is None else (requests.first,)
@@ -174,8 +173,8 @@ def _remembered(connection: ObservedConnection) -> Iterator[Asked]:
 
 @once
 def _first_by_content(knowledge: Knowledge) -> dict[tuple[Endpoint, str, int], tuple[list[Asked], list[Asked]]]:
-    """Return the first requests of connections, oldest first, and those of them with a reply, by endpoint, client
-    address and content."""
+    """Return the first requests of connections, oldest first, and those with a reply, by endpoint, client address and
+    content."""
     found: dict[tuple[Endpoint, str, int], tuple[list[Asked], list[Asked]]] = {}
     for asked in sorted(filter(None, map(first_request, knowledge.connections)), key=_time):
         if asked.request.content:

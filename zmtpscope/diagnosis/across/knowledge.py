@@ -42,7 +42,7 @@ class RunFinding(NamedTuple):
         return self.moment.ns + lasted_ns(self.text)
 
     def is_given_up(self, now: int) -> bool:
-        """Whether attempts ceased long before `now`: a client that had tried all the time ended."""
+        """Whether attempts ceased long before `now`: the client had tried all the time, and ended."""
         lasted = lasted_ns(self.text)
         is_steady = self.times >= MIN_STEADY and lasted <= self.times * STEADY_NS
         return now - self.until_ns >= (GIVEN_UP_NS if is_steady else max(LONG_GIVEN_UP_NS, 2 * lasted))
@@ -71,8 +71,8 @@ class RunFinding(NamedTuple):
 class Knowledge:
     """All connections of a run, in order of start.
 
-    The run lasts from `first_ns` to `last_ns`. `forgotten` is the number of connections that are not included,
-    `left_out` the number of facts about other ones.
+    The run lasts from `first_ns` to `last_ns`. `forgotten` connections are not included, and `left_out` facts about
+    included ones are missing.
     """
 
     def __init__(
@@ -117,7 +117,6 @@ class Knowledge:
         return grouped(((each.ends, each.client.identity), each) for each in self.connections)
 
     def having(self, *ids: str) -> list[ObservedConnection]:
-        """Return the connections with one of these findings, in order of start."""
         places = {place for id_ in ids for place in self._places_by_finding.get(id_, ())}
         return [self.connections[place] for place in sorted(places)]
 

@@ -50,7 +50,7 @@ SEPARATORS = b".:/-_|\\"
 """Separators between parts of a name, which end a subscription on purpose."""
 
 MAX_IN_FRONT = 8
-"""Largest number of superfluous octets that are looked for before a name."""
+"""Maximum superfluous octets before a name."""
 
 MAX_NAMED = 2
 """Octets to name one by one."""
@@ -100,7 +100,7 @@ def _around(subscription: bytes, topic: bytes) -> str | None:
 
 
 def _in_front(name: bytes) -> int:
-    """Return the number of octets before a name that may be superfluous."""
+    """Return the number of superfluous octets that may be before a name."""
     found = IN_FRONT.match(name[:MAX_IN_FRONT])
     return 0 if found is None else found.end()
 

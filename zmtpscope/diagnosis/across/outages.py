@@ -13,7 +13,7 @@ from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedO
 from zmtpscope.records import SECOND
 
 MIN_ATTEMPTS = 2
-"""Retransmissions or probes that are worth a report: one packet may be lost, or captured twice."""
+"""Retransmissions or probes that make an outage: one packet may be lost, or captured twice."""
 LONG_NS = 3 * SECOND
 """A single retransmission is enough if the other side then sends nothing for this long."""
 
@@ -97,8 +97,8 @@ def _outage(connection: ObservedConnection, sender: int, side: ObservedSide, out
 
 
 class Lost(NamedTuple):
-    """The first unacknowledged message, the number from it on, whether more were forgotten, and the octets of the
-    first that were not acknowledged."""
+    """The first unacknowledged message, the number from it on, whether more were forgotten, and how many octets of the
+    first were not acknowledged."""
 
     since: Moment
     messages: int

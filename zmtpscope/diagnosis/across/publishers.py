@@ -54,17 +54,17 @@ class Subscriber:
 
     @property
     def end(self) -> tuple[ObservedConnection, int]:
-        """Connection and side, as `names_of` takes them."""
+        """Connection and side, for `names_of`."""
         return self.connection, self.side
 
     @property
     def client(self) -> tuple[str, str | None, str | None]:
-        """Address, identity and socket type, which show the same client after a reconnect."""
+        """Address, identity and socket type, which stay the same over a reconnect."""
         return self.ip, self.identity, self.socket_type
 
     @property
     def is_of_groups(self) -> bool:
-        """Whether the subscriber joins groups, which must equal the topic, instead of subscribing to prefixes."""
+        """Whether the subscriber joins groups, which must equal the topic, and has no prefixes."""
         return self.socket_type == "DISH"
 
     def asked_for(self, topic: bytes) -> str:

@@ -41,7 +41,7 @@ def not_made_again(knowledge: Knowledge) -> Iterator[NotMadeAgain]:
 
 
 def may_be_another_program(before: Subscriber, after: Subscriber) -> bool:
-    """Whether only the address suggests that two connections belong to one client."""
+    """Whether only the address indicates that two connections belong to one client."""
     topics = {each.topic for each in before.subscriptions}
     return before.identity is None and topics.isdisjoint(each.topic for each in after.subscriptions)
 
@@ -55,8 +55,10 @@ def had_time_to_subscribe(subscriber: Subscriber, knowledge: Knowledge) -> bool:
 
 
 def _apart(publisher: Publisher) -> list[list[Subscriber]]:
-    """Return the connections of each client. Clients with overlapping connections are skipped: it is unknown which
-    one replaced which."""
+    """Return the connections of each client.
+
+    Clients with overlapping connections are skipped, since it is unknown which one replaced which.
+    """
     return [
         own
         for own in grouped((each.client, each) for each in publisher.subscribers).values()

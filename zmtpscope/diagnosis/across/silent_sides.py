@@ -1,4 +1,4 @@
-"""Sides that sent messages steadily and then none, although others continue or they are asked."""
+"""Sides that sent messages steadily and then stopped, although similar sides continue or requests arrive."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ MIN_TURNS, MIN_PAUSES = 3.5, 4
 clients continue."""
 
 MANY_TURNS, LONG_SILENCE = 15, 10 * SECOND
-"""Silence, as a multiple of the longest pause and in ns, that is a warning for a DEALER with an identity: its ROUTER
+"""Silence of a DEALER with an identity that is a warning, as a multiple of its longest pause and in ns: its ROUTER
 knows it."""
 
 STEADY_SILENCE = 6 * SECOND
 """Longest usual silence of a side that sent messages steadily and unasked, and of a client that asked steadily."""
 
 MIN_BEATS, MAX_JITTER, MISSING_BEATS = 12, 1.25, 10
-"""Messages at regular times, the longest pause as a multiple of the mean, and the silence as one of the longest pause,
-for heartbeats that ceased."""
+"""For heartbeats that ceased: minimum number of messages, longest pause as a multiple of the mean, and silence as a
+multiple of the longest pause."""
 
 UNASKED = 8
-"""A ROUTER or DEALER that sends this many times as many messages as it receives is not asked for them."""
+"""A ROUTER or DEALER that sends this many times as many messages as it receives sends them unasked."""
 
 SAME_RHYTHM = 2
 """Longest pauses of similar clients differ by at most this factor."""
@@ -77,13 +77,12 @@ class Silence(NamedTuple):
     asker: ObservedSide | None = None
     """The side with unanswered messages, on any connection."""
     successor: ObservedConnection | None = None
-    """The connection on which the client goes on."""
+    """The connection on which the client continues."""
     blocked_by: str | None = None
     """The conn_id of a receiver that reads nothing, for which the side may wait."""
 
     @property
     def rhythm(self) -> ObservedRhythm:
-        """Rhythm of the messages that the silent side sent before."""
         rhythm = self.connection.sides[self.side].rhythm
         assert rhythm is not None
         return rhythm
@@ -214,7 +213,7 @@ def _steady(connection: ObservedConnection, side: int, knowledge: Knowledge) -> 
 
 
 class Blocked(NamedTuple):
-    """A connection on which the receiver reads nothing, since a time until the end of the capture."""
+    """A connection whose receiver reads nothing from some time until the end of the capture."""
 
     since_ns: int
     conn_id: str
@@ -239,7 +238,7 @@ NONE = Blocked(0, "")
 
 
 def _reconnected(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Silence | None:
-    """Find a client that fell silent on one connection and goes on with another one, which it began later.
+    """Find a client that fell silent on one connection and continues on another, which it began later.
 
     The end of the old connection is not in the capture. Several programs of one host have several connections at a
     time.
@@ -272,7 +271,7 @@ def _hanging_since(knowledge: Knowledge) -> dict[str, list[int]]:
 
 
 def _is_unasked(connection: ObservedConnection, number: int, knowledge: Knowledge) -> bool:
-    """Whether a side sends messages that answer none: to its peer, or for a client to the host of its peer."""
+    """Whether no message of a side is an answer: to its peer or, for a client, to the host of its peer."""
     side, other = connection.sides[number], connection.sides[1 - number]
     if side.rhythm is None:
         return False
@@ -284,7 +283,7 @@ def _is_unasked(connection: ObservedConnection, number: int, knowledge: Knowledg
 
 
 def _is_beating(connection: ObservedConnection, number: int) -> bool:
-    """Whether a side sent messages at regular times, which the other one at most answered, as heartbeats are."""
+    """Whether a side sent messages at regular intervals, like heartbeats, and the other side at most answered them."""
     own, other = connection.sides[number].rhythm, connection.sides[1 - number].rhythm
     if own is None or other is None or own.count < MIN_BEATS or not TWO_WAY.issuperset(connection.socket_types()):
         return False

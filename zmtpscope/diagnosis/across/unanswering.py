@@ -23,7 +23,7 @@ from zmtpscope.zmtp.socket_types import ROUTING
 MIN_SILENCE = 3 * SECOND
 
 MIN_LASTED = 2 * SECOND
-"""A side that sent messages for less time had no steady rhythm: it was still starting."""
+"""A side that sent messages for less time was still starting, without a steady rhythm."""
 
 MIN_MESSAGES = 8
 
@@ -63,8 +63,8 @@ class Unanswered(NamedTuple):
 class Expected(NamedTuple):
     """Answers to expect to the remembered messages since a side fell silent, by their kinds.
 
-    `is_none`: none of them is of a kind that was answered before. `is_unknown`: some kinds were never answered or not,
-    and no other was answered. `sure`: messages of kinds that were always answered.
+    `is_none`: no message is of a kind that was answered before. `is_unknown`: it is unknown for some kinds whether they
+    are answered, and the others are not. `sure`: messages of kinds that were always answered.
     """
 
     is_none: bool
@@ -99,7 +99,7 @@ class Exchange(NamedTuple):
 
 
 def unanswered(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Unanswered | None:
-    """Find a side that used to send about one message for each received, and none for the latest.
+    """Find a side that used to send about one message for each received, and sent none for the latest.
 
     A note if it received them on another connection: these may belong to another program. A note, too, if it was only
     starting, had sent one for each, and sends none for many.
@@ -124,12 +124,10 @@ def _exchange(connection: ObservedConnection, side: int, until: int, back: OneWa
 
 
 def _begins_exchanges(exchange: Exchange) -> bool:
-    """Whether the silent side is the one that asks."""
     return exchange.own.opens(exchange.other)
 
 
 def _never_arrived(exchange: Exchange) -> bool:
-    """Whether TCP did not deliver the messages of the asker."""
     return exchange.asker.last_outage is not None
 
 
@@ -149,14 +147,14 @@ def _are_answers_themselves(exchange: Exchange) -> bool:
 
 
 def _was_only_starting(exchange: Exchange) -> bool:
-    """Whether the silent side sent few messages, and had not answered nearly each one, or missed few."""
+    """Whether the silent side sent few messages, unless it had answered nearly each message and now misses many."""
     own, before = exchange.own, exchange.before
     answered_each = not exchange.expected.is_unknown and own.count >= max(MIN_ANSWERS, before - 1)
     return exchange.is_young and not (answered_each and exchange.missed >= MAX_RECENT)
 
 
 def _answers_seldom(exchange: Exchange) -> bool:
-    """Whether too few messages were answered before, or are not now, to miss an answer."""
+    """Whether too few messages were answered before, or are unanswered now, to expect an answer."""
     is_frequent = exchange.before >= MIN_ANSWERS and exchange.own.count * LARGEST_SHARE >= exchange.before
     return not exchange.expected.are_certain and not (is_frequent and exchange.missed >= MIN_UNANSWERED)
 
@@ -179,8 +177,8 @@ REFUTATIONS = (
     _answers_seldom,
     _has_another_task,
 )
-"""Evidence that a silent side owes no answer, in the order of evaluation: the last one needs messages before and
-since, which `_answers_seldom` ensures."""
+"""Evidence that a silent side owes no answer, in the order of evaluation: the last one needs messages before and since,
+which `_answers_seldom` ensures."""
 
 
 def _expected(asker: ObservedSide) -> Expected:
@@ -206,7 +204,7 @@ def _since(own: ObservedRhythm, other: ObservedRhythm) -> tuple[int, int]:
 
 
 def last_unanswered(connection: ObservedConnection, side: int, until: int) -> Unanswered | None:
-    """Find a listening ROUTER or DEALER that answered each message, or each one of a kind, but not the last ones.
+    """Find a listening ROUTER or DEALER that answered each message, or each one of a kind, except the last ones.
 
     A note only: a worker that has returned its result waits for a broker in the same way.
     """
@@ -226,7 +224,7 @@ def last_unanswered(connection: ObservedConnection, side: int, until: int) -> Un
 
 
 def _answered_at_once(own: ObservedRhythm, other: ObservedRhythm) -> bool:
-    """Whether a side answered the messages of another one in turn, and faster than these came, except the last ones."""
+    """Whether a side answered the messages of another in turn, and faster than they arrived, except the last ones."""
     missed = other.count - own.count
     asked = other.recent[: len(other.recent) - missed]
     if not 1 <= missed < len(other.recent) - 1 or own.count < MIN_ANSWERS:

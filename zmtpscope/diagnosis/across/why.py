@@ -52,8 +52,8 @@ def _numbers() -> array[int]:
 
 @dataclass(slots=True, eq=False)
 class TopicMessages:
-    """Messages of one connection, as columns: times (ns), packet references, checksums of the contents, and offsets
-    in the TCP stream after the last octet (0 if encrypted)."""
+    """Messages of one connection, as columns: times (ns), packet references, checksums of the contents, and offsets in
+    the TCP stream after the last octet (0 if encrypted)."""
 
     times: array[int] = field(default_factory=_numbers)
     packets: array[int] = field(default_factory=_numbers)
@@ -68,7 +68,7 @@ class TopicSearch:
         self.topic = topic
         self.found: dict[str, TopicMessages] = {}
         self.beginnings: dict[int, bytes] = {}
-        """Beginnings by checksum, as far as kept."""
+        """First octets of messages, by checksum, for some messages."""
         self.left_out = 0
         """Number of messages for which there was no room."""
         self._files: Sequence[str | None] = ()
@@ -197,8 +197,10 @@ def answers(search: TopicSearch, knowledge: Knowledge, peer: str) -> Iterator[An
 
 
 def _peer_name(client: Client) -> str:
-    """Name a peer by socket type and identity, otherwise by address. A single connection has its port, because
-    others may share the address."""
+    """Name a peer by socket type and identity, otherwise by address.
+
+    A single connection has its port, since others may share the address.
+    """
     first = client[0]
     side = first.connection.sides[first.side]
     where = side.ip if len(client) > 1 else address((side.ip, side.port))

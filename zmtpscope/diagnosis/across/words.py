@@ -61,7 +61,7 @@ def duration(ns: float) -> str:
 
 
 def steady(values: Sequence[int], largest_deviation: float = LARGEST_DEVIATION) -> int | None:
-    """Return the median if all values are close to it."""
+    """Return the median if all values are close to it, otherwise None."""
     if not values:
         return None
     usual = median(values)

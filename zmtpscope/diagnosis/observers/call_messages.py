@@ -26,7 +26,7 @@ TEXTS = "type", "message", "msg", "text", "reason", "detail"
 """Members of an error that describe it."""
 FAILED = re.compile(r"err(?:or)?|fail(?:ed|ure)?|exception", re.IGNORECASE)
 SUCCESS = "ok", "success"
-"""Status of a failure, and members that are false after one."""
+"""Members that are false after a failure."""
 LONGEST_ID, LONGEST_NAME, LONGEST_ERROR = 80, 40, 80
 MDP_CLIENT, MDP_WORKER = {b"MDPC01": False, b"MDPC02": True}, {b"MDPW01": False, b"MDPW02": True}
 """Whether a version has partial replies, by the first frame; 18/MDP has them."""
@@ -54,7 +54,7 @@ UNKNOWN = Call(None, "", None)
 
 
 def calls_of(run: MessageTable, *, are_read: bool) -> Iterator[tuple[int, Call]]:
-    """Yield calls and replies, each with its row. If not `are_read`, rows do not contain JSON objects with a method."""
+    """Yield calls and replies with their rows. Unless `are_read`, rows do not contain JSON objects with a method."""
     rows = range(len(run.first))
     if b"MDPC0" in run.data or b"MDPW0" in run.data:
         for row in rows:

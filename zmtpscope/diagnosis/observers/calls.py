@@ -26,10 +26,10 @@ class CallObserver(Observer):
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
         self._has_methods = False
-        """A JSON object that is a call arrived."""
+        """Whether a JSON object that is a call has arrived."""
         self._ids = FrameIds()
         self._held = 0
-        """Memory of the messages that these hold."""
+        """Memory reserved for the messages in `_ids`."""
 
     @classmethod
     def follows(cls, socket_types: SocketTypes) -> bool:
@@ -63,7 +63,7 @@ class CallObserver(Observer):
         errors = dict(errors_in(run)) if are_replies or not self._ids.is_over else {}
         if self._ids.is_over and not errors:
             return calls
-        known = dict(reversed([*calls]))  # of a broker's message and its body, the former
+        known = dict(reversed([*calls]))  # of a broker's message and its body, the message counts
         rows = sorted({*known, *errors}) if self._ids.is_over else range(len(run.first))
         return ((row, self._with_error(known.get(row, UNKNOWN), errors.get(row))) for row in rows)
 
@@ -97,7 +97,7 @@ class CallObserver(Observer):
             self._call(caller.calls, call.id, OpenCall(moment, call.name, call.needs_reply))
 
     def _role(self, number: int, call: Call) -> Call:
-        """Decide whether a message is a call or a reply, if it does not show it."""
+        """Decide whether a message is a call or a reply, if it does not show that itself."""
         if call.replies is not None:
             return call
         if self.observed.sides[number].socket_type == "REQ":
@@ -118,7 +118,7 @@ class CallObserver(Observer):
             self.room.give_back(self.observed, OCTETS)
 
     def _call(self, calls: ObservedCalls, id_: str, call: OpenCall) -> None:
-        """Remember a call if there is room and it has a name. Another call with its id shows that it had its reply."""
+        """Remember a call if there is room and it has a name. An earlier call with its id has had its reply."""
         before = calls.open.get(id_)
         if not call.name:
             if before is not None:

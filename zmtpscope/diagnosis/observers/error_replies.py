@@ -24,7 +24,7 @@ TEXT = re.compile(
 STATUS = re.compile(rb"(?:%s)" % WORDS, re.IGNORECASE)
 """A frame that is a status."""
 MARKS = b"ERR", b"FAIL", b"NOK", b"NACK", b"NAK", b"EXCEPTION", b"rror", b"xception", b"ailed", b"Traceback", b"ailure"
-"""One of these is in every text of an error."""
+"""Every text of an error contains one of these."""
 OF_OBJECT = re.compile(
     rb'"(?:err(?:or)?|exception|traceback)(?:_?(?:msg|message|text))?"\s*:\s*["{]'
     rb'|"status"\s*:\s*"(?:err|fail|exc)|"(?:ok|success)"\s*:\s*false',

@@ -76,7 +76,7 @@ class FrameIds:
         self._has_kinds = False
 
     def take(self, sent: Sent) -> list[Sent]:
-        """Return the messages of which is known by now whether they have an id, in order."""
+        """Return the messages for which it is now known whether they have an id, in order."""
         if self.places is not None:
             return [self._with_id(sent, self.places)]
         self.held.append(sent)
@@ -92,7 +92,7 @@ class FrameIds:
         return found
 
     def give_up(self) -> list[Sent]:
-        """Stop looking for ids, and return the messages in which there were none."""
+        """Stop looking for ids, and return the messages held."""
         self.is_over, held, self.held = True, self.held, []
         return held
 
@@ -104,7 +104,7 @@ class FrameIds:
         return sent._replace(call=sent.call._replace(id=id_.hex(), name=name, replies=replies))
 
     def _find(self, last: Sent) -> Places | None:
-        """Return the places of ids if the last message, as a reply, is the last one needed to show them."""
+        """Return the places of ids if the last message is the reply that completes the evidence."""
         asked = [each for each in self.held if each.side != last.side]
         for of_reply in range(len(last.frames)):
             id_ = last.id_at(of_reply)
@@ -136,6 +136,6 @@ class FrameIds:
 
 
 def _are_prompt(asked: dict[bytes, int], replied: dict[bytes, int]) -> bool:
-    """Whether ids are repeated soon, so that two sides do not just count at the same time."""
+    """Whether ids are repeated soon: two sides that both count repeat them at any time."""
     between = (max(asked.values()) - min(asked.values())) / len(asked)
     return PROMPT * median(ns - asked[id_] for id_, ns in replied.items()) <= between

@@ -1,7 +1,7 @@
 """PINGs and their PONGs (wire.md 10.3): latency, and PINGs without answer.
 
 A PONG repeats the context of its PING. One side may be read later than the other if a hole in it is filled late, so a
-PONG without PING is kept for a second. Nothing is reported of open PINGs if octets are missing.
+PONG without PING is kept for a second. Open PINGs are not reported if octets are missing.
 
 A PONG after the end of the asker (its first FIN or RST) answers nothing: a stopped process answers all PINGs when it
 continues, but its peer gave up long before. So a PING with a late PONG is decided by the next PING, which shows that

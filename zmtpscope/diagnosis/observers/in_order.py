@@ -1,6 +1,6 @@
 """Pairs the messages of ROUTER and DEALER by order: the n-th message of the client with the n-th of the listener.
 
-These are requests and replies only if the listener replies to every message in order, which rules must find likely.
+They are requests and replies only if the listener replies to every message in order, which rules must find likely.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ class Came(NamedTuple):
 class OrderObserver(Observer):
     types = frozenset({"gap"})
     is_over = False
-    """Order pairs nothing: ids do, the listener sent more than the client, octets are missing, or too many wait."""
+    """Whether pairing by order has ended: ids pair the messages, the listener sent more than the client, octets are
+    missing, or too many messages wait."""
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
         self.waiting: deque[tuple[int, int]] = deque()
-        """Time and packet of the client's messages that wait."""
+        """(time, packet) of the client's messages that wait."""
         self.latest = 0
         """Time of the client's last message."""
         self.taken = 0

@@ -31,7 +31,7 @@ MEMBER = re.compile(rb'"(?:method|cmd|command|action|type|msg_type|op|request)"\
 
 
 class KindObserver(Observer):
-    """Follows sockets that send and receive at any time, without envelopes that show which messages are requests."""
+    """Follows sockets that send and receive at any time, without envelopes that mark requests."""
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
@@ -81,12 +81,13 @@ class KindObserver(Observer):
                 self._turn.clear()  # its last message is not known
 
     def _looked_at(self, side: int, rows: Rows) -> int | None:
-        """Return how many rows of each run to look at: one of a side that is known, if only that side sent messages."""
+        """Return how many rows of each run to examine, None for all: one if the side's kinds are known and only it sent
+        messages."""
         return 1 if self._learned[side] >= MAX_LEARNED and not rows.sides[1 - side] else None
 
 
 def _last(runs: list[MessageTable], order: int) -> Iterator[tuple[MessageTable, int]]:
-    """Yield the last messages of a side behind `order`: runs with rows."""
+    """Yield the last messages of a side after `order`, as (run, row)."""
     found = [
         (row_order, run, row)
         for run in runs
@@ -97,7 +98,7 @@ def _last(runs: list[MessageTable], order: int) -> Iterator[tuple[MessageTable, 
 
 
 def _kind(run: MessageTable, row: int) -> bytes:
-    """Return the command that a message begins with, after its envelope; empty if it begins with none."""
+    """Return the command at the start of a message, after its envelope, or an empty string."""
     first, last = int(run.first[row]), int(run.last[row])
     if first < last:
         sizes = run.sizes[first : min(first + MAX_ENVELOPE, last)].tolist()

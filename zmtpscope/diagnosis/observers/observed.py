@@ -110,7 +110,7 @@ class ObservedOutage:
 
     @property
     def is_loss(self) -> bool:
-        """Whether these are single lost segments, sent again and acknowledged within a second."""
+        """Whether these are single lost segments, retransmitted and acknowledged within a second."""
         return self.longest_ns < SECOND
 
     @classmethod
@@ -136,7 +136,7 @@ class ObservedSide:
     is_fallback: bool = False
     """Whether the greeting is the signature of a newer peer that continues with 1.0."""
     refuses_websocket: bool = False
-    """Whether it answers with an HTTP status that refuses the WebSocket, or without the sub-protocol."""
+    """Whether it refuses the WebSocket, by an HTTP status or without the sub-protocol."""
     username: str | None = None
     error: tuple[Moment, str | None] | None = None
     """The ERROR command, and its reason."""
@@ -187,7 +187,8 @@ class ObservedSide:
 
     @property
     def pending_calls(self) -> dict[str, OpenCall]:
-        """Return the calls that need a reply, by id: by their protocol, or because others of their name had one."""
+        """Return the calls that need a reply, by id: because of their protocol, or because others of their name got
+        one."""
         calls = {} if self.calls is None else self.calls.open
         return {id_: call for id_, call in calls.items() if call.needs_reply or call.name in self.replies}
 
@@ -293,7 +294,7 @@ class ObservedConnection:
 
     @property
     def is_whole(self) -> bool:
-        """Whether both directions were captured from the start, without gaps: missing data was not sent."""
+        """Whether both directions were captured from the start, without gaps, so that missing data was not sent."""
         if self.values is None:
             return self.is_unbroken and all(side.greeting is not None for side in self.sides)
         return self.is_unbroken and self.values["opened_by"] is not None

@@ -54,7 +54,7 @@ class ObservedRequests:
     longest: list[Answered] = field(default_factory=list)
     """Slowest replies, slowest first."""
     late: ObservedRequest | None = None
-    """First request whose reply followed another request of the asker."""
+    """The first request whose reply arrived after the asker's next request."""
     takes_late: bool = False
     """Whether the asker takes a late reply for the answer to its next request, because requests have no id
     (ZMQ_REQ_CORRELATE)."""
@@ -63,7 +63,7 @@ class ObservedRequests:
     without_id: ObservedRequest | None = None
     """First reply without an id, although each request of the REQ contains one before the empty frame."""
     abandoned: ObservedRequest | None = None
-    """First request without a reply when the asker asked again."""
+    """The first request without a reply when the asker asked again."""
     waiting: list[ObservedRequest] = field(default_factory=list)
     """Oldest requests without a reply, now or at the end of the connection or the capture."""
     waiting_count: int = 0
@@ -105,7 +105,7 @@ class ObservedSubscription:
     first_ns: int | None = None
 
     left: int = 0
-    """LEAVEs of a group: a RADIO counts JOINs and LEAVEs."""
+    """Number of LEAVEs of a group: a RADIO counts JOINs and LEAVEs."""
 
     def matches(self, topic: bytes) -> bool:
         """Whether a message of a topic belongs to it: a subscription is a prefix, a group is equal."""
@@ -208,7 +208,7 @@ FOR_EVER = 1 << 62
 
 @dataclass(slots=True, eq=False)
 class ObservedOrder:
-    """Messages of `asker` and of the other side, as if the n-th one were the reply to the n-th."""
+    """Messages of `asker` and of the other side, paired by order: the n-th with the n-th."""
 
     asker: int
     least_ns: int = FOR_EVER
@@ -257,7 +257,7 @@ class ObservedJupyter:
     """Time of the last response to each request, by id."""
     response_count: int = 0
     forgot_ns: int = 0
-    """Time of the latest response dropped from `responses`."""
+    """Time of the last response dropped from `responses`."""
     busy: Moment | None = None
     """Start of the last published status, if that is not idle."""
     busy_with: str | None = None
@@ -310,7 +310,7 @@ class ObservedRhythm:
 
 
 MAX_KINDS = 16
-"""Kinds to distinguish. If there are more, each message begins with something else."""
+"""Kinds to distinguish. With more, each message begins differently."""
 
 MIN_OF_KIND = 8
 """Number of answered messages that show that all of their kind are answered."""
@@ -320,14 +320,13 @@ MIN_OF_KIND = 8
 class ObservedKinds:
     """Kinds of the first messages of a side, and of its unanswered ones.
 
-    `counts`: messages that the other side had answered at last, and those of them that directly preceded an answer, by
-    kind.
+    `counts`: by kind, messages before an answer of the other side, and those of them directly before it.
     """
 
     counts: dict[bytes, list[int]] = field(default_factory=dict)
     are_many: bool = False
     first: bytes = b""
-    """Of the first message."""
+    """Kind of the first message."""
     since: tuple[bytes, ...] = ()
     """Kinds of the last messages since the other side sent one."""
 
@@ -350,7 +349,7 @@ class ObservedKinds:
         return 2 * answers >= most * messages
 
     def is_always_answered(self, kind: bytes) -> bool:
-        """Whether nearly all messages of a kind, at least eight, directly preceded an answer."""
+        """Whether nearly all messages of a kind, at least eight, were directly before an answer."""
         messages, answers = self.counts.get(kind, (0, 0))
         return not self.are_many and answers >= MIN_OF_KIND and 5 * answers >= 4 * messages
 

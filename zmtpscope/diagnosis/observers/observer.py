@@ -44,13 +44,13 @@ class Observer:
     """Follows one aspect of one connection, and writes facts into `observed` for rules.
 
     It gets the records of each batch first, then the messages, all in order. It is created for the first record in
-    `begins_with`, or the first messages between socket types that it `follows`; earlier ones do not matter to it.
+    `begins_with`, or the first messages between socket types that it `follows`, since earlier ones do not matter.
     """
 
     types: frozenset[str] = frozenset()
     """The record types that `record` processes."""
     begins_with: frozenset[str] = frozenset()
-    """Record types and names of commands."""
+    """Record types, and names of commands."""
 
     @classmethod
     def follows(cls, socket_types: SocketTypes) -> bool:

@@ -1,9 +1,9 @@
 """The side of a connection that asks, and how its replies are matched (wire.md 10.1).
 
-Socket types show the asker: a REQ, or the peer of a REP. A REQ that works for a ROUTER sends that it is ready, and gets
-requests as replies, in an envelope of their own: there the ROUTER asks. Between ROUTER and DEALER, the side whose
-envelopes the other repeats asks. With unknown socket types, alternating messages show REQ and REP. Otherwise nothing is
-matched.
+Socket types show the asker: a REQ, or the peer of a REP. A REQ that works for a ROUTER first sends that it is ready,
+and gets requests as replies, in an envelope of their own: there the ROUTER asks. Between ROUTER and DEALER, the side
+whose envelopes the other repeats asks. With unknown socket types, alternating messages show REQ and REP. Otherwise
+nothing is matched.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ READY_WORDS = frozenset({b"READY", b"\x01"})
 """First messages of workers of load balancing brokers (Guide, chapter 3)."""
 
 UNSIGNED = (DELIMITER,)
-"""Of a Jupyter message without a signature: no address, but the frame before the signature."""
+"""Envelope of an unsigned Jupyter message: its frame is not an address, but precedes the signature."""
 MIN_TURNS = 8
 """Alternating messages that show REQ and REP, if the empty frame is their whole envelope."""
 THINKS_LONGER = 2
@@ -39,7 +39,7 @@ MAX_HELD = 4096
 class Role(NamedTuple):
     asker: int
     in_order: bool
-    """Whether a reply answers the oldest request. Otherwise the asker waits for its newest one only, as a REQ does."""
+    """Whether a reply answers the oldest request. Otherwise the asker waits for its newest request only, like a REQ."""
     reports_unasked: bool = True
     """Whether a reply without a request is a fault."""
     is_guessed: bool = False
@@ -73,7 +73,7 @@ class Roles(ABC):
 
 
 def roles_of(observed: ObservedConnection) -> Roles | None:
-    """Return how the asker of a connection is found; None if the socket types do not ask, or are not known yet."""
+    """Return how to find the asker of a connection; None if the socket types do not ask, or are not known yet."""
     types = observed.socket_types()
     replier, requester = observed.side_of("REP"), observed.side_of("REQ")
     if replier is not None:

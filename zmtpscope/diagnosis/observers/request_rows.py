@@ -48,9 +48,9 @@ by_time = attrgetter("time")
 
 @compiled.where_possible
 def enveloped(run: MessageTable, side: int, captured: int, addressed: bool) -> list[MessageRow]:
-    """Return the messages with an empty frame followed by further frames.
+    """Return the messages with an empty frame that others follow.
 
-    With `addressed`, an address must precede the empty frame. All earlier data of the side was captured by `captured`.
+    `addressed` requires an address before the empty frame. All earlier data of the side was captured by `captured`.
     """
     sizes, bodies, flags = run.sizes.tolist(), run.bodies.tolist(), run.flags.tolist()
     there = [min(size, max(run.end - body, 0)) for size, body in zip(sizes, bodies, strict=True)]
@@ -95,9 +95,9 @@ def _next_empty(sizes: list[int], first: int, last: int) -> int:
 
 
 def content_of(run: MessageTable, row: int, is_work: bool = False) -> int:
-    """Return a checksum of the frames after the delimiter, as far as kept, and of the sizes; never 0.
+    """Return a checksum of the kept frames after the delimiter and of all sizes; never 0.
 
-    For work of a REQ, the client's envelope in it is skipped too.
+    For work of a REQ, the client's envelope in it is skipped, too.
     """
     begin, sizes = _content(run, row)
     skipped = _next_empty(sizes, 0, len(sizes) - 1) + 1 if is_work else 0

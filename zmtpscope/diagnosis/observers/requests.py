@@ -32,7 +32,7 @@ from zmtpscope.dissect import Record
 from zmtpscope.records import SECOND
 
 LONGEST_HELD = SECOND
-"""Longest delay of one side's data after the other side's later data, while a hole before it may be filled."""
+"""Longest delay of one side's data after later data of the other side, while a hole before it may be filled."""
 
 AFTER_ALL = (1 << 63) - 1
 
@@ -275,7 +275,7 @@ class RequestObserver(Observer):
     def _leave_octets(self, asked: int) -> None:
         """Release the octets of this batch, but keep checksums of requests that are reported or compared.
 
-        Requests from the number `asked` on belong to this batch.
+        Requests from number `asked` on belong to this batch.
         """
         if self.roles is not None:
             self.roles.held = [self._without_octets(row, compared=True) for row in self.roles.held]

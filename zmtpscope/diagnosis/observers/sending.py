@@ -19,7 +19,7 @@ from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.records import from_text
 
 MAX_TURNS = 64
-"""First turns of a side to count: these show its habits."""
+"""First turns of a side to count, which show its habits."""
 PROMPT = 8
 """A turn begins an exchange if its side waited more than this multiple of the other side's delay."""
 

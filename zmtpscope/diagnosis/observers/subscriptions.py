@@ -87,7 +87,7 @@ class Subscriptions:
                     self._changes.append(Change(*place, topic[:LONGEST_TOPIC], is_new, "message", moment))
 
     def parts(self, run: MessageTable) -> Iterator[MessageTable]:
-        """Yield parts of a run of the other side, and make the subscriptions that precede each part active."""
+        """Yield parts of a run of the other side; before each, the subscriptions that precede it become active."""
         self._changes.sort()
         orders = run.orders
         begin = 0

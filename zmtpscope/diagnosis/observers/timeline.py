@@ -29,8 +29,8 @@ def _numbers() -> array[int]:
 class Timeline:
     """The ascending times (ns) of `count` events.
 
-    The first are exact. Then the time of each event is kept whose number (from 1) is a multiple of `stride`, which
-    doubles when there are too many.
+    The first are exact. Of the others every `stride`-th (numbered from 1) is kept; `stride` doubles when there are too
+    many.
     """
 
     count: int = 0

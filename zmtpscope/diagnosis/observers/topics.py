@@ -26,7 +26,7 @@ SEPARATORS = b" \t\r\n\0,;:|=/.([{<\"'"
 """Characters that end a topic in a longer text."""
 
 GOES_ON, ENDS, IS_BINARY = 0, 1, 2
-"""How a message continues after the subscription: the name goes on or ends, or the message is not text."""
+"""How a message continues after the subscription: the name continues or ends, or the message is not text."""
 
 KINDS = np.full(256, IS_BINARY, np.uint8)
 KINDS[[octet for octet in range(128) if chr(octet).isalnum() or chr(octet) in "_-"]] = GOES_ON
@@ -79,7 +79,6 @@ class PublishedTopic:
 
 
 def _first_word(text: bytes, size: int) -> bytes:
-    """Return the text up to the first separator after `size` octets."""
     stop = next((place for place in range(size, len(text)) if KINDS[text[place]] != GOES_ON), len(text))
     return text[:stop]
 

@@ -204,7 +204,7 @@ def _since(finding: ObservedFinding) -> str:
 
 
 def _skipped(connection: ObservedConnection, sender: int, since: int) -> int:
-    """Return the number of gaps in a side's message numbers, or 0 if they began before the side could not send."""
+    """Return the number of gaps in a side's message numbers; 0 if the gaps began before the side was blocked."""
     gap = connection.findings.get((GAP, sender))
     return 0 if gap is None or gap.moment.ns < since else gap.count
 
