@@ -38,9 +38,9 @@ NO_DIRECTIONS = np.empty(0, np.bool_)
 class Ongoing(NamedTuple):
     """State of a capture that has not ended.
 
-    All packets up to `now` (ns, 0 if unknown) have been read. `stalls` and `outages` still last, with their duration so
-    far. The sides in `sending` (conn_id and number) have sent part of a message. `half_closed` are conn_id, side and
-    time (ns) of acknowledged FINs, if the other side sent none.
+    All packets up to `now` (ns, 0 if unknown) have been read. `stalls` and `outages` still last. The sides in `sending`
+    (conn_id and number) have sent part of a message. `half_closed` are conn_id, side and time (ns) of acknowledged FINs
+    whose other side sent none.
     """
 
     now: int = 0
@@ -68,15 +68,14 @@ class Analyser:
         self.late_acknowledgments = LateAcknowledgments()
         self.comparison = Comparison(self.options, summary=self.sink.summary) if comparing else None
         self.behind_topics: BehindTopics | None = None
-        """Dissects content after topics in single-frame messages. Created for the first one, if payloads are
-        dissected."""
+        """Dissects content after topics in single-frame messages; created for the first one."""
         self.connections: dict[Connection, ZmtpConnection] = {}
         """ZMTP connections, created on demand: a port scan opens many TCP connections without octets."""
         self.undecided: dict[ZmtpConnection, None] = {}
         """Connections with a version that only a timeout can settle."""
         self.latest = 0
         self.now = 0
-        """All packets up to here have been read: the time of the newest packet, or of a later `tick`."""
+        """Time up to which all packets have been read: that of the newest packet, or of a later `tick`."""
 
     @cached_property
     def datagrams(self) -> Datagrams:
@@ -145,7 +144,7 @@ class Analyser:
             yield from self.tick(max(self.latest, follow.known_until) if is_idle else self.latest)
 
     def _take(self, block: SegmentBlock, before: int) -> list[Connection]:
-        """Read a block on the fast path, and pass the rest to the flow table; return the connections that the rest
+        """Read a block on the fast path, pass the rest to the flow table, and return the connections that the rest
         touched.
 
         `before` is the largest time of earlier packets.
@@ -188,7 +187,6 @@ class Analyser:
             self.sink.batch.facts.append(ClockWentBack(arrival, first, most.ns, len(found)))
 
     def _last_seen(self, key: bytes) -> LastSeen | None:
-        """Return the last packet of a direction's connection, which leaves the fast path."""
         self.fast_path.release_one(key)
         self._take_over()
         return self.flows.last_seen(key)
@@ -199,7 +197,7 @@ class Analyser:
         self._take_over()
 
     def _take_over(self) -> None:
-        """Register released connections that the fast path had read from their SYN on."""
+        """Register released connections that were on the fast path from their SYN on."""
         for connection in self.fast_path.drain():
             self.connections[connection.tcp] = connection
             if connection.negotiation.awaits_time:
@@ -208,7 +206,7 @@ class Analyser:
     def tick(self, now: int) -> Iterator[Batch]:
         """Yield batches decided by time alone: all packets up to `now` (ns since the epoch) have been read.
 
-        The next packet, or the end of the capture, would cause the same results later.
+        The next packet, or the end of the capture, would have the same results later.
         """
         self.now = max(self.now, now)
         self.fast_path.release_late(now)
@@ -285,8 +283,10 @@ class Analyser:
             pass
 
     def _advancing(self, touched: list[Connection], captured: SegmentBlock | None) -> Iterator[None]:
-        """Let the touched connections read the current block, and yield after each of them. `captured` is the block if
-        records need its file positions."""
+        """Let the touched connections read the current block, and yield after each.
+
+        `captured` is the block if records need its file positions.
+        """
         if touched:
             block = BlockView.of(self.flows.reassembler, captured)
             for tcp in touched:
@@ -298,7 +298,6 @@ class Analyser:
             batch.records += self.comparison.evaluate(facts)
 
     def _read(self, tcp: Connection, block: BlockView) -> None:
-        """Let a connection read the current block; finish it if it ended."""
         connection, undecided = self.connections.get(tcp), self.undecided
         if tcp.closed:
             self.sink.batch.facts += end_facts(tcp)
@@ -321,7 +320,7 @@ class Analyser:
             self.fast_path.adopt(connection)
 
     def _forced(self, tcp: Connection) -> DecodeAs | None:
-        """Return the `-d` rule, if any."""
+        """Return the matching `-d` rule, if any."""
         rules = self.options.decode_as
         return next((rule for rule in rules if rule.matches(tcp.number, tcp.ports)), None)
 
@@ -341,7 +340,6 @@ class Analyser:
             self.behind_topics.read(table)
 
     def _flush(self) -> Iterator[Batch]:
-        """Yield the current batch, unless it is empty."""
         self._read_behind_topics()
         batch = self.sink.flush()
         batch.records.sort(key=order_of_record)

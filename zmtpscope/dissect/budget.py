@@ -1,4 +1,4 @@
-"""Limit for the octets that all connections of a run hold together: the only limit they share by design."""
+"""The limit for octets that all connections of a run hold together: the only limit they share by design."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ ALL_HELD = 256 << 20
 received."""
 
 ALL_MEMBERSHIPS = 64 << 20
-"""Part of it for open topics and groups of all sides."""
+"""Part of it for open topics and groups."""
 
 
 @dataclass(slots=True, eq=False)
 class OctetBudget:
     held: int = 0
-    """Octets held by the streams of all sides, topics and subscriptions included."""
+    """Octets held by all streams, topics and subscriptions included."""
     memberships: int = 0
     """Part of `held`: topics and groups that readers remember."""
     subscriptions: int = 0
@@ -35,11 +35,11 @@ class OctetBudget:
 
     @property
     def has_room_for_names(self) -> bool:
-        """Whether topics and groups use less than half of their limit: there is room for new ones."""
+        """Whether topics and groups use less than half of their limit, so that new ones have room."""
         return max(self.memberships, self.subscriptions) < ALL_MEMBERSHIPS // 2
 
     def take(self, held: int, memberships: int = 0) -> None:
-        """Add octets held, and the part of topics and groups; negative to subtract."""
+        """Add octets held, and the part of topics and groups; negative numbers subtract."""
         self.held += held
         self.memberships += memberships
 

@@ -38,19 +38,21 @@ from zmtpscope.payloads.zre.beacon import HEADER, Beacon
 from zmtpscope.zmtp.reader import FieldNode, Finding
 
 MAX_FLOWS = 4096
-"""Flows to remember; the one unused for longest is forgotten, and starts again if it continues."""
+"""Flows to remember. The one unused for longest is forgotten, and starts again if it continues."""
 MAX_DESTINATIONS = 1024
 """Destinations for which RADIO is decided, or still undecided."""
 
 SURE = 3
 """Similar datagrams to one destination before they are read as RADIO."""
 FIRST_PORT = 1024
-"""Lowest port, of sender or receiver, for guessing."""
+"""Lowest port, of sender or receiver, for guesses."""
 OTHERS_PORTS = frozenset({1194, 1645, 1646, 1812, 1813, 1900, 3702, 4500, 4789, 5353, 5355, 5670, 6081, 51820})
 """Ports of other protocols, which are not guessed."""
 FIRST_CHARACTER = 0x20
-"""First octets of RADIO messages, the length of the group, are lower. Other datagrams are ignored unless the user
-selects them."""
+"""First octets of RADIO messages, the length of the group, are lower.
+
+Other datagrams are ignored unless the user selects them.
+"""
 GUESSED = re.compile(rb"[\x02-\x1f][A-Za-z0-9_.:/@-]{2,}")
 """Possible start of a RADIO message: a length, and at least two characters of a name."""
 
@@ -70,7 +72,7 @@ class Flow:
 
     @cached_property
     def inside(self) -> SidePayloads | None:
-        """Dissectors of RADIO messages, created on demand: beacons need none, and many flows are short."""
+        """Dissectors of RADIO messages, created on demand, since most flows need none."""
         ports = self.about.src_port, self.about.dst_port
         return side_payloads(self.options, lambda rule: rule.selector == "udp.port" and rule.value in ports)
 
@@ -147,7 +149,7 @@ class Datagrams:
         return np.array([not self.forced.isdisjoint(ports_of(key)) for key in keys], np.bool_)
 
     def finish(self, ordinal: int) -> None:
-        """Write findings that were only counted, and multicast groups that no host joined."""
+        """Write findings that were only counted, and multicast groups without a host."""
         self.multicasts.finish(ordinal)
         for flow in self.flows.values():
             flow.writer.counted_findings(ordinal)

@@ -1,4 +1,4 @@
-"""Read the two sides of one ZMTP connection in packet order, and write the results as records."""
+"""Reads the two sides of one ZMTP connection in packet order, and writes the results as records."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ZmtpConnection:
     """
 
     stays_out = 0
-    """Number of blocks for which the fast path does not take the connection, because it left the fast path soon."""
+    """Number of blocks for which the connection stays off the fast path, because it left it soon."""
 
     def __init__(
         self, tcp: Connection, sink: Sink, forced: DecodeAs | None, writer: RecordWriter | None = None
@@ -58,7 +58,6 @@ class ZmtpConnection:
         self.leftovers = PendingLeftovers()
         ends = tcp.ends()
         self.session: Session | None = None
-        """The connection's keys, if keys were given."""
         if self.options.keys is None:
             one, other = None, None
         else:
@@ -140,7 +139,6 @@ class ZmtpConnection:
         return one, other
 
     def resume(self, states: tuple[PlainState, PlainState]) -> None:
-        """Take the connection back from the fast path."""
         for stream, state in zip(self.streams, states, strict=True):
             if state.position >= 0 and stream.reading is not None:
                 stream.reading.resume(state)
@@ -187,7 +185,6 @@ class ZmtpConnection:
             deliver(self.tcp.tcp, block, feed)
 
     def _has_no_boxes(self) -> bool:
-        """Whether the mechanism is known not to be CURVE."""
         readers = [stream.reader for stream in self.streams if stream.reader is not None]
         return self.negotiation.version in ("1.0", "2.0") or any(reader.has_no_boxes for reader in readers)
 
@@ -298,7 +295,7 @@ class ZmtpConnection:
         self.writer.note(self._softened(note))
 
     def _softened(self, note: Note) -> Note:
-        """Soften an error or a warning to a note if its side is only likely to speak ZMTP."""
+        """Make an error or a warning a note if its side is only likely to speak ZMTP."""
         finding = note.finding
         severity = finding.severity or FINDINGS[finding.id].severity
         if severity in ("error", "warn") and self.view.is_doubtful(note.side):
@@ -320,7 +317,7 @@ class ZmtpConnection:
             self._note(side, finding, gap.decided)
 
     def _write_intervals(self) -> None:
-        """Write finished stalls, outages and late acknowledgments, once the connection is known to be ZMTP."""
+        """Write past stalls, outages and late acknowledgments, once the connection is known to be ZMTP."""
         since = self.view.zmtp_since
         for side in self.tcp.tcp if since is not None else ():
             for stall in side.stalls.drain() if side.stalls is not None else ():

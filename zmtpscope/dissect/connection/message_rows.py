@@ -31,7 +31,7 @@ Made = tuple[Assembly, list[MessageTable], list[FrameTable]]
 """The rows of an assembly in a block."""
 
 FOLLOWED = frozenset({ZAP, ZRE})
-"""Protocols with findings that need both sides or several connections."""
+"""Protocols whose findings need both sides or several connections."""
 
 
 class MessageRows:
@@ -49,11 +49,13 @@ class MessageRows:
         """Messages to each side that match none of its subscriptions."""
         self.zre_sides: list[ZreSide | None] = [None, None]
         self.zre_since = [0, 0]
-        """Ordinals of the segments that showed this."""
+        """Ordinals of the segments that showed ZRE, by side."""
 
     def feed(self, side: int, command: Command, arrival: Arrival) -> None:
-        """Add a command, which may subscribe. `arrival` is that of its first octet, with the ordinal of the segment
-        that made it decidable."""
+        """Add a command, which may subscribe.
+
+        `arrival` is of its first octet, with the ordinal of the segment that made it decidable.
+        """
         self.topics.feed(side, command, arrival)
         if command.fields.get("name") in COMMANDS and self.view.streams[side].is_midstream:
             self._infers().feed(side, arrival.ordinal)
@@ -130,7 +132,6 @@ class MessageRows:
         return self.inference
 
     def _infer_types(self, made: list[list[Made]]) -> list[list[Made]]:
-        """Add inferred socket types to the rows."""
         inference = self._infers()
         one, other = ([run for _, runs, _ in own for run in runs] for own in made)
         changes = inference.evaluate((one, other))
@@ -205,7 +206,7 @@ class MessageRows:
     # -- findings ----------------------------------------------------------------------------------------------------
 
     def _note_rows(self, side: int, finding_id: str, run: MessageTable, rows: Int64) -> None:
-        """Write a finding on each of these messages. Findings that are only counted are counted at once."""
+        """Write a finding on each of these messages. Findings that are only counted are counted together."""
         if not len(rows):
             return
         counted = len(rows) - self.writer.left_to_write(side, finding_id)
@@ -215,8 +216,10 @@ class MessageRows:
             self.writer.note_repeats(note_on(run, int(rows[-1]), side, finding_id), counted)
 
     def _with_peer_type(self, side: int, run: MessageTable) -> list[MessageTable]:
-        """Add the other side's socket type: announced, or else inferred, or else forced. Each applies from the
-        segment that made it known, so the run may be split."""
+        """Add the other side's socket type: announced, or else inferred, or else forced.
+
+        Each applies from the segment that showed it, so the run may be split.
+        """
         peer = self.view.streams[1 - side]
         run.change(peer_socket_type=peer.assumed_type)
         parts = [run]

@@ -45,13 +45,10 @@ class CurveOutcome(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The agreement of both sides, and their progress."""
-
     version: str | None
     is_websocket: bool
     mechanism: str | None
     handshake: str
-    """"complete", "failed", "incomplete" or "unseen"."""
     security_server: int | None
     confidence: str
     sides: tuple[SideOutcome, SideOutcome]
@@ -208,7 +205,7 @@ def unseen(side: TcpSide, peer: TcpSide) -> int:
 
 
 def count(outcome: Outcome, connections: Sequence[Connection], summary: Summary) -> None:
-    """Add connections with the same outcome. Its counts are totals over all of them."""
+    """Add connections with one outcome, whose counts are totals over all of them."""
     number = len(connections)
     without = "none" if outcome.version in ("1.0", "2.0") else "unknown"
     summary.connections += number

@@ -27,12 +27,11 @@ if TYPE_CHECKING:
     from zmtpscope.dissect.stream.side_stream import SideStream
 
 MIN_MATCHES = 3
-"""New consecutive messages that match a subscription: a reply to a request would be just one."""
+"""New consecutive messages that match a subscription. A reply to a request would be just one."""
 
 MAX_HEADS, HEAD = 256, 32
-"""Different message starts to remember per side, and their size. Above, only commands show a subscriber."""
+"""Distinct message starts to remember per side, and their size. Above, only commands show a subscriber."""
 HEAD_COST = 96
-"""Memory octets of a message start."""
 MAX_ASKED = 64
 """Subscriptions per side that wait for messages."""
 MAX_MESSAGES = 65_536
@@ -41,8 +40,10 @@ R = TypeVar("R", MessageTable, FrameTable)
 
 
 class ConnectionFact(NamedTuple):
-    """An unencrypted message: decision order, packet, first octets. `subscription`: one frame that begins with `00`
-    or `01`."""
+    """An unencrypted message: decision order, packet, first octets.
+
+    `subscription`: it is one frame that begins with `00` or `01`.
+    """
 
     order: int
     side: int
@@ -67,14 +68,14 @@ class Asked:
 
 
 class TypeInference:
-    """The sides of a connection of which at least one has not announced its socket type."""
+    """The sides of a connection, at least one of which has not announced its socket type."""
 
     def __init__(self, view: ConnectionView, budget: OctetBudget) -> None:
         self.view = view
         self.budget = budget
         self.types: list[str | None] = [None, None]
         self.since = 0
-        """Ordinal of the segment that shows them."""
+        """Ordinal of the segment that shows the types."""
         self.is_over = False
         self._commands: list[tuple[int, int]] = []
         """(ordinal, side) of SUBSCRIBE and CANCEL."""
@@ -130,7 +131,7 @@ class TypeInference:
         return [run.take(before), after] if cut else [after]
 
     def release(self) -> None:
-        """Forget all messages and stop to watch them."""
+        """Forget all messages and stop watching."""
         if self._watches_messages:
             self.budget.held -= HEAD_COST * sum(map(len, self._heads))
             self._heads, self._asked, self._watches_messages = (set(), set()), ({}, {}), False
@@ -165,8 +166,10 @@ class TypeInference:
         return stream.assumed_type is not None or (known is not None and known <= self.since)
 
     def _take_at_once(self, runs: tuple[list[MessageTable], list[MessageTable]]) -> bool:
-        """Add the messages of a block if only one side has sent any, as publishers do, and they show nothing; return
-        whether it did. Much faster than one by one."""
+        """Add the messages of a block at once, if only one side has sent any, as publishers do, and they show nothing.
+
+        Return whether this was done. It is much faster than one by one.
+        """
         side = 0 if runs[0] else 1
         own = [run for run in runs[side] if run.regime.framing is Framing.V2]
         if runs[1 - side] or self._asked[1 - side] or any(_may_subscribe(run).any() for run in own):
@@ -196,8 +199,10 @@ class TypeInference:
             self.release()
 
     def _shows_subscriber(self, fact: ConnectionFact) -> bool:
-        """Whether this message completes the evidence that the other side has subscribed: that side has sent only
-        subscriptions, and no earlier message began like this."""
+        """Whether this message completes the evidence that the other side has subscribed.
+
+        That side has sent only subscriptions, and no earlier message began like this.
+        """
         if not self._watches_messages:
             return False
         side, other = fact.side, 1 - fact.side

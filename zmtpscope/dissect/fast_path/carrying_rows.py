@@ -16,7 +16,7 @@ from zmtpscope.dissect.tcp.directions import Directions
 
 
 class CarryingRows:
-    """The rows of a block that carry octets, by direction: direction i has the rows `bounds[i]` up to `bounds[i + 1]`.
+    """The rows of a block that carry octets: direction i has the rows `bounds[i]` up to `bounds[i + 1]`.
 
     `begins` are the stream offsets that the directions had reached before the block. A *place* is a position in all
     streams joined: the stream offset of direction i plus `shifts[i]`.
@@ -29,7 +29,7 @@ class CarryingRows:
         self.starts: Int64 = block.starts[rows]
         self.stops: Int64 = block.stops[rows]
         self.segments = np.array((block.ordinal + ORDINALS * rows, block.packets[rows], block.times[rows]))
-        """The segments of the rows, as three columns like the fields of `Arrival`."""
+        """The segments of the rows, with the fields of `Arrival` as columns."""
         edges = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(self.stops - self.starts, out=edges[1:])
         self.starts_of_rows: Int64 = edges[:-1]
@@ -61,16 +61,15 @@ class CarryingRows:
         return joined(self.data, self.starts, self.stops, self.first_rows[directions], self.last_rows[directions] + 1)
 
     def row_of(self, direction: int, offset: int) -> int:
-        """Return the row that carries the octet at `offset`; for a later offset, the last row of the direction."""
+        """Return the row that carries the octet at `offset`, or else the last row of the direction."""
         return bisect_right(self.ends, offset, self.bounds[direction], self.bounds[direction + 1] - 1)
 
     def arrival(self, row: int) -> Arrival:
-        """Return the segment of a row."""
         ordinals, packets, times = self._columns
         return Arrival(ordinals[row], packets[row], times[row])
 
     def pieces(self, direction: int, row: int) -> list[Piece]:
-        """Return the segments of a direction from `row` on, as pieces."""
+        """Return the segments of a direction from `row` on."""
         rows = slice(row, self.bounds[direction + 1])
         ordinals, packets, times = self._columns
         return list(zip(self.ends[rows], ordinals[rows], packets[rows], times[rows], strict=True))
@@ -83,7 +82,7 @@ class CarryingRows:
 
 @compiled.where_possible
 def joined(data: bytes, starts: Int64, stops: Int64, first: Int64, last: Int64) -> list[bytes]:
-    """Return the joined octets of each range of rows: range k has the rows `first[k]` up to `last[k]`.
+    """Return the joined octets of each range of rows, `first[k]` up to `last[k]`.
 
     Row i contains `data` from `starts[i]` up to `stops[i]`.
     """
@@ -95,8 +94,10 @@ def joined(data: bytes, starts: Int64, stops: Int64, first: Int64, last: Int64) 
 
 
 def behind(pieces: list[Piece], offset: int) -> list[Piece]:
-    """Return the pieces that carry octets from `offset` on, at least the last one. They are few, so the search starts
-    at the end."""
+    """Return the pieces that carry octets from `offset` on, at least the last one.
+
+    They are few, so the search starts at the end.
+    """
     place = len(pieces) - 1
     while place and pieces[place - 1][0] > offset:
         place -= 1

@@ -1,4 +1,4 @@
-"""What the fast path has found in the current block, until it is written."""
+"""The results of the fast path for the current block, until they are written."""
 
 from __future__ import annotations
 
@@ -20,41 +20,33 @@ from zmtpscope.dissect.tcp.directions import Directions
 
 
 class CurrentBlock:
-    """The results of the fast path for the current block, until `give` writes them."""
-
     def __init__(self, block: SegmentBlock, directions: Directions) -> None:
         self.block = block
         self.directions = directions
         self.new_connections: list[NewConnections] = []
         """Connections with their whole opening in the block."""
         self.opening: dict[KnownConnection, DirectionPair] = {}
-        """Connections with a part of their opening in the block, with their directions."""
+        """Connections with a part of their opening in the block."""
         self.closing: dict[int, DirectionPair] = {}
-        """Connections that end in the block: their directions, by slot of side 0."""
+        """Directions of connections that end in the block, by slot of side 0."""
         self.acknowledged: dict[int, int] = {}
-        """By slot: the acknowledgment number of each closing side before its end."""
+        """Acknowledgment number of each closing side before its end, by slot."""
         self.finishing: dict[int, tuple[int, int]] = {}
-        """Connections with the FIN of one side in the block: that side and the row, by slot of side 0."""
+        """Side and row of the FIN of connections with one FIN in the block, by slot of side 0."""
         self.slots: Int64 = np.empty(0, np.int64)
         """The slot of each direction, -1 if it has none."""
         self.done: Bool = np.empty(0, np.bool_)
         """Whether the fast path reads each direction."""
         self.sides: list[PlainSide] = []
-        """The side of each run."""
         self.messages: Messages | None = None
-        """The messages of all runs."""
         self.alternating: requests.Alternating | None = None
-        """Connections whose requests and replies alternate."""
         self.carrying: CarryingRows | None = None
         self.inside = nothing_inside(0)
         self.topics: Int64 = np.empty(0, np.int64)
-        """The topic sizes of published messages."""
 
     @cached_property
     def rows(self) -> BlockRows:
-        """Rows of the block, for single lookups."""
         return BlockRows(self.block)
 
     def arrival(self, row: int) -> Arrival:
-        """Return the segment of a row."""
         return self.rows.arrival(row)

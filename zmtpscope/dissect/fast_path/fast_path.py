@@ -4,9 +4,8 @@ A busy broker has thousands of connections, and a block has few segments of each
 many times more than reading its messages. So the fast path takes connections that have completed their handshakes, or
 that open like earlier ones: they need little state, and their data in a block is read as columns.
 
-Other data (out of order, not a plain message frame) releases the connection before its data in the current block is
-consumed. The connection continues on the slow path as if it had never been on the fast path, so results are equal with
-and without the fast path.
+Other data (out of order, not a plain message frame) releases the connection before its data in the block is consumed.
+The slow path continues it as if it had never been on the fast path, so results are equal with and without it.
 """
 
 from __future__ import annotations
@@ -42,19 +41,16 @@ from zmtpscope.payloads.side import MAX_UNCLAIMED
 
 
 class FastPath:
-    """Reads the connections on the fast path.
-
-    Call `take` for a block, let the flow table read the rest, then `give` to write the results.
-    """
+    """Call `take` for a block, let the flow table read the rest, then `give` to write the results."""
 
     def __init__(self, sink: Sink, flows: Flows) -> None:
         self.sink = sink
         self.flows = flows
         options = sink.options
         self.is_open = not (options.details or options.frames or options.keys is not None)
-        """Whether the fast path is used: not if details of single units or CURVE keys are requested."""
+        """Whether the fast path is used: not for details of single units, nor with CURVE keys."""
         self.learns = self.is_open and not options.decode_as
-        """Whether connections may enter at their SYN: not if `-d` rules may select them."""
+        """Whether connections may enter at their SYN: not with `-d` rules, which may select them."""
         self.openings = Openings(options)
         self.sessions = Sessions(sink)
         self.side_states = self.sessions.side_states
@@ -62,33 +58,31 @@ class FastPath:
 
     @property
     def messages(self) -> int:
-        """Number of messages of the connections on the fast path."""
         return int(self.side_states.counts[0].sum())
 
     @property
     def known_connections(self) -> int:
-        """Number of connections that were on the fast path from their SYN on and have completed their opening."""
+        """Number of connections that were on the fast path from their SYN on, and have completed their opening."""
         return sum(isinstance(each, KnownConnection) for each in self.sessions.connections.values())
 
     def adopt(self, connection: ZmtpConnection) -> None:
-        """Take the connection to the fast path from the next block on, if it is suitable and worthwhile."""
+        """Take the connection from the next block on, if it is suitable and worthwhile."""
         if self.is_open:
             self.sessions.adopt(connection)
 
     def release_all(self) -> None:
-        """Move all connections to the slow path."""
         self.sessions.release_all()
 
     def release_one(self, key: bytes) -> None:
-        """Move the connection of a direction to the slow path, if it is on the fast path."""
+        """Release the connection of a direction, if it is on the fast path."""
         self.sessions.release_one(key)
 
     def release_late(self, current: int) -> None:
-        """Release connections whose openings take too long, and those that one side closed."""
+        """Release connections whose openings take too long, and half-closed ones."""
         self.sessions.release_late(current)
 
     def drain(self) -> list[ZmtpConnection]:
-        """Return and forget the released connections that had been on the fast path from their SYN on."""
+        """Return and forget the released connections that were on the fast path from their SYN on."""
         released, self.sessions.released = self.sessions.released, []
         return released
 
@@ -122,7 +116,6 @@ class FastPath:
         return done, self._deferred(current)
 
     def _enter_new_connections(self, current: CurrentBlock) -> None:
-        """Add connections with their whole opening in the block."""
         here, directions, keys = self.sessions, current.directions, current.block.keys
         begins = directions.is_clean & (directions.flags_of_first & (SYN | ACK) == SYN)
         pairs: list[DirectionPair] = []
@@ -141,7 +134,6 @@ class FastPath:
             self.openings.count(is_lost=False)
 
     def _take_openings(self, current: CurrentBlock, *, takes_new: bool) -> None:
-        """Read openings that are not wholly in the block."""
         directions, numbers, seen = current.directions, current.directions.numbers, set[bytes]()
         for new_connections in current.new_connections:
             seen.update([current.block.keys[direction] for direction in new_connections.pairs.ravel().tolist()])
@@ -174,7 +166,6 @@ class FastPath:
             here.begin_entering()
 
     def _take_sessions(self, current: CurrentBlock, slots: Int64, is_here: Bool) -> None:
-        """Read the data of connections that have slots."""
         directions, side_states = current.directions, self.side_states
         in_order = directions.is_plain & (directions.first_sequences == side_states.next[slots])
         has_octets = directions.octet_counts > 0
@@ -199,7 +190,7 @@ class FastPath:
             self._keep_answered(current, new_connections.slots[new_connections.is_over])
 
     def _are_late(self, current: CurrentBlock, slots: Int64, has_octets: Bool) -> Bool:
-        """Return a mask of the directions with octets that arrive later than awaited, and so may cause a finding."""
+        """Return a mask of the directions whose octets arrive later than awaited, and may cause a finding."""
         directions, side_states = current.directions, self.side_states
         late = has_octets & (side_states.awaited_from[slots] >= 0)
         first = directions.carrying_rows[directions.carrying_begins[:-1][late]]
@@ -207,7 +198,6 @@ class FastPath:
         return late
 
     def _keep_answered(self, current: CurrentBlock, ending: Int64) -> None:
-        """Release connections that end in the block with an open request."""
         assert current.alternating is not None
         for slot in ending[current.alternating.waiting(ending, self.side_states)].tolist():
             self.sessions.release_unsuitable(slot)
@@ -272,8 +262,7 @@ class FastPath:
         return True
 
     def _read_frames(self, current: CurrentBlock, carrying: CarryingRows, directions: Int64, slots: Int64) -> Messages:
-        """Read the frames of these directions, which have octets. Release connections with other data than plain
-        frames."""
+        """Read the frames of these directions, which have octets. Release connections with other data."""
         here = self.sessions
         is_here = [slot in here.sides for slot in slots.tolist()]
         runs = SegmentRuns(self.side_states, carrying, directions[is_here], slots[is_here])
@@ -311,7 +300,6 @@ class FastPath:
             undissected &= [side.judge not in judges for side in sides]
 
     def _advance(self, current: CurrentBlock, slots: Int64, done: Bool) -> None:
-        """Advance the state of the directions that are done."""
         block, directions, side_states = current.block, current.directions, self.side_states
         chosen, rows, octets = slots[done], directions.last_rows[done], directions.octet_counts[done]
         side_states.next[chosen] = (side_states.next[chosen] + octets) % MODULUS
@@ -345,7 +333,7 @@ class FastPath:
     # -- writing the results ------------------------------------------------------------------------------------------
 
     def give(self) -> None:
-        """Write the results of the current block. The flow table must have opened its connections."""
+        """Write the results of the block. The flow table must have opened its connections."""
         current, self.current = self.current, None
         if current is None:
             return
@@ -378,14 +366,13 @@ class FastPath:
             self._release_over_limits(current.messages)
 
     def _finish(self, slot: int) -> None:
-        """Finish the connection in a slot, unless it was released."""
         known = self.sessions.connections.get(slot)
         if isinstance(known, KnownConnection) and known.tcp is not None and known.tcp.closed:
             known.finish(self.sink, (self.side_states.counts_of(slot), self.side_states.counts_of(slot + 1)))
             self.sessions.remove(slot)
 
     def _give_messages(self, current: CurrentBlock, messages: Messages, carrying: CarryingRows) -> None:
-        """Count the messages of connections that are still on the fast path, and make rows if they are wanted."""
+        """Count the messages of connections that are still on the fast path, and make rows if wanted."""
         slots, side_states = messages.slots.tolist(), self.side_states
         here = [run for run, slot in enumerate(slots) if slot in self.sessions.sides]
         if not here:
@@ -400,7 +387,7 @@ class FastPath:
             each.write(is_looked_into=is_looked_into)
 
     def _release_over_limits(self, messages: Messages) -> None:
-        """Release connections that use too much memory, or all if the common limit is exceeded."""
+        """Release connections that use too much memory, or all above the common limit."""
         held = self.side_states.held
         for slot in [slot for slot in messages.slots.tolist() if len(held.get(slot, b"")) > MAX_HELD]:
             self.sessions.release_unsuitable(slot)
@@ -446,7 +433,6 @@ class FastPath:
         return judged
 
     def _ask(self, slot: int, tables: list[MessageTable]) -> None:
-        """Dissect the messages of a side, and write their findings."""
         payloads, facts = self.sessions.payloads_of(slot), self.sessions.facts_of(slot)
         for table in tables:
             for arrival, finding, unit in ask(payloads, table, facts):

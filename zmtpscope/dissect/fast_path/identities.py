@@ -13,15 +13,17 @@ PROPERTY = b"\x08" + IDENTITY.encode() + b"\0\0\0"
 """The octets before the size of an identity in READY (wire.md 7.2), if its size has one octet."""
 
 MAX_IDENTITY = 63
-"""Maximum octets of an identity that may differ between connections that open alike. Its text, with up to four
-characters for each octet, is not too long for any rule."""
+"""Maximum octets of an identity that may differ.
+
+Its text, up to four characters for each octet, is not too long for any rule.
+"""
 
 Identities = tuple[str | None, str | None]
-"""Identities of side 0 and side 1, as far as they may differ between connections that open alike."""
+"""Identities of both sides, if they may differ between connections that open alike."""
 
 
 def identity_in(octets: bytes) -> slice | None:
-    """Return where a segment has an identity that may differ between connections that open alike."""
+    """Return where a segment has an identity that may differ."""
     size_at = octets.find(PROPERTY) + len(PROPERTY)
     if size_at < len(PROPERTY) or size_at >= len(octets):
         return None
@@ -31,7 +33,7 @@ def identity_in(octets: bytes) -> slice | None:
 
 
 def without_identity(octets: bytes) -> bytes:
-    """Return the octets of a segment with zeros in place of an identity."""
+    """Return a segment with zeros in place of an identity."""
     identity = identity_in(octets)
     if identity is None:
         return octets
@@ -39,7 +41,7 @@ def without_identity(octets: bytes) -> bytes:
 
 
 def with_other_identity(octets: bytes) -> bytes:
-    """Return the octets of a segment with another identity: that of a ZRE node, if possible."""
+    """Return a segment with another identity: that of a ZRE node, if possible."""
     identity = identity_in(octets)
     if identity is None:
         return octets
@@ -51,12 +53,11 @@ def with_other_identity(octets: bytes) -> bytes:
 
 
 def _with_octets(octets: bytes, place: slice, others: bytes) -> bytes:
-    """Return the octets with others in a place."""
     return b"".join((octets[: place.start], others, octets[place.stop :]))
 
 
 def identities_of(segments: Iterable[tuple[int, bytes]]) -> Identities:
-    """Return the identities in the segments (side and octets) of an opening, those that may differ."""
+    """Return the identities that may differ in the segments (side and octets) of an opening."""
     found: list[str | None] = [None, None]
     for side, octets in segments:
         identity = identity_in(octets)

@@ -34,10 +34,10 @@ from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Flows
 
 NOT_HERE = -1
-"""Stands for a direction without data in the block."""
+"""Marks a direction without data in the block."""
 
 DirectionPair = tuple[int, int]
-"""The directions of a block (indexes) for side 0 and side 1 of a connection."""
+"""Indexes of the directions of side 0 and side 1."""
 
 
 class BlockRows:
@@ -49,16 +49,14 @@ class BlockRows:
         self.packets, self.times = block.packets.tolist(), block.times.tolist()
 
     def octets(self, row: int) -> bytes:
-        """Return the octets of a row."""
         return self.data[self.starts[row] : self.stops[row]]
 
     def arrival(self, row: int) -> Arrival:
-        """Return the segment of a row."""
         return Arrival(self.ordinal + ORDINALS * row, self.packets[row], self.times[row])
 
 
 class KnownConnection:
-    """A connection with a known opening. `keys` are the flow keys of side 0 and side 1."""
+    """`keys` are the flow keys of side 0 and side 1."""
 
     __slots__ = (
         "before",
@@ -79,7 +77,7 @@ class KnownConnection:
         """TCP states of both sides: now, and before the current block."""
         self.steps = [first]
         self.segments: list[Segment] = []
-        """The segments of the opening so far. `steps` are the state before the first segment, and after each."""
+        """Segments of the opening so far. `steps` are the state before the first segment, and after each."""
         self.reported = 0
         """Number of segments in earlier blocks, whose records are written."""
         self.opening: Opening | None = None
@@ -92,8 +90,7 @@ class KnownConnection:
     # -- reading a block ----------------------------------------------------------------------------------------------
 
     def take(self, rows: BlockRows, directions: Directions, pair: DirectionPair, openings: Openings) -> bool:
-        """Read the part of the opening in a block. Return False, without effect, if the part is unknown or out of
-        order."""
+        """Read the part of the opening in a block. Return False, without effect, if it is unknown or out of order."""
         following = self._following(rows, directions, pair)
         if following is None:
             return False
@@ -168,7 +165,6 @@ class KnownConnection:
         return self.segments[-1].arrival.time <= arrival.time < self.segments[0].arrival.time + LONGEST
 
     def _fits(self, directions: Directions, pair: DirectionPair) -> bool:
-        """Whether the fast path may read the rest of the block."""
         if self.opening is None:
             return all(direction == NOT_HERE or directions.fin_row[direction] < 0 for direction in pair)
         ends = enumerate(zip(self.opening.sides, self.opening.ends, strict=True))
@@ -182,14 +178,13 @@ class KnownConnection:
             yield PlainState(tcp, position=end, begin=tcp.octets)
 
     def continue_from(self, tcp: Connection, writer: RecordWriter, path: Path, segments: list[Segment]) -> None:
-        """Set the progress of a connection whose whole opening was in the current block and is written."""
+        """Continue a connection whose whole opening was in the current block and is written."""
         self.tcp, self.writer, self.opening = tcp, writer, path.opening
         self.steps += path.steps
         self.segments = segments
         self.reported = len(segments)
 
     def step_back(self) -> None:
-        """Restore the state before the current block."""
         self.state, self.opening = self.before, None
         del self.segments[self.reported :], self.steps[self.reported + 1 :]
 
@@ -200,8 +195,10 @@ class KnownConnection:
         self.tcp = flows.begin(self.keys[0], row, self.state[0].initial)
 
     def stay(self, budget: OctetBudget) -> dict[int, PlainSide]:
-        """Count the octets of memory that the connection uses after its opening. Return the sides that the fast path
-        reads from now on."""
+        """Count the memory of the connection after its opening.
+
+        Return the sides that the fast path reads from now on.
+        """
         assert self.opening is not None
         assert self.writer is not None
         budget.hold(self.opening.holdings)
@@ -225,7 +222,6 @@ class KnownConnection:
 
     @property
     def identities(self) -> Identities:
-        """The identities that may differ between connections with this opening."""
         return identities_of((side, octets) for side, octets, _ in self.segments)
 
     def identity(self, side: int) -> str | None:
@@ -236,7 +232,7 @@ class KnownConnection:
         """Return the connection as the slow path would have it, after its opening or the part received; None if no
         octets were sent.
 
-        Writes no records again. `states` are the current TCP states of both sides.
+        Writes no records. `states` are the current TCP states of both sides.
         """
         tcp, opening = self.tcp, self.opening
         assert tcp is not None
@@ -264,7 +260,7 @@ class KnownConnection:
         flows.end(self.tcp, row, states)
 
     def finish(self, sink: Sink, counts: tuple[Counts, Counts]) -> None:
-        """Write and count the outcome of the connection. `counts` are the counts of its messages."""
+        """Write and count the outcome of the connection; `counts` are of its messages."""
         assert self.tcp is not None
         assert self.opening is not None
         sink.budget.let_go(self.opening.holdings)
@@ -279,8 +275,8 @@ class KnownConnection:
 
 
 def emit_learned(writer: RecordWriter, tcp: Connection, learned: Learned, identities: Identities, at: Arrival) -> None:
-    """Write a learned event, finding or fact of a connection with these identities at the packet `at`, which has the
-    ordinal of the deciding segment."""
+    """Write a learned event, finding or fact of a connection with these identities, at the packet `at` with the ordinal
+    of the deciding segment."""
     if isinstance(learned, LearnedEvent):
         fields, stream = learned.fields(identities), writer.streams[learned.side]
         put_events(writer.sink, learned.event, [fields], [stream], [at])
@@ -294,12 +290,14 @@ def emit_learned(writer: RecordWriter, tcp: Connection, learned: Learned, identi
 def emit_end(
     sink: Sink, tcp: Connection, opening: Opening, reached: Outcome, writer: Callable[[], RecordWriter]
 ) -> None:
-    """Write the end of a connection with this opening and outcome, without counting it. `writer` returns the record
-    writer if needed."""
+    """Write the end of a connection with this opening and outcome, without counting it.
+
+    `writer` returns the record writer.
+    """
     sink.batch.facts += end_facts(tcp)
     closing = tcp.closing if tcp.has_ended else None
     first, closed_by = closing or (tcp.end, None)
-    failed = closed_by is not None and closed_by == tcp.listener  # not closed by choice of the connecting side
+    failed = closed_by is not None and closed_by == tcp.listener  # the connecting side did not choose to close
     if failed or opening.has_facts:
         close = Close(failed=failed, unsecured=None, first=stamp(first))
         sink.report(ConnectionFact(tcp.end, origin_of(tcp, writer().streams[0]), "closed", opening.greeting, close))
@@ -318,7 +316,7 @@ def _is_answered_first(directions: Directions, pair: DirectionPair) -> bool:
 
 
 class Silent(RecordWriter):
-    """A record writer that discards everything: the records were written before."""
+    """Discards all records, which were written before."""
 
     def event(self, *_: object) -> None:
         """Discard a greeting or command."""

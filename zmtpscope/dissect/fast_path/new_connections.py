@@ -61,7 +61,7 @@ class NewConnections:
         self.places: dict[int, int] = {}
         """Entry by slot of side 0."""
         self.is_here: Bool = np.ones(pairs.shape[1], np.bool_)
-        """False for connections whose part of the block is read by the slow path."""
+        """False for connections whose part of the block the slow path reads."""
         self.tcp: dict[int, Connection] = {}
         """Open connections, by entry."""
         self.writers: dict[int, RecordWriter] = {}
@@ -70,7 +70,6 @@ class NewConnections:
         return len(self.is_over)
 
     def begin(self, slots: Int64, side_states: SideStates) -> None:
-        """Assign slots to the new connections."""
         self.slots, self.places = slots, {slot: place for place, slot in enumerate(slots.tolist())}
         initial, acknowledged = self.directions.first_sequences[self.pairs], self.directions.acknowledgments[self.pairs]
         for number, (side, end) in enumerate(zip(self.opening.sides, self.opening.ends, strict=True)):
@@ -80,7 +79,6 @@ class NewConnections:
             side_states.acknowledged[places] = acknowledged[number]
 
     def leave(self, slot: int) -> None:
-        """Leave a connection to the slow path."""
         self.is_here[self.places[slot]] = False
 
     def not_whole(self, messages: Messages, side_states: SideStates) -> Int64:
@@ -119,27 +117,24 @@ class NewConnections:
         ]
 
     def _open(self, flows: Flows, place: int, row: int) -> None:
-        """Open a connection that continues, with its SYN in `row`."""
         client = self.pairs[0, place]
         self.tcp[place] = flows.begin(self.keys[client], row, self.directions.first_sequence[client])
 
     def _open_ended(
         self, flows: Flows, place: int, key: bytes, start: Arrival, states: tuple[TcpState, TcpState]
     ) -> None:
-        """Create a connection that ends in this block, with its SYN at `start`."""
         self.tcp[place] = flows.begin_and_end(key, start, states)
 
     def _close(self, flows: Flows, place: int, time: int) -> None:
-        """Remember a connection that ended in this block with a packet at `time`, so that late packets open no new
-        one."""
+        """Remember a connection that ended in this block at `time`, so that late packets open no new one."""
         flows.remember_closed(self.tcp[place], time)
 
     # -- records ------------------------------------------------------------------------------------------------------
 
     def emit(self, sink: Sink) -> None:
-        """Write the records of these connections, all of which follow the same learned path of segments.
+        """Write the records of these connections, which follow one learned path of segments.
 
-        If no output needs records, the events of connections that have ended are only counted.
+        If no output needs records, events of ended connections are only counted.
         """
         places = list(self.tcp) if sink.options.records else self._continuing()
         counted = [] if sink.options.records else self.over()
@@ -162,7 +157,7 @@ class NewConnections:
     def _count(
         self, learned: LearnedNote | LearnedFact, places: list[int], arrivals: Iterator[Arrival], sink: Sink
     ) -> None:
-        """Count a finding, or report a fact, of several connections, each with the packet that it refers to."""
+        """Count a finding, or report a fact, of several connections, each with its packet."""
         for place, at in zip(places, arrivals, strict=True):
             if isinstance(learned, LearnedFact):
                 emit_learned(self.writer_of(place, sink), self.tcp[place], learned, self.identities(place), at)
@@ -171,14 +166,13 @@ class NewConnections:
                 count_finding(sink.summary, learned.finding, 1, endpoint, client, at)
 
     def _arrivals(self, decided: int, first: int, places: list[int]) -> Iterator[Arrival]:
-        """Yield, for several connections, the packet with the segment `first` of the path, and the ordinal of the
-        segment `decided`."""
+        """Yield, by connection, the packet with the segment `first` of the path, and the ordinal of the segment
+        `decided`."""
         block, rows = self.block, self.rows[first, places]
         ordinals = block.ordinal + ORDINALS * self.rows[decided, places]
         return map(Arrival, ordinals.tolist(), block.packets[rows].tolist(), block.times[rows].tolist())
 
     def writer_of(self, place: int, sink: Sink) -> RecordWriter:
-        """Return the record writer of a connection."""
         writer = self.writers.get(place)
         if writer is None:
             tcp = self.tcp[place]
@@ -186,7 +180,6 @@ class NewConnections:
         return writer
 
     def identities(self, place: int) -> Identities:
-        """Return the identities of a connection that may differ between connections with this opening."""
         if not any(self.path.identities):
             return None, None
         found: list[str | None] = [None, None]
@@ -197,11 +190,10 @@ class NewConnections:
         return found[0], found[1]
 
     def identity(self, slot: int) -> str | None:
-        """Return the identity that the side with this slot announced in the opening."""
+        """Return the identity that a side announced in the opening."""
         return self.opening.identities_with(self.identities(self.places[slot & ~1]))[slot & 1]
 
     def side(self, slot: int, sink: Sink) -> PlainSide:
-        """Return the side with this slot."""
         number = slot & 1
         like = self.opening.sides[number]
         assert like is not None
@@ -215,7 +207,6 @@ class NewConnections:
         return over
 
     def _continuing(self) -> list[int]:
-        """Return the indexes of the connections that continue."""
         continuing: list[int] = (self.is_here & ~self.is_over).nonzero()[0].tolist()
         return continuing
 
@@ -235,8 +226,10 @@ class NewConnections:
             outcome.count(together, [self.tcp[place] for place in over], sink.summary)
 
     def continuing(self, first: Step, sink: Sink, rows: BlockRows) -> Iterator[tuple[int, KnownConnection]]:
-        """Yield slot and connection of each connection that continues. `first` is the state before the first
-        segment, and `rows` are those of the block."""
+        """Yield slot and connection of each connection that continues.
+
+        `first` is the state before the first segment.
+        """
         sizes = list(map(len, self.path.octets))
         for place in self._continuing():
             one, other = self.pairs[:, place].tolist()
@@ -250,7 +243,6 @@ class NewConnections:
 
 
 def arrivals_of(block: SegmentBlock, rows: Int64) -> list[Arrival]:
-    """Return the segments of rows of a block."""
     ordinals = block.ordinal + ORDINALS * rows
     return list(map(Arrival, ordinals.tolist(), block.packets[rows].tolist(), block.times[rows].tolist()))
 
@@ -263,7 +255,7 @@ def _final_states(directions: Directions, pairs: Int64, block: SegmentBlock) -> 
 
 
 def find(block: SegmentBlock, directions: Directions, pairs: Int64, openings: Openings) -> list[NewConnections]:
-    """Return the connections with known openings. `pairs` are the directions of side 0 and side 1 of each candidate."""
+    """Return the connections with known openings, among candidates whose directions are `pairs`."""
     found: list[NewConnections] = []
     for path in openings.paths():
         rows, fits = _following(path, block, directions, pairs)
@@ -296,7 +288,7 @@ def begin_at_once(directions: Directions, pairs: Int64) -> Bool:
 
 
 def _following(path: Path, block: SegmentBlock, directions: Directions, pairs: Int64) -> tuple[Int64, Bool]:
-    """Return, for each connection, the rows with the segments of a path, and whether it follows the path to its end."""
+    """Return, by connection, the rows with the segments of a path, and whether it follows the path to its end."""
     rows, fits = _rows_on(path, directions, pairs)
     times, lengths = block.times[rows], block.stops[rows] - block.starts[rows]
     fits &= (times[1:] >= times[:-1]).all(axis=0) & (times[-1] < times[0] + LONGEST)
@@ -319,10 +311,10 @@ def _following(path: Path, block: SegmentBlock, directions: Directions, pairs: I
 
 
 def _rows_on(path: Path, directions: Directions, pairs: Int64) -> tuple[Int64, Bool]:
-    """Return, for each connection, the rows that may carry the segments of a path, and whether its sides alternate like
-    the path.
+    """Return, by connection, the rows that may carry the segments of a path, and whether its sides alternate like the
+    path.
 
-    Rows of connections that do not alternate like the path are meaningless.
+    Other rows are meaningless.
     """
     begins, carrying = directions.carrying_begins, np.append(directions.carrying_rows, 0)
     needed = np.array([[path.sides.count(side)] for side in (0, 1)])

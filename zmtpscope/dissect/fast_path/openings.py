@@ -43,34 +43,35 @@ from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.reader import Finding
 
 LONGEST = SECOND
-"""Maximum duration of a known opening (ns). The records of a slower one may depend on time."""
+"""Maximum duration of a known opening (ns). Records of a slower one may depend on time."""
 
 FEWEST_ALIKE = 4
-"""Number of connections that must begin alike before their opening is learned, because learning costs as much as
-reading the opening twice. On the small captures of this repository, 1 doubled the reading time, 2 added 22 %, 3 added 5
-%, and 4 adds nothing."""
+"""Connections that must begin alike before their opening is learned, which costs as much as reading it twice.
+
+On the small captures of this repository, 1 doubled the reading time, 2 added 22 %, 3 added 5 %, and 4 adds nothing.
+"""
 
 MAX_SEGMENTS, MAX_OCTETS = 16, 1024
-"""Maximum number of segments of an opening to learn, and of octets of each segment."""
+"""Maximum segments of an opening to learn, and octets of each."""
 
 MAX_STEPS = 1024
-"""Maximum number of steps of all openings to remember."""
+"""Maximum steps of all openings to remember."""
 
 MAX_WHOLE = 8
-"""Maximum number of whole openings that new connections are compared with, the most recent ones."""
+"""Maximum whole openings that new connections are compared with, the most recent ones."""
 
 MAX_AHEAD = 48
-"""Maximum number of learned steps that no connection has used yet."""
+"""Maximum learned steps that no connection has used yet."""
 
 WORTH = 4
-"""Number of further steps that may be learned for each connection with a known opening. This bounds the cost if no two
-connections open alike."""
+"""Further steps that may be learned for each connection with a known opening, which bounds the cost if no two open
+alike."""
 
 MAX_LOST = 16
-"""Number of consecutive connections without a known opening, after which only one of so many is tried."""
+"""Consecutive connections without a known opening, after which only one of so many is tried."""
 
 FEWEST_IN_VAIN = 4
-"""Number of connections that are released after a step before the share of released ones counts."""
+"""Released connections of a step before their share counts."""
 
 FIRST_TIME = 1_700_000_000 * SECOND
 KEY = bytes([127, 0, 0, 1, 127, 0, 0, 2, 0xC3, 0x50, 0x15, 0xB3])
@@ -97,14 +98,13 @@ class LearnedEvent(NamedTuple):
     """Whether the event announces the identity of the connection."""
 
     def fields(self, identities: Identities) -> dict[str, Any]:
-        """Return the own fields of its record on a connection."""
         return _with_identity(self.own, identities[self.side]) if self.has_identity else self.own
 
 
 class LearnedFact(NamedTuple):
     """The fact that the peer of a ROUTER with an identity, or of a PAIR, was served; `first` is as in `LearnedEvent`.
 
-    `identity` None: that of the connection.
+    With `identity` None, it is the connection's.
     """
 
     unit: Located
@@ -134,15 +134,13 @@ class Opening(NamedTuple):
     """A complete known opening, and the state of connections after it."""
 
     sides: tuple[PlainSide | None, PlainSide | None]
-    """Sides that the fast path reads."""
     ends: tuple[int, int]
     """Octets that each side sends in the opening."""
     outcome: Outcome
     """The outcome of a connection that ends after the opening."""
     greeting: Located
-    """Greeting of side 0."""
     holdings: OctetBudget
-    """Octets of memory that a connection uses after the opening: its subscribed topics."""
+    """Memory of a connection after the opening: its subscribed topics."""
     has_facts: bool
     """Whether the opening has facts that matter to other connections until the connection ends."""
 
@@ -186,23 +184,21 @@ class Step:
         self.opening = opening
         """The opening, if it ends with this step."""
         self.others: set[int] = set()
-        """Hashes of (side, octets) of next segments that could not be learned. Only hashes are kept, because the octets
-        may be anything."""
+        """Hashes of (side, octets) of next segments that could not be learned; only hashes, since there may be many."""
         self.next: dict[tuple[int, bytes], Step] = {}
         """The next steps, by side and octets (`without_identity`) of the next segment."""
         self.last: list[tuple[int, bytes, Step]] = []
         """Next steps that end the opening. Their segment may have further octets."""
         self.entered = self.in_vain = 0
-        """Number of connections that stayed on the fast path after this step, and number that left it soon."""
+        """Numbers of connections that stayed on the fast path after this step, and that left it soon."""
 
     @property
     def is_of_use(self) -> bool:
-        """Whether at least about half of the connections stay on the fast path after this step."""
+        """Whether about half of the connections or more stay on the fast path after this step."""
         return self.in_vain <= FEWEST_IN_VAIN + self.entered
 
     def behind(self, side: int, octets: bytes) -> Step | None:
-        """Return the step after the next segment, which has these octets (`without_identity`) of a side. None if it is
-        unknown."""
+        """Return the step after the next segment, whose octets are `without_identity`; None if unknown."""
         step = self.next.get((side, octets))
         if step is None:
             for number, begin, each in self.last:
@@ -224,7 +220,6 @@ class Path(NamedTuple):
 
     @classmethod
     def of(cls, steps: list[Step], segments: Sequence[Segment]) -> Path:
-        """Return the path of a connection that opened with these steps and segments."""
         opening = steps[-1].opening
         assert opening is not None
         octets = [each.octets for each in segments]
@@ -241,7 +236,7 @@ class Openings:
         self._steps = 0
         self._ahead = MAX_AHEAD
         self._lost = self._left_out = 0
-        """Number of consecutive connections without a known opening, and of connections not tried since."""
+        """Numbers of consecutive connections without a known opening, and of connections not tried since."""
         self._begun: Counter[int] = Counter()
         """Number of connections by hash of the side and octets of their first segment."""
         self._whole: list[Path] = []
@@ -258,7 +253,7 @@ class Openings:
         return True
 
     def count(self, *, is_lost: bool) -> None:
-        """Count a connection, which `is_lost` if its opening is not known."""
+        """Count a connection; `is_lost`: its opening is unknown."""
         self._lost = self._lost + 1 if is_lost else 0
 
     def paths(self) -> list[Path]:
@@ -270,13 +265,12 @@ class Openings:
         self._whole = [path, *(each for each in self._whole if each.steps[-1] is not path.steps[-1])][:MAX_WHOLE]
 
     def count_entered(self, last: Step, count: int = 1) -> None:
-        """Count connections that entered the fast path after this step."""
         self._ahead = min(self._ahead + WORTH * count, MAX_AHEAD)
         last.entered += count
 
     def behind(self, before: Sequence[Segment], step: Step, side: int, octets: bytes) -> Step | None:
-        """Return the step that follows `step` with one more segment, after the segments `before`. Learn the step if
-        that is allowed.
+        """Return the step that follows `step` with one more segment, after the segments `before`, and learn it if
+        allowed.
 
         None if the step is unknown, or if too many connections are released after it.
         """
@@ -293,14 +287,14 @@ class Openings:
         return found if found is not None and found.is_of_use else None
 
     def _is_frequent(self, side: int, octets: bytes) -> bool:
-        """Count a connection with this first segment. Return whether there have been enough to learn."""
+        """Count a connection with this first segment. Return whether there are enough to learn."""
         if len(self._begun) >= MAX_STEPS:
             self._begun.clear()
         self._begun[hash((side, octets))] += 1
         return self._begun[hash((side, octets))] >= FEWEST_ALIKE
 
     def _learn(self, segments: list[tuple[int, bytes]], step: Step) -> Step | None:
-        """Learn the records of the last of these segments, which follows `step`. Return None if that is impossible."""
+        """Learn the records of the last segment, which follows `step`. Return None if that is impossible."""
         side, octets = segments[-1]
         if len(segments) > MAX_SEGMENTS or len(octets) > MAX_OCTETS:
             return None
@@ -342,7 +336,7 @@ class Simulation(RecordWriter):
         self.learned: list[list[Learned]] = [[] for _ in segments]
         """The records of each segment."""
         self.is_general = True
-        """Whether all records are independent of the connection, and matter to no other connection."""
+        """Whether no record depends on the connection or matters to another."""
         self.greeting: Located | None = None
         self._stops = [0, 0]
         came = [
@@ -397,7 +391,6 @@ class Simulation(RecordWriter):
         ordinal: int,
         unit: Unit | None,
     ) -> None:
-        """Collect a greeting or command."""
         self.is_general &= event.fields.get("password") is None  # passwords are kept no longer than their connection
         announced, identity = event.fields.get("identity"), self.identities[side]
         has_identity = announced is not None and identity is not None
@@ -411,7 +404,7 @@ class Simulation(RecordWriter):
         self.learned[ordinal // ORDINALS].append(LearnedEvent(side, event, own, first.packet, has_identity))
 
     def _learn_fact(self, fact: Fact) -> None:
-        """Collect a fact, which only a peer that was served may have."""
+        """Collect a fact; only the fact that a peer was served is allowed."""
         if not isinstance(fact, ConnectionFact) or fact.kind != "served":
             self.is_general = False
             return
@@ -421,7 +414,6 @@ class Simulation(RecordWriter):
         self.learned[fact.arrival.ordinal // ORDINALS].append(learned)
 
     def note(self, note: Note) -> None:
-        """Collect a finding."""
         self.is_general &= not note.refs and note.last is None
         learned = LearnedNote(note.side, note.finding, note.unit, note.source, note.at.packet)
         self.learned[note.decided // ORDINALS].append(learned)
@@ -433,7 +425,6 @@ def _has_one_identity(event: Greeting | Command) -> bool:
 
 
 def _with_identity(fields: dict[str, Any], identity: str | None) -> dict[str, Any]:
-    """Return the fields of an event with another identity."""
     metadata = [{**each, "value": identity} if each["name"] == IDENTITY else each for each in fields["metadata"]]
     return {**fields, "identity": identity, "metadata": metadata}
 

@@ -1,4 +1,4 @@
-"""Decide whether messages of runs need dissection. `payload_rows.py` dissects them."""
+"""Decides whether messages of runs need dissection; `payload_rows.py` dissects them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from zmtpscope.zmtp.regime import Framing, Phase, regime
 
 NOBODY = Stream(None, "", None, "", 0, "", 0)
 ANY_REGIME = regime(Framing.V2, None, None, Phase.TRAFFIC)
-"""Placeholder for the regime: decisions here do not depend on it."""
+"""Placeholder: decisions here do not depend on the regime."""
 
 
 class Claims:
@@ -63,7 +63,7 @@ class Claims:
         payloads.take_claims(int(messages.counts.messages[run]), places, partial(self._message, low), last)
 
     def _message(self, low: int, which: int) -> tuple[Candidates, bytes]:
-        """Return the candidate dissectors and the content frame of message number `which`, counted from `low`."""
+        """Return the candidate dissectors and the content frame of message `which`, counted from `low`."""
         start = int(self.starts[low + which])
         octets = self.data[start : start + int(self.sizes[low + which])]
         return self.shapes.candidates(int(self.of_rows[low + which])), octets
@@ -92,22 +92,20 @@ class JsonMessages:
 
 
 class Inside(NamedTuple):
-    """Which payloads need dissection."""
-
     undissected: Bool
-    """A mask of the runs whose messages need no dissection."""
+    """Mask of the runs whose messages need no dissection."""
     is_followed: Bool
-    """A mask of the runs with messages that a dissector may claim which needs both sides."""
+    """Mask of the runs with messages that a dissector may claim which needs both sides."""
     texts: Bool | None
-    """A mask of the messages that are plain text, if requested."""
+    """Mask of the messages that are plain text, if requested."""
     json: Bool | None
-    """A mask of the messages that are JSON, if there are any."""
+    """Mask of the messages that are JSON, if there are any."""
     claimed: Sequence[Claims | JsonMessages]
     """Claims that were decided without dissection."""
 
 
 def nothing_inside(runs: int) -> Inside:
-    """Return that no messages of this many runs need dissection."""
+    """Return that no messages of these runs need dissection."""
     return Inside(np.ones(runs, np.bool_), np.zeros(runs, np.bool_), None, None, ())
 
 
@@ -189,7 +187,7 @@ def _may_be_followed(shapes: Shapes, of_rows: Int64, claimable: Bool) -> Bool:
 
 
 def ask(payloads: PayloadRows, table: MessageTable, facts: SideFacts) -> Iterator[tuple[Arrival, Finding, int]]:
-    """Dissect the messages of a table. Yield each finding with the arrival and stream offset of its message."""
+    """Dissect the messages of a table. Yield each finding with arrival and stream offset of its message."""
     payloads.take(table, facts)
     for row, made in enumerate(table.payloads or ()):
         if made is not None and made.findings:

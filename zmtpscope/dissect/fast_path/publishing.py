@@ -1,8 +1,7 @@
-"""Match published messages with the subscriptions of the other side.
+"""Matches published messages with the subscriptions of the other side.
 
 A connection with few, known subscriptions stays on the fast path while all messages match and the subscriber sends
-nothing: there is nothing to report. A message without a matching subscription releases its connection, and
-`records/topics.py` checks it.
+nothing. A message without a matching subscription releases it, and `records/topics.py` checks it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from zmtpscope.dissect.records.topics import LARGEST_TOPIC, Names, longest_names
 
 
 def published(messages: Messages, sides: Sequence[PlainSide]) -> tuple[Int64, Int64]:
-    """Match the messages of publishers with subscriptions. `sides` are the sides of the runs.
+    """Match the messages of publishers with subscriptions.
 
     Return the topic size of each message, as in `MessageTable.topics`, and the slots with unmatched messages. All
     octets of these messages must be available (`PlainSide.keeps`).

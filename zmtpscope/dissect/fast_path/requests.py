@@ -18,7 +18,7 @@ from zmtpscope.dissect.records.columns import Bool, Int64
 
 
 class Alternating(NamedTuple):
-    """Connections with alternating requests and replies in a block, by the slot of side 0.
+    """Connections with alternating requests and replies in a block, by slot of side 0.
 
     `waits`: a request is open after the block. `asked_in` is the packet with the end of the last request, or `NONE`.
     """
@@ -28,7 +28,7 @@ class Alternating(NamedTuple):
     asked_in: Int64
 
     def waiting(self, slots: Int64, side_states: SideStates) -> Bool:
-        """Return a mask of these connections: a request is open after the block."""
+        """Return a mask: a request is open after the block."""
         found: Bool = side_states.waits[slots] != 0
         if len(self.slots):
             places = np.minimum(self.slots.searchsorted(slots), len(self.slots) - 1)
@@ -77,7 +77,6 @@ def alternating(messages: Messages, carrying: CarryingRows) -> tuple[Alternating
 
 
 def remember(these: Alternating, side_states: SideStates) -> None:
-    """Store the state after a block."""
     side_states.waits[these.slots] = these.waits
     asked = these.asked_in != NONE
     side_states.asked_in[these.slots[asked]] = these.asked_in[asked]

@@ -1,4 +1,4 @@
-"""The runs of a block, each the data of one side, as one table: frames, messages, and arrival times."""
+"""The runs of a block, each the data of one side, as one table of frames, messages and arrival times."""
 
 from __future__ import annotations
 
@@ -68,14 +68,13 @@ class SegmentRuns:
 
 
 def cumulated(values: Int64 | Bool) -> Int64:
-    """Return the sums of the first 0, 1, 2 ... values."""
+    """Return the running sums, beginning with 0."""
     sums = np.zeros(len(values) + 1, np.int64)
     np.cumsum(values, out=sums[1:])
     return sums
 
 
 def differences(values: Int64) -> Int64:
-    """Return the difference between each value and the previous one."""
     return values[1:] - values[:-1]
 
 
@@ -136,15 +135,14 @@ class Messages:
         return len(self.last)
 
     def open_frames(self, runs: Int64) -> list[Int64]:
-        """Return, for each run, the frames of the incomplete message except the last one."""
+        """Return, by run, the frames of the incomplete message except the last."""
         begins = self._begins_open[runs]
         edges = zip(begins.tolist(), (begins + self.open[runs] - 1).tolist(), strict=True)
         return [self._all[:, begin:end].copy() for begin, end in edges]
 
     @cached_property
     def joined(self) -> tuple[bytes, Int64]:
-        """Return the joined octets of all runs, and for each frame the difference between its position there and its
-        stream offset."""
+        """Return the joined octets of all runs, and for each frame its position there minus its stream offset."""
         lengths = np.array([0, *map(len, self.runs.data)])
         shifts = lengths.cumsum()[:-1] - (self.ends - lengths[1:])
         return b"".join(self.runs.data), shifts.repeat(differences(self.frame_edges))
@@ -155,7 +153,6 @@ class Messages:
         return (self.open > MAX_OPEN).nonzero()[0]
 
     def _count(self) -> RunCounts:
-        """Return the counts of each run."""
         octets, headers = self.sums_of_frames(self.sizes), self.sums_of_frames(self.bodies - self.offsets)
         messages, last = differences(self.edges), np.zeros(len(self.slots), np.int64)
         has_messages = messages > 0
@@ -163,11 +160,9 @@ class Messages:
         return RunCounts(messages, differences(self.frame_edges), octets, headers, last)
 
     def sums_of_frames(self, values: Int64) -> Int64:
-        """Return the sum of a value over the frames of each run."""
         return differences(cumulated(values)[self.frame_edges])
 
     def any_of(self, chosen: Bool) -> Bool:
-        """Return a mask of the runs with chosen messages."""
         found: Bool = self.count_of(chosen) > 0
         return found
 
@@ -176,28 +171,28 @@ class Messages:
         return differences(cumulated(chosen)[self.edges])
 
     def last_of(self, chosen: Bool) -> Int64:
-        """Return the last chosen message of each run; an arbitrary one for a run without any. At least one message
-        must be chosen."""
+        """Return the last chosen message of each run, an arbitrary one for a run without any.
+
+        At least one must be chosen.
+        """
         places: Int64 = chosen.nonzero()[0]
         return places[places.searchsorted(self.edges[1:]) - 1]
 
     def spread(self, values: Iterable[int] | Int64) -> Int64:
-        """Return the value of each run for each of its messages."""
+        """Repeat the value of each run for each of its messages."""
         column = values if isinstance(values, np.ndarray) else np.array(list(values), np.int64)
         spread: Int64 = column.repeat(self.counts.messages)
         return spread
 
 
 class Rows:
-    """Arrival of the messages of runs: ordinals of the deciding segments, and packets and times of first and last
-    octets."""
+    """Arrival of messages: ordinals of the deciding segments, and packets and times of first and last octets."""
 
     def __init__(
         self, messages: Messages, carrying: CarryingRows, texts: Bool | None, json: Bool | None, topics: Int64
     ) -> None:
         self.messages = messages
         self.texts, self.json = texts, json
-        """Masks of the messages that are plain text, and that are JSON, if requested."""
         side_states, slots = messages.runs.side_states, messages.slots
         first, last = messages.first, messages.last
         shift = messages.spread(carrying.shifts[messages.directions])
@@ -220,8 +215,10 @@ class Rows:
         """Topic sizes of messages, if known here."""
 
     def table_of(self, runs: Sequence[int], sides: Sequence[PlainSide], *, are_undissected: bool) -> MessageTable:
-        """Return the messages of some runs, each of which has some, sent by `sides`. `are_undissected` means that they
-        need no dissection."""
+        """Return the messages of some runs, each of which has some, sent by `sides`.
+
+        `are_undissected`: they need no dissection.
+        """
         messages, data, ends = self.messages, self.messages.runs.data, self.messages.ends.tolist()
         senders = []
         for run, side in zip(runs, sides, strict=True):

@@ -17,7 +17,7 @@ from zmtpscope.dissect.tcp.connection import Connection
 
 
 def segments_read(current: CurrentBlock, sessions: Sessions) -> Iterator[Segments]:
-    """Yield the segments that the fast path reads in a block, if any. Call this before the states of sides advance."""
+    """Yield the segments that the fast path reads in a block. Call this before the states of sides advance."""
     block, directions = current.block, current.directions
     chosen = np.flatnonzero(current.done & (directions.octet_counts > 0))
     if not len(chosen):
@@ -47,7 +47,6 @@ def _runs_in_openings(current: CurrentBlock) -> dict[int, tuple[int, int]]:
 
 
 def _tcp_of(slot: int, sessions: Sessions) -> Connection:
-    """Return the TCP connection in a slot."""
     here = sessions.connections[slot & ~1]
     tcp = here.tcp[here.places[slot & ~1]] if isinstance(here, NewConnections) else here.tcp
     assert tcp is not None

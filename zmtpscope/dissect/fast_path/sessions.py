@@ -1,7 +1,7 @@
-"""The connections on the fast path: how they enter and leave.
+"""The connections on the fast path.
 
-They enter at their SYN if they open like earlier ones, or later (adopted). A connection that leaves continues on the
-slow path as if it had never been on the fast path.
+They enter at their SYN if they open like earlier ones, or later (adopted). A released connection continues on the slow
+path as if it had never been here.
 """
 
 from __future__ import annotations
@@ -22,15 +22,12 @@ from zmtpscope.dissect.stream.plain_state import Counts, PlainState
 from zmtpscope.dissect.tcp.connection import Connection
 
 FEWEST_BLOCKS, STAYS_OUT = 2, 8
-"""A connection that is released after fewer blocks than the first number is not adopted again in as many blocks as the
+"""A connection released after fewer blocks than the first number is not adopted again in as many blocks as the
 second."""
 
 
 class Sessions:
-    """The connections on the fast path.
-
-    `released` contains connections that were on the fast path from their SYN on, until the caller drains it.
-    """
+    """`released` are connections that were on the fast path from their SYN on, until the caller drains it."""
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
@@ -45,8 +42,7 @@ class Sessions:
         self.entering: dict[int, KnownConnection] = {}
         """Connections that complete their opening in the current block, by slot of side 0."""
         self.payloads: dict[int, PayloadRows] = {}
-        """By slot, the payload state of sides whose messages are dissected. Messages of other sides are only
-        counted."""
+        """Payload state of sides whose messages are dissected, by slot; messages of others are only counted."""
         self.side_states = SideStates()
         self.released: list[ZmtpConnection] = []
         self._free: list[int] = []
@@ -56,7 +52,7 @@ class Sessions:
     # -- entering ------------------------------------------------------------------------------------------------------
 
     def adopt(self, connection: ZmtpConnection) -> None:
-        """Take the connection to the fast path from the next block on, if it is suitable and worthwhile."""
+        """As in `FastPath.adopt`."""
         if connection.stays_out:
             connection.stays_out -= 1
             return
@@ -76,7 +72,6 @@ class Sessions:
                 self.payloads[each] = payloads
 
     def begin(self, each: KnownConnection) -> None:
-        """Add a connection whose opening may be known."""
         self.opening.update(dict.fromkeys(each.keys, each))
 
     def enter(self, each: KnownConnection) -> None:
@@ -88,13 +83,12 @@ class Sessions:
         self.entering[self._slot(each, each.keys, here)] = each
 
     def begin_entering(self) -> None:
-        """Set the initial state of entering connections."""
         for slot, each in self.entering.items():
             for place, state in enumerate(each.leave(), slot):
                 self.side_states.resume(place, self.sides.get(place), state)
 
     def enter_all(self, new_connections: NewConnections) -> None:
-        """Assign slots to new connections with a whole opening in the current block."""
+        """Assign slots to new connections."""
         while len(self._free) < len(new_connections):
             self._free += reversed(self.side_states.grow())
         slots = [self._free.pop() for _ in range(len(new_connections))]
@@ -126,7 +120,6 @@ class Sessions:
     def _slot(
         self, connection: ZmtpConnection | KnownConnection, keys: tuple[bytes, bytes], sides: dict[int, PlainSide]
     ) -> int:
-        """Assign a slot to a connection. `keys` are the flow keys of side 0 and side 1."""
         if not self._free:
             self._free += reversed(self.side_states.grow())
         slot = self._free.pop()
@@ -146,7 +139,6 @@ class Sessions:
             self.sides[slot + number] = side
 
     def side_of(self, slot: int) -> PlainSide:
-        """Return the side in a slot."""
         here = self.connections[slot & ~1]
         if isinstance(here, NewConnections):
             self.sides[slot] = here.side(slot, self.sink)
@@ -155,7 +147,6 @@ class Sessions:
     # -- payloads -----------------------------------------------------------------------------------------------------
 
     def payloads_of(self, slot: int) -> PayloadRows:
-        """Return the payload state of a side, created when needed."""
         payloads = self.payloads.get(slot)
         if payloads is None:
             connection, side = self.connections[slot & ~1], self.sides[slot]
@@ -169,7 +160,6 @@ class Sessions:
         return payloads
 
     def facts_of(self, slot: int) -> SideFacts:
-        """Return the facts about a sending side that dissectors need."""
         connection, number = self.connections[slot & ~1], slot & 1
         if not isinstance(connection, ZmtpConnection):
             side = slot if isinstance(connection, NewConnections) else number
@@ -185,7 +175,6 @@ class Sessions:
         return payloads is None or not payloads.unseen
 
     def writer_of(self, slot: int) -> RecordWriter:
-        """Return the record writer of a side's connection."""
         connection = self.connections[slot & ~1]
         if isinstance(connection, NewConnections):
             return connection.writer_of(connection.places[slot & ~1], self.sink)
@@ -195,8 +184,10 @@ class Sessions:
     # -- leaving ------------------------------------------------------------------------------------------------------
 
     def release_unsuitable(self, slot: int) -> None:
-        """Release a connection with unsuitable data. After only a few blocks on the fast path, it is not adopted again
-        soon."""
+        """Release a connection with unsuitable data.
+
+        After few blocks on the fast path, it is not adopted again soon.
+        """
         slot &= ~1
         here = self.connections.get(slot)
         if here is None:
@@ -212,7 +203,7 @@ class Sessions:
         self.release(slot)
 
     def release(self, slot: int) -> None:
-        """Move the connection of this slot to the slow path, if it is still on the fast path."""
+        """Release the connection of this slot, if it is still on the fast path."""
         slot &= ~1
         here = self.connections.get(slot)
         if here is None:
@@ -234,7 +225,6 @@ class Sessions:
             self.released.append(connection)
 
     def _leave(self, slot: int) -> PlainState:
-        """Return the state of a side that leaves the fast path."""
         if slot not in self.sides:
             return PlainState(self.side_states.tcp(slot))
         self.sink.budget.take(-int(self.side_states.memory[slot]))
@@ -242,13 +232,12 @@ class Sessions:
         return self.side_states.leave(slot)._replace(payloads=self.payloads_of(slot) if is_counted else None)
 
     def _step_back(self, slot: int, each: KnownConnection) -> None:
-        """Undo the block in which the opening ended, because it contains unsuitable data after the opening."""
+        """Undo the block in which the opening ended, because unsuitable data follows the opening."""
         self.remove(slot)
         each.step_back()
         self.lose(each)
 
     def remove(self, slot: int) -> None:
-        """Remove the connection of this slot."""
         here = self.connections[slot]
         assert not isinstance(here, NewConnections)
         for key in here.keys if isinstance(here, KnownConnection) else [tcp.key for tcp in here.tcp.tcp]:
@@ -256,11 +245,10 @@ class Sessions:
         self._forget([slot])
 
     def dismiss(self, new_connections: NewConnections) -> None:
-        """Remove connections that ended."""
         self._forget(new_connections.slots[new_connections.over()].tolist())
 
     def _forget(self, slots: list[int]) -> None:
-        """Free the given slots of side 0, and the slots of side 1 that follow each."""
+        """Free these slots of side 0, and the slots of side 1 that follow."""
         both = [slot + number for slot in slots for number in (0, 1)]
         for slot in slots:
             del self.connections[slot]
@@ -272,7 +260,7 @@ class Sessions:
         self._free += slots
 
     def lose(self, each: KnownConnection) -> None:
-        """Move a connection in its opening to the slow path."""
+        """Release a connection in its opening."""
         for key in each.keys:
             self.opening.pop(key, None)
         each.is_here = False
@@ -297,21 +285,20 @@ class Sessions:
         return found
 
     def release_all(self) -> None:
-        """Move all connections to the slow path."""
         for slot in list(self.connections):
             self.release(slot)
         for each in list(dict.fromkeys(self.opening.values())):
             self.lose(each)
 
     def release_one(self, key: bytes) -> None:
-        """Move the connection of a direction to the slow path, if it is on the fast path."""
+        """As in `FastPath.release_one`."""
         if key in self.slots:
             self.release(self.slots[key])
         elif key in self.opening:
             self.lose(self.opening[key])
 
     def release_late(self, now: int) -> None:
-        """Release connections whose openings take too long, and those that one side closed."""
+        """As in `FastPath.release_late`."""
         for slot in list(self.side_states.fins):
             self.release(slot)
         for each in list(dict.fromkeys(self.opening.values())):
@@ -320,6 +307,6 @@ class Sessions:
 
 
 def asked_about(options: Options) -> PayloadRows | None:
-    """Return the payload state for a side without one of its own, or None without dissectors."""
+    """Return the payload state of sides without one of their own; None without dissectors."""
     side = side_payloads(options, lambda rule: False)
     return None if side is None else PayloadRows(options, side)

@@ -41,17 +41,16 @@ class SideStates:
         self.position = self.next
         """Stream offset of the next frame header."""
         self.sends = self.next
-        """Whether the fast path reads messages of the side. If not, any octet of the side releases the connection."""
+        """Whether the fast path reads messages of the side. If not, any octet of it releases the connection."""
         self.keeps = self.next
         """Whether to keep the octets of the incomplete message."""
         self.settled = self.next
         """The ordinal before which no record of the side can be decided."""
         self.blocks = self.next
-        """Number of blocks with segments of the side since it was adopted."""
+        """Number of blocks with segments of the side since adoption."""
         self.unclaimed = self.next
-        """Messages since a payload dissector last claimed one, if rules do not check them."""
+        """Messages since a payload dissector last claimed one, if no rules check them."""
         self.is_judged = self.next
-        """Whether rules check the messages."""
         self.is_enveloped = self.next
         """Whether addresses and a delimiter may precede the content."""
         self.is_grouped = self.next
@@ -59,7 +58,7 @@ class SideStates:
         self.role = self.next
         """`PlainSide.role`."""
         self.waits = self.next
-        """By the slot of side 0: whether a request is open."""
+        """Whether a request is open, by slot of side 0."""
         self.asked_in = self.next
         """Packet with the end of the last request."""
         self.awaited_from = self.next
@@ -69,7 +68,7 @@ class SideStates:
         self.open = self.next
         """Number of frames of the incomplete message that have started."""
         self.memory = self.next
-        """Octets that the side uses of the common limit."""
+        """Octets of the common limit that the side uses."""
         self.begin_of = self.next
         """Stream offset of the first octet whose segment is known."""
         three: Int64 = np.empty((len(Arrival._fields), 0), np.int64)
@@ -93,7 +92,7 @@ class SideStates:
         """Sizes of the last frames of complete messages, as a ring."""
         # state that few sides have
         self.held: dict[int, bytes] = {}
-        """The last received octets: unread ones, and those of the incomplete message if they are wanted."""
+        """The last received octets: unread ones, and wanted ones of the incomplete message."""
         self.frames: dict[int, Int64] = {}
         """Frames of the incomplete message before the last one, as columns like `frame`."""
         self.pieces: dict[int, list[Piece]] = {}
@@ -102,7 +101,7 @@ class SideStates:
         """Segments with a FIN."""
 
     def grow(self) -> range:
-        """Double the number of slots. Return the new even slots, which are those of side 0."""
+        """Double the number of slots. Return the new slots of side 0, which are even."""
         begin = len(self.next)
         more = max(FIRST_SLOTS, begin)
         for name, column in vars(self).items():
@@ -111,7 +110,7 @@ class SideStates:
         return range(begin, begin + more, 2)
 
     def begin(self, slots: int | Int64, side: PlainSide | None, position: int) -> None:
-        """Set the state of sides that enter at their SYN. Their first message begins at stream offset `position`."""
+        """Set the state of sides that enter at their SYN, with their first message at stream offset `position`."""
         for column in (self.end, self.begin_of, self.blocks, self.open, self.memory):
             column[slots] = 0
         self.unclaimed[slots] = self.waits[slots] = self.asked_in[slots] = 0
@@ -152,7 +151,6 @@ class SideStates:
             self.waits[slot & ~1], self.asked_in[slot & ~1] = not state.is_answered, state.last_packet
 
     def tcp(self, slot: int) -> TcpState:
-        """Return the TCP state of a side."""
         return TcpState(
             int(self.initial[slot]),
             int(self.next[slot]),
@@ -163,12 +161,12 @@ class SideStates:
         )
 
     def is_between_messages(self, slot: int) -> bool:
-        """Whether both sides of a connection have sent whole messages. `slot` is that of side 0."""
+        """Whether both sides of a connection have sent whole messages. `slot` is of side 0."""
         both = slice(slot, slot + 2)
         return bool(((self.position[both] == self.end[both]) & (self.open[both] == 0)).all())
 
     def leave(self, slot: int) -> PlainState:
-        """Return the state of a side that the fast path has read, for the slow path."""
+        """Return the state of a side for the slow path."""
         counts, first, is_answered = self.counts_of(slot), slot & ~1, None
         awaited, *came = (
             Arrival(*column[:, slot].tolist())
@@ -192,23 +190,21 @@ class SideStates:
         )
 
     def finish(self, slot: int, fin: Arrival) -> None:
-        """Record a FIN, which uses a sequence number. Octets after it belong to no message."""
+        """Record a FIN, which takes a sequence number. Octets after it belong to no message."""
         self.next[slot] = (self.next[slot] + 1) % MODULUS
         self.sends[slot], self.fins[slot] = False, fin
 
     def clear(self, slots: list[int]) -> None:
-        """Clear the state of sides that leave."""
         self.counts[:, slots] = 0
         for few in (self.held, self.frames, self.pieces, self.fins):
             for slot in few.keys() & slots if few else ():
                 del few[slot]
 
     def counts_of(self, slot: int) -> Counts:
-        """Return the counts of a side on the fast path."""
         return Counts(*self.counts[:, slot].tolist())
 
     def pieces_of(self, slot: int) -> list[Piece]:
-        """Return the segments of the octets from `begin_of` on. Empty if none arrived on the fast path."""
+        """Return the segments of the octets from `begin_of` on, none if they arrived before."""
         several = self.pieces.get(slot)
         if several is not None:
             return several
@@ -216,7 +212,6 @@ class SideStates:
         return [] if ordinal == NOTHING else [(int(self.end[slot]), ordinal, packet, time)]
 
     def came(self, slot: int, begin: int, pieces: list[Piece]) -> None:
-        """Set the segments of the octets from `begin` on."""
         self.begin_of[slot] = begin
         self.piece[:, slot] = pieces[-1][1:] if pieces else NEVER
         if len(pieces) > 1:

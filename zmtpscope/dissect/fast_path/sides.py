@@ -1,7 +1,4 @@
-"""The sides that the fast path reads: which sides it can read, and their constant state.
-
-State that changes is in columns (`side_states.py`).
-"""
+"""The sides that the fast path can read, and their constant state (`side_states.py` has the rest)."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from zmtpscope.zmtp.regime import Regime
 from zmtpscope.zmtp.socket_types import PEERS, PUBLISHERS, SUBSCRIBERS
 
 MAX_OPEN, MAX_HELD = 64, 16 << 10
-"""Maximum number of frames of an incomplete message, and maximum octets of it, for a side on the fast path."""
+"""Maximum frames and octets of an incomplete message of a side on the fast path."""
 
 ASKS, REPLIES = 1, 2
 NO_ROLES = 0, 0
@@ -29,16 +26,16 @@ ROLES: dict[tuple[str | None, str | None], tuple[int, int]] = {
     ("REP", "REQ"): (REPLIES, ASKS),
     ("ROUTER", "REQ"): (REPLIES, ASKS),
 }
-"""Whether each side sends requests or replies, by the socket types of both sides."""
+"""Whether each side sends requests or replies, by the socket types of both."""
 
 LARGEST_PLACE = 1 << 48
-"""Maximum stream offset. Offsets have 64 bits here, and the end of an announced body may exceed that."""
+"""Maximum stream offset. Offsets have 64 bits, and the end of an announced body may exceed that."""
 
 
 class PlainSide(NamedTuple):
     """The constant state of a side that sends plain messages.
 
-    Values that all its rows need are copied from the connection: a lookup there passes five objects.
+    Values that all its rows need are copied from the connection, where a lookup passes five objects.
     """
 
     reading: Reading | None
@@ -57,36 +54,33 @@ class PlainSide(NamedTuple):
     judge: MessageRows | None
     """The object that checks the messages; None if no rule applies."""
     is_written: bool
-    """Whether message rows are written."""
     keeps: bool
     """Whether to keep the octets of the incomplete message."""
     awaits: int
     """Time (ns) until which the next octets cause no finding; 0 if their time does not matter."""
     role: int = 0
-    """`ASKS` or `REPLIES` if its messages must alternate with those of the other side, otherwise 0."""
+    """`ASKS` or `REPLIES` if its messages must alternate with the other side's, otherwise 0."""
     subscribed: Names = ()
     """Subscriptions of the other side if each message must match one of them, otherwise empty."""
 
     @property
     def wants_rows(self) -> bool:
-        """Whether rows are made of the messages."""
         if self.judge is None or self.is_written:
             return self.is_written
         return self.reading is not None and self.reading.messages.are_wanted()
 
     @property
     def is_looked_into(self) -> bool:
-        """Whether the checked messages are also dissected."""
         return self.is_written or (self.payloads is not None and self.payloads.wants_rows)
 
 
 MATCHED = frozenset({"REQ", "REP", "DISH"}) | DISTRIBUTING
-"""Socket types whose messages are compared with messages of the other side."""
+"""Socket types whose messages are compared with those of the other side."""
 
 
 @functools.cache
 def needs_no_rules(socket_type: str | None, peer_socket_type: str | None) -> bool:
-    """Whether no rule applies to messages from the first socket type to the second."""
+    """Whether no rule applies to messages between these socket types."""
     types = {socket_type, peer_socket_type}
     rules = ROW_RULES.get(socket_type or "", ())
     return (
@@ -97,7 +91,7 @@ def needs_no_rules(socket_type: str | None, peer_socket_type: str | None) -> boo
 
 
 def plain_sides(connection: ZmtpConnection) -> dict[int, PlainSide]:
-    """Return the sides of a quiet connection that the fast path can read, by side number. Empty if it cannot read the
+    """Return the sides of a quiet connection that the fast path can read, by number; none if it cannot read the
     connection."""
     tcp = connection.tcp
     if tcp.is_to_itself or any(side.plain < 0 or side.pieces for side in tcp.tcp):
@@ -138,7 +132,6 @@ def awaits_subscription(connection: ZmtpConnection) -> bool:
 
 
 def _is_publishing(connection: ZmtpConnection, number: int) -> bool:
-    """Whether a side publishes to a subscriber."""
     streams = connection.streams
     return streams[number].socket_type in PUBLISHERS and streams[1 - number].socket_type in SUBSCRIBERS
 
@@ -158,7 +151,6 @@ def _is_silent(connection: ZmtpConnection, number: int) -> bool:
 
 
 def _is_judged(connection: ZmtpConnection, number: int) -> bool:
-    """Whether rules apply to messages of a side."""
     types = [stream.socket_type for stream in connection.streams]
     return any(connection.rows.zre_sides) or not needs_no_rules(types[number], types[1 - number])
 
@@ -175,7 +167,7 @@ def _reading(connection: ZmtpConnection, number: int, is_judged: bool) -> Readin
 
 
 def _is_simple(connection: ZmtpConnection, number: int) -> bool:
-    """Whether a side was captured completely and can be dissected without the other side."""
+    """Whether a side was captured completely, and can be dissected without the other side."""
     reading = connection.streams[number].plain_reading()
     if reading is None or reading.confidence != "proven":
         return False
@@ -189,7 +181,6 @@ def _is_asked_alone(connection: ZmtpConnection, number: int) -> bool:
 
 
 def _side(connection: ZmtpConnection, number: int, reading: Reading, is_judged: bool) -> PlainSide:
-    """Return the fast path's state for a side."""
     messages, rows, regime = reading.messages, connection.rows, reading.reader.regime
     return PlainSide(
         reading=reading,
