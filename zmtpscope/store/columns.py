@@ -73,21 +73,29 @@ class StoredColumns(FieldColumns):
 
 
 class StoredRows(StoredColumns):
-    """The arrays from which fields of messages or frame rows are derived."""
+    """The arrays from which fields of messages or frame rows are derived, of all rows or of the ones at `places`."""
 
-    def __init__(self, chunk: Chunk, kind: int, files: list[str | None]) -> None:
+    def __init__(self, chunk: Chunk, kind: int, files: list[str | None], places: Int64 | slice = slice(None)) -> None:
         super().__init__(chunk, kind)
         table = chunk.tables[kind]
         assert isinstance(table, PackedRows)
         self.table = table
         self.files = files
+        self.places = places
         self.derive = MESSAGES if kind == MESSAGE else FRAME_ROWS
         if table.topics is not None and table.topics.texts is None:
             self.derive = {name: each for name, each in self.derive.items() if name != "topic"}
 
+    def __len__(self) -> int:
+        return len(self.run_of)
+
+    def row(self, name: str) -> Int64:
+        """Return a column of rows as stored."""
+        return self.table.rows[name].take(self.places)
+
     @cached_property
     def run_of(self) -> Int64:
-        return self.table.run_of.all()
+        return self.table.run_of.take(self.places)
 
     @property
     def codes(self) -> Int64:
@@ -95,40 +103,42 @@ class StoredRows(StoredColumns):
 
     @property
     def times(self) -> Int64:
-        return self.table.times
+        return self.row("times")
 
-    @property
+    @cached_property
     def time_ends(self) -> Int64:
-        return self.times + self.table.rows["time_delays"].all()
+        return self.times + self.row("time_delays")
 
     @cached_property
     def packets(self) -> Int64:
-        return self.table.rows["packets"].all()
+        return self.row("packets")
 
     @property
     def packet_ends(self) -> Int64:
-        return self.packets + self.table.rows["packet_delays"].all()
-
-    @property
-    def complete(self) -> Bool:
-        return self.table.rows["complete"].all().astype(np.bool_)
+        return self.packets + self.row("packet_delays")
 
     @cached_property
-    def edges(self) -> Int64:
-        """First frame of each row, and end of the last row."""
-        edges = self.table.first_frames()
-        return np.arange(len(self) + 1) if edges is None else edges
+    def complete(self) -> Bool:
+        return self.row("complete").astype(np.bool_)
 
-    @property
+    @cached_property
     def first(self) -> Int64:
-        return self.edges[:-1]
+        edges = self.table.first_frames()
+        first: Int64 = (np.arange(len(self.table)) if edges is None else edges[:-1])[self.places]
+        return first
 
     @property
+    def last(self) -> Int64:
+        return self.first + (self.counts - 1)
+
+    @cached_property
     def counts(self) -> Int64:
-        return np.diff(self.edges)
+        """Frames of each row."""
+        return self.row("counts") if "counts" in self.table.rows else np.ones(len(self), np.int64)
 
     @property
     def sizes(self) -> Int64:
+        """Sizes of the frames of all rows."""
         return self.table.frames["sizes"].all()
 
     def of_first_frames(self, name: str) -> Int64:
@@ -155,8 +165,7 @@ class StoredRows(StoredColumns):
     @property
     def lengths(self) -> Int64:
         """Captured octets of each row, with headers, from its first frame on."""
-        last = self.edges[1:] - 1
-        frames, runs = self.table.frames, self.table.runs
+        last, frames, runs = self.last, self.table.frames, self.table.runs
         bodies = frames["offsets"].take(last) + runs["first_offsets"].take(self.run_of) + frames["headers"].take(last)
         there = np.minimum(frames["sizes"].take(last), runs["ends"].take(self.run_of) - bodies)
         lengths: Int64 = bodies + there - self.of_first_frames("offsets")
@@ -165,7 +174,7 @@ class StoredRows(StoredColumns):
     @property
     def message_offsets(self) -> Int64:
         """Stream offset of each frame's message."""
-        return self.of_first_frames("offsets") - self.table.rows["messages"].all()
+        return self.of_first_frames("offsets") - self.row("messages")
 
     def word_of_sender(self, name: str) -> Words:
         shared = self.table.shared

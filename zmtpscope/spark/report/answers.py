@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -36,28 +37,15 @@ Period = tuple[int, int]
 
 
 def answers(tables: Mapping[str, DataFrame], interval: float) -> dict[str, DataFrame]:
-    """Return the tables of the report by name, as lazy DataFrames. Rates use intervals of this many seconds."""
-    messages, commands, greetings, connections, findings, stalls = (tables[name] for name in TABLES[:6])
-    deliveries = tables["deliveries"]
+    """Return the tables of the report by name, as lazy DataFrames. Rates use intervals of this many seconds.
+
+    The parameters of an analysis are the names of its tables.
+    """
+    given = {**tables, "interval": interval}
+    functions = {name: getattr(analytics, name) for name in analytics.__all__}
     return {
-        "causes": analytics.causes(tables["diagnoses"]),
-        "findings_by_rule": analytics.findings_by_rule(findings),
-        "reconnect_storms": analytics.reconnect_storms(connections, findings),
-        "throughput": analytics.throughput(messages, interval),
-        "size_distribution": analytics.size_distribution(messages),
-        "top_talkers": analytics.top_talkers(connections),
-        "topic_rates": analytics.topic_rates(messages, interval),
-        "topic_sizes": analytics.topic_sizes(messages),
-        "payload_types": analytics.payload_types(messages),
-        "connection_lifetimes": analytics.connection_lifetimes(connections),
-        "handshake_times": analytics.handshake_times(connections, greetings, commands),
-        "version_inventory": analytics.version_inventory(connections, greetings),
-        "request_latency": analytics.request_latency(tables["requests"]),
-        "heartbeat_rtt": analytics.heartbeat_rtt(tables["heartbeats"]),
-        "slow_consumers": analytics.slow_consumers(stalls, deliveries),
-        "delivery_gaps": analytics.delivery_gaps(deliveries),
-        "topic_fanout": analytics.topic_fanout(tables["topics"], deliveries),
-        "subscription_churn": analytics.subscription_churn(tables["subscriptions"]),
+        name: analyse(*(given[parameter] for parameter in signature(analyse).parameters))
+        for name, analyse in functions.items()
     }
 
 

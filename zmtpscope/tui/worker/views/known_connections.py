@@ -125,7 +125,7 @@ class KnownConnections:
         counts = np.bincount(messages.sender_of, minlength=count)
         by_sender = np.argsort(messages.sender_of, kind="stable")
         begins = np.cumsum(counts) - counts
-        times, octets = messages.times[by_sender], np.add.reduceat(messages.octets[by_sender], begins)
+        times, octets = messages.time_ends[by_sender], np.add.reduceat(messages.body_octets[by_sender], begins)
         first, last = np.minimum.reduceat(times, begins), np.maximum.reduceat(times, begins)
         columns = (column.tolist() for column in (counts, octets, first, last))
         for sender, number, size, first_ns, last_ns in zip(messages.senders, *columns, strict=True):

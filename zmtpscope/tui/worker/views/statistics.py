@@ -92,7 +92,7 @@ class StatisticsView(CountingView):
         self._has_marked = self._has_marked or len(which) < len(messages)
         if not len(which):
             return
-        times, octets, complete = messages.times[which], messages.octets[which], messages.complete[which]
+        times, octets, complete = messages.time_ends[which], messages.body_octets[which], messages.complete[which]
         first = self.store.first_time
         self._last_ns = max(self._last_ns, int(times.max()))
         for _ in range(self._scale.halvings(int(times.min()) if first is None else first, int(times.max()))):
@@ -103,7 +103,7 @@ class StatisticsView(CountingView):
         self._sizes.update({power: count for power, count in enumerate(powers.tolist()) if count})
         numbers, count = messages.sender_of[which], len(messages.senders)
         orders = np.arange(self._messages, self._messages + len(which))
-        frames = messages.frames[which]
+        frames = messages.counts[which]
         tally = Tally.of(
             numbers, count, self._scale, times=times, octets=octets, frames=frames, orders=orders, complete=complete
         )

@@ -46,4 +46,4 @@ def changes_of(step: Step, known: KnownConnections) -> Iterator[Change]:
             if connection is not None and topic is not None:
                 is_new = bool(messages.special[place] & SUBSCRIBE)
                 side, number = messages.senders[sender].stream.side or 0, int(messages.numbers[place])
-                yield Change(connection, side, topic[:LONGEST_TOPIC], is_new, number, int(messages.times[place]))
+                yield Change(connection, side, topic[:LONGEST_TOPIC], is_new, number, int(messages.time_ends[place]))

@@ -95,7 +95,7 @@ class TopicCounts:
             which = np.flatnonzero(is_data)  # type: ignore[assignment]
         texts, topic_of = messages.topics
         found = self._rows_of(messages.senders, messages.sender_of[which], texts, topic_of[which])
-        times, octets, numbers = messages.times[which], messages.octets[which], messages.numbers[which]
+        times, octets, numbers = messages.time_ends[which], messages.body_octets[which], messages.numbers[which]
         if not len(found):
             return
         self._widen(int(times.min()) if start is None else start, int(times.max()))
