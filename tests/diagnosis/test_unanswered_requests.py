@@ -567,6 +567,40 @@ def test_a_rep_whose_few_replies_all_take_long_does_not_hang() -> None:
     assert [each.rule for each in told(first, second)] == []
 
 
+def served_in_turn(clients: int, seconds: float, replies: int, then: float) -> list[Talk]:
+    """REQs that ask a REP again after each reply; it takes this time for each, and after the last one says nothing."""
+    talks = [Talk(number, at=0.001 * number).handshake("REQ", "REP") for number in range(clients)]
+    asked = [0.0] * clients
+    for talk in talks:
+        talk.multipart(CLIENT, b"", b"work")
+    for number in range(replies):
+        talk, at = talks[number % clients], seconds * (number + 1)
+        talk.wait(at - asked[number % clients]).multipart(SERVER, b"", b"done").multipart(CLIENT, b"", b"work")
+        asked[number % clients] = at
+    for talk, since in zip(talks, asked, strict=True):
+        talk.wait(seconds * replies + then - since).conversation.acknowledge(CLIENT)
+    return talks
+
+
+@pytest.mark.parametrize("replies", [3, 7, 12])
+def test_requests_that_wait_for_the_turn_of_their_client_do_not_hang(replies: int) -> None:
+    assert "request-unanswered" not in told_of(*served_in_turn(5, 1.2, replies, then=1))
+
+
+def test_a_rep_that_stops_while_its_clients_wait_in_turn_hangs() -> None:
+    diagnosis = told_of(*served_in_turn(5, 1.2, 12, then=15))["request-unanswered"]
+    assert diagnosis.severity == "error"
+    assert "4 more behind it have no reply either" in diagnosis.text
+
+
+def test_a_request_that_others_overtake_for_rounds_hangs() -> None:
+    """Several REPs behind one address: one of them hangs."""
+    hung = Talk(9, at=0).handshake("REQ", "REP").multipart(CLIENT, b"", b"work").wait(30)
+    hung.conversation.acknowledge(CLIENT)
+    diagnosis = told_of(hung, *served_in_turn(2, 0.5, 58, then=1))["request-unanswered"]
+    assert "waits for 30.1 s" in diagnosis.text
+
+
 def test_a_server_whose_host_no_longer_knows_the_connection_did_not_leave() -> None:
     """Its address moved to another host, or its host was restarted: a RST without ACK answers the request."""
     talk = Talk(0, at=0).handshake("REQ", "REP").multipart(CLIENT, b"", b"one").multipart(SERVER, b"", b"1").wait(4)

@@ -50,6 +50,8 @@ class ObservedRequests:
     trend: Trend = field(default_factory=Trend)
     """Latencies of the replies."""
     first: ObservedRequest | None = None
+    last_answered_ns: int = 0
+    """Time of the newest request with a reply."""
     last_reply: Moment | None = None
     longest: list[Answered] = field(default_factory=list)
     """Slowest replies, slowest first."""

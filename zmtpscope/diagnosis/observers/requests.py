@@ -240,6 +240,7 @@ class RequestObserver(Observer):
             seen.latency.add(latencies)
             seen.trend.add(latencies)
             self._note_longest(seen, rows, latencies)
+            seen.last_answered_ns = max(seen.last_answered_ns, max(row.time for row in rows))
             seen.last_reply = Moment.of_packet(replies[-1].time, replies[-1].packet, self.files)
         if outcome == LATE and seen.late is None:
             seen.late = self._observed(rows[0])

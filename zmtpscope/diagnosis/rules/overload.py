@@ -53,8 +53,8 @@ class Queue(NamedTuple):
     """Requests of side `asker` that wait longer and longer; of `pending` that still do, `oldest` came first, and one at
     `newest` (ns) as the number `known`.
 
-    `trend` contains the latencies of all replies, the last one at `last_reply` (ns). `in_order`: only the order of the
-    messages shows which is the reply to which.
+    `trend` contains the latencies of all replies, the last one at `last_reply` (ns), and the newest request with a
+    reply came at `last_answered`. `in_order`: only the order of the messages shows which is the reply to which.
     """
 
     connection: ObservedConnection
@@ -65,6 +65,7 @@ class Queue(NamedTuple):
     known: int
     pending: int
     last_reply: int
+    last_answered: int
     in_order: ObservedOrder | None = None
 
     @property
@@ -80,6 +81,8 @@ class Queue(NamedTuple):
             return False
         first, *_, last = quarters = self.quarters
         age = now - self.oldest.ns
+        if self.last_answered - self.oldest.ns > last / ALIKE:
+            return False  # newer ones overtook it: the server works on several at once
         between = (self.newest - self.oldest.ns) / max(1, self.known - 1)
         is_queued = age <= MANY_TIMES * last and 2 * between * self.pending >= age
         return is_queued and quarters == sorted(quarters) and last >= max(MIN_LATENCY, SLOWER * first)
@@ -161,16 +164,19 @@ def _queues(connection: ObservedConnection) -> Iterator[Queue]:
     if requests is not None and not requests.is_lock_step and requests.last_reply is not None and requests.waiting:
         oldest, newest = requests.waiting[0].moment, requests.waiting[-1].moment.ns
         known, count = len(requests.waiting), requests.waiting_count
-        yield Queue(connection, requests.asker, requests.trend, oldest, newest, known, count, requests.last_reply.ns)
+        last = requests.last_reply.ns, requests.last_answered_ns
+        yield Queue(connection, requests.asker, requests.trend, oldest, newest, known, count, *last)
     for side, caller in enumerate(connection.sides if requests is None else ()):
         calls, pending = caller.calls, caller.pending_calls
         if calls is not None and pending:
             waiting = sorted((call.moment for call in pending.values()), key=attrgetter("ns"))
             ends = waiting[0], waiting[-1].ns
-            yield Queue(connection, side, calls.trend, *ends, len(waiting), len(waiting), calls.last_reply_ns)
+            last = calls.last_reply_ns, calls.last_answered_ns
+            yield Queue(connection, side, calls.trend, *ends, len(waiting), len(waiting), *last)
     if in_order is not None and in_order.oldest is not None:
-        times = in_order.oldest, in_order.newest_ns, in_order.waiting_count, in_order.waiting_count
-        yield Queue(connection, in_order.asker, in_order.trend, *times, in_order.last_reply_ns, in_order)
+        count, last_reply = in_order.waiting_count, in_order.last_reply_ns
+        times = in_order.oldest, in_order.newest_ns, count, count, last_reply, in_order.oldest.ns
+        yield Queue(connection, in_order.asker, in_order.trend, *times, in_order)
 
 
 def _replies_in_turn(queues: Sequence[Queue], connections: Sequence[ObservedConnection]) -> bool:
@@ -282,9 +288,10 @@ TABLE = (
         "the other, by the quickest reply: likely only, since the REP may hang. A note if two or more requests of REQs "
         "wait on average, half of the replies take twice as long as the quickest, and at least 100 ms, and all replies "
         "together need about the whole time if each takes as long as the quickest.",
-        "The requests were sent all at once, the queue shrinks, the oldest request has waited for three times as long "
-        "as the last replies took, or the requests that wait at once need less time than the clients wait. Without "
-        "ids: the listener once sent more messages than the client, or follows its messages at a fixed distance.",
+        "The requests were sent all at once, the queue shrinks, newer requests overtake the oldest one, the oldest "
+        "request has waited for three times as long as the last replies took, or the requests that wait at once need "
+        "less time than the clients wait. Without ids: the listener once sent more messages than the client, or "
+        "follows its messages at a fixed distance.",
         _overloaded,
         ("request-unanswered", "late-reply", "slow-reply", "replies-slower"),
     ),

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
+from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.disconnects import gave_up_ns
 from zmtpscope.diagnosis.across.gone_workers import GONE_HINT, gone_worker
 from zmtpscope.diagnosis.across.hanging import (
     LONG_NS,
     MANY_TIMES,
+    MIN_SILENCE_NS,
     GivenUp,
     Hanging,
     asked_at,
@@ -26,7 +28,7 @@ from zmtpscope.diagnosis.across.hops import Asked, answered_later, asked_again
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import LIKELY, MAX_EVIDENCE, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.observers.observed import Endpoint
+from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted, listed
@@ -98,18 +100,53 @@ def _hangs(waiting: Hanging, knowledge: Knowledge) -> bool:
         and not is_lost(waiting, knowledge)
         and not _was_asked_again(waiting, knowledge)
         and not may_be_worker(waiting, knowledge)
-        and not _is_queued(waiting)
+        and not _is_queued(waiting, knowledge)
     )
 
 
-def _is_queued(waiting: Hanging) -> bool:
-    """Whether a REP still replies to a DEALER, so that the request waits behind others."""
-    requests = waiting.requests
-    if not waiting.asks_rep or requests.is_lock_step or requests.last_reply is None or requests.first is None:
+def _is_queued(waiting: Hanging, knowledge: Knowledge) -> bool:
+    """Whether a REP still replies, so that the request waits behind others.
+
+    A REP serves its clients in turn, and a REQ has one request in the queue: it waits for one round of the clients.
+    """
+    if not waiting.asks_rep:
         return False
-    last, count = requests.last_reply.ns, requests.latency.count
-    usual = (last - requests.first.moment.ns) // max(1, count)
-    return last > waiting.oldest.ns and waiting.until - last <= max(LONG_NS, MANY_TIMES * usual)
+    is_bound = waiting.requests.asker != waiting.connection.listener
+    replies = _replies_of(knowledge)[waiting.connection.endpoint] if is_bound else _replies([waiting.connection])
+    if replies is None or replies.last_ns <= waiting.oldest.ns:
+        return False
+    if waiting.until - replies.last_ns > max(LONG_NS, MANY_TIMES * replies.usual):
+        return False
+    return not waiting.requests.is_lock_step or waiting.waited <= max(LONG_NS, MANY_TIMES * replies.round)
+
+
+class Replies(NamedTuple):
+    """Replies to one or more clients: time of the last, and usual time between two (ns)."""
+
+    last_ns: int
+    usual: int
+    clients: int
+
+    @property
+    def round(self) -> int:
+        """Time in which each client gets a reply (ns)."""
+        return self.usual * self.clients
+
+
+@once
+def _replies_of(knowledge: Knowledge) -> dict[Endpoint, Replies | None]:
+    """Return the replies at each endpoint with a request without one."""
+    endpoints = {each.connection.endpoint for each in hanging(knowledge)}
+    return {endpoint: _replies(knowledge.by_endpoint[endpoint]) for endpoint in endpoints}
+
+
+def _replies(connections: Sequence[ObservedConnection]) -> Replies | None:
+    asked = [each.requests for each in connections if each.requests is not None]
+    last = max((each.last_reply.ns for each in asked if each.last_reply is not None), default=None)
+    if last is None:
+        return None
+    first = min((each.first.moment.ns for each in asked if each.first is not None), default=last)
+    return Replies(last, (last - first) // max(1, sum(each.latency.count for each in asked)), len(asked))
 
 
 def _line_of(waiting: Hanging, knowledge: Knowledge) -> list[Hanging]:
@@ -128,9 +165,8 @@ def _line_of(waiting: Hanging, knowledge: Knowledge) -> list[Hanging]:
 
 def _last_reply(waiting: Hanging, knowledge: Knowledge) -> int:
     """Return the time (ns) of the last reply at the endpoint of `waiting`, or 0."""
-    connections = knowledge.by_endpoint[waiting.connection.endpoint]
-    replies = (each.requests.last_reply for each in connections if each.requests is not None)
-    return max((reply.ns for reply in replies if reply is not None), default=0)
+    replies = _replies_of(knowledge)[waiting.connection.endpoint]
+    return 0 if replies is None else replies.last_ns
 
 
 @once
@@ -154,6 +190,7 @@ def _no_reply(line: Sequence[Hanging], clients: Sequence[Hanging], knowledge: Kn
         before = f"; {usual.count} {others} were answered, median {duration(usual.median)}"
     is_certain = first.is_owed
     is_over = first.ending is not None or first.waited >= LONG_OPEN_NS
+    is_early = usual.median is None and first.ending is None and first.waited < MIN_SILENCE_NS
     everybody = [*line, *clients]
     since = _last_reply(first, knowledge) or first.oldest.ns - SECOND
     worker = None if first.asks_rep else gone_worker(first.connection, since, first.until, knowledge)
@@ -161,7 +198,7 @@ def _no_reply(line: Sequence[Hanging], clients: Sequence[Hanging], knowledge: Kn
         before = worker.text(first.oldest.ns)
     return Diagnosis.of(
         UNANSWERED,
-        "error" if is_certain and is_over else "warn",
+        "note" if is_early else "error" if is_certain and is_over else "warn",
         first.asked,
         f"{first.asked} does not reply to {first.asker}{_for_whom(clients)}: the request in packet "
         f"{oldest.moment.packet} {_waits(first)}{_more(line)}{before}",
@@ -363,17 +400,18 @@ TABLE = (
         "capture or its connection ended, for at least a second and three times as long as any reply at this "
         "endpoint. Proven if the server is a REP, or a REQ that works for a ROUTER, or if the REQ received a reply "
         "before; otherwise likely, for example if socket types are unknown (ZMTP 1.0, ZWS 2.0, a start that was not "
-        "captured) and only eight alternating messages show the client. If a broker forwarded the request, the "
-        "server behind it is named. A REP answers requests in order, over all its connections: of several pending "
-        "requests the oldest is named, even if its client has given up. If the server left after that long, the "
-        "missing reply is the cause. Also reported if a REQ closes its connection with a pending request at least "
-        "three times after the same time (the last time may be shorter), and at most a tenth of its requests "
-        "received replies: its timeout is too short, or the server hangs; if a REP replied to none of them, after "
-        "any times that add up to 3 s. A capture does not show what the program does with the request, or whether "
-        "the reply would have come later. A REQ that waits for work of its broker is not a pending request. A "
-        "note if two or more clients of a REP wait when the capture ends, ten times as long as any reply took.",
+        "captured) and only eight alternating messages show the client. If a broker forwarded the request, the server "
+        "behind it is named. A REP answers requests in order, over all its connections: of several pending requests "
+        "the oldest is named, even if its client has given up. If the server left after that long, the missing reply "
+        "is the cause. Also reported if a REQ closes its connection with a pending request at least three times after "
+        "the same time (the last time may be shorter), and at most a tenth of its requests received replies: its "
+        "timeout is too short, or the server hangs; if a REP replied to none of them, after any times that add up to "
+        "3 s. A capture does not show what the program does with the request, or whether the reply would have come "
+        "later. A note before 3 s if the server has replied to nothing yet. A REQ that waits for work of its broker "
+        "is not a pending request. A note if two or more clients of a REP wait when the capture ends, ten times as "
+        "long as any reply took.",
         "The request has a reply, or the same request has one on another connection; a REQ may wait for work; the "
-        "server left soon, or a REP goes on to reply to a DEALER whose requests queue.",
+        "server left soon, or a REP goes on to reply, and the request waits in its queue.",
         _unanswered,
         consequences=("request-lost", "fell-silent", "half-closed"),
     ),
