@@ -40,3 +40,12 @@ def test_a_client_that_closes_itself_is_not() -> None:
 
 def test_an_endpoint_that_speaks_zmtp_too_is_not() -> None:
     assert RULE not in told_of(tls(), *map(in_clear, range(1, 5)), Talk(9, at=9).handshake("DEALER", "ROUTER"))
+
+
+def test_a_client_of_tls_at_a_plain_websocket_is_named() -> None:
+    served = Talk(9, at=9).handshake("DEALER", "ROUTER")
+    refused = Talk(0, at=0, client=3).say(CLIENT, CLIENT_HELLO).say(SERVER, b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    (diagnosis,) = told_of(served, refused).values()
+    assert (diagnosis.rule, diagnosis.severity) == ("foreign-client", "warn")
+    assert diagnosis.text == "10.0.0.3 speaks TLS to 10.0.0.1:5555, which answers HTTP/1.1 400"
+    assert "ws:// instead of wss://" in diagnosis.hint

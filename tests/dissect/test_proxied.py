@@ -136,6 +136,15 @@ def tls(host: int = 3) -> Conversation:
     return conversation
 
 
+def test_tls_to_a_server_of_http_is_reported_with_its_answer() -> None:
+    asked = Conversation(ports=(50_004, 1080))
+    asked.send(0, CLIENT_HELLO)
+    asked.send(1, b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+    found = read(asked.packets + through("SOCKS5", []))
+    (text,) = [each["text"] for each in found if each["record"] == "finding" and each["id"] == "ZMTP-CONN-23"]
+    assert text.endswith(": 10.0.0.2 speaks TLS to 10.0.0.1:1080, which answers HTTP/1.1 400")
+
+
 def test_tls_is_reported_beside_zmtp_only() -> None:
     assert read(tls().packets) == []
     found = read(tls().packets + through("SOCKS5", []))

@@ -217,6 +217,9 @@ REFUSED, UNANSWERED, HALF_OPEN = "ZMTP-CONN-14", "ZMTP-CONN-15", "ZMTP-CONN-16"
 REJECTED, NO_ROUTE = "ZMTP-CONN-20", "ZMTP-CONN-21"
 OPENED_LATE = "ZMTP-CONN-26"
 
+ANSWERS = ", which answers "
+"""Begin of the text about the answer of a server that expects no TLS."""
+
 ATTEMPTS = {
     REFUSED: "refused",
     UNANSWERED: "not answered",

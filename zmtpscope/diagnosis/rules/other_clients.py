@@ -10,7 +10,7 @@ from zmtpscope.diagnosis.across.words import address, how_often, repeated, serve
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
 from zmtpscope.diagnosis.rules.from_findings import with_finding
-from zmtpscope.findings.capturing import ATTEMPTS, NO_ROUTE
+from zmtpscope.findings.capturing import ANSWERS, ATTEMPTS, NO_ROUTE
 from zmtpscope.grouping import grouped
 from zmtpscope.words import counted
 
@@ -121,7 +121,8 @@ MIN_IN_CLEAR = 2
 
 
 def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    speaking = {each.endpoint: each for each in knowledge.findings if each.id == TLS and each.endpoint is not None}
+    tls = (each for each in knowledge.findings if each.id == TLS and ANSWERS not in each.text)
+    speaking = {each.endpoint: each for each in tls if each.endpoint is not None}
     for ends, connections in knowledge.by_ends.items() if speaking else ():
         client, endpoint = ends
         others = knowledge.by_endpoint[endpoint]
@@ -159,6 +160,7 @@ def _is_in_clear(connection: ObservedConnection, ending: Ending) -> bool:
 
 
 def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    yield from map(_tls_to_websocket, (each for each in knowledge.findings if each.id == TLS and ANSWERS in each.text))
     found = grouped(
         ((each.connection.ends, each.finding.side == each.connection.listener), each)
         for each in with_finding(knowledge, FOREIGN)
@@ -182,6 +184,19 @@ def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
             explains=(FOREIGN,),
             last_ns=max(each.finding.last_ns for each in met),
         )
+
+
+def _tls_to_websocket(finding: RunFinding) -> Diagnosis:
+    """Diagnose a client of wss at an endpoint of ws, whose server answers the TLS handshake as HTTP."""
+    return Diagnosis.of(
+        "foreign-client",
+        "warn",
+        "" if finding.ends is None else finding.ends.name,
+        finding.text.partition(": ")[2],
+        "the endpoint is a WebSocket without TLS: connect with ws:// instead of wss://, or terminate TLS before it",
+        evidence=(Evidence(finding.moment, "the first of these connections", finding.ref),),
+        count=finding.times,
+    )
 
 
 TABLE = (

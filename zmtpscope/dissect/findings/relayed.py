@@ -14,6 +14,7 @@ from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.facts import Endpoint, Relayed, WithoutZmtp
 from zmtpscope.dissect.records.notes import Note
+from zmtpscope.findings.capturing import ANSWERS
 from zmtpscope.records import SECOND
 from zmtpscope.words import host_port
 from zmtpscope.zmtp.reader import Finding
@@ -107,7 +108,8 @@ class OthersAtEndpoints:
             closes = "" if first.closed_by in (None, first.client) else ", and the other side closes it"
             text = f"{client} opens a WebSocket without ZWS2.0 to {host}:{port} (answer {first.status}){closes}{times}"
             if id_ == "ZMTP-CONN-23":
-                text = f"{client} speaks TLS to {host}:{port}{times}"
+                answer = f"{ANSWERS}{first.status}" if first.status else ""
+                text = f"{client} speaks TLS to {host}:{port}{answer}{times}"
             start, until = first.connection.start, last.connection.start
             finding = Finding(id_, None, 0, None, text)
             notes.append(Note(None, finding, start, end.ordinal, events=count, last=until, stream=_stream(first)))

@@ -88,10 +88,10 @@ class Relayed(NamedTuple):
 
 
 class WithoutZmtp(NamedTuple):
-    """A closed TLS connection, or WebSocket without ZWS.
+    """A closed connection of a TLS client, or WebSocket without ZWS.
 
     It matters if others speak ZMTP to the same endpoint. `client` is a side, `finding` the id of the finding, `status`
-    the WebSocket response, and `closed_by` the side that closed first, if any.
+    the HTTP response, if any, and `closed_by` the side that closed first, if any.
     """
 
     arrival: Arrival

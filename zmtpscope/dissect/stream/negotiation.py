@@ -44,6 +44,9 @@ TLS_HANDSHAKE = b"\x16\x03"
 CLIENT_HELLO = re.compile(TLS_HANDSHAKE + rb"...\x01", re.DOTALL)
 """A TLS handshake record with a ClientHello."""
 
+HTTP_STATUS = re.compile(rb"HTTP/1\.[01] [1-5]\d\d")
+"""Begin of the answer of a server that expects no TLS."""
+
 EAGER = 1024
 """Up to here every segment may settle the version; then each doubling of the octets may."""
 
@@ -387,6 +390,8 @@ def _foreign(prefixes: Sequence[bytes]) -> tuple[int, str, str] | None:
         client, status = opened
         return client, "ZMTP-CONN-22", status
     for client in (0, 1):
-        if CLIENT_HELLO.match(prefixes[client]) and prefixes[1 - client].startswith(TLS_HANDSHAKE):
-            return client, "ZMTP-CONN-23", ""
+        answer = prefixes[1 - client]
+        plain = HTTP_STATUS.match(answer)
+        if CLIENT_HELLO.match(prefixes[client]) and (plain or answer.startswith(TLS_HANDSHAKE)):
+            return client, "ZMTP-CONN-23", plain[0].decode("ascii") if plain else ""
     return None
