@@ -173,6 +173,34 @@ def test_a_peer_that_leaves_in_the_middle_of_its_own_message_is_a_warning() -> N
     assert list(found) == ["peer-departed"]
     assert found["peer-departed"].severity == "warn"
     assert "in the middle of a message" in found["peer-departed"].text
+    assert "ZMQ_LINGER" in found["peer-departed"].hint
+
+
+def _worker(number: int, seconds: float, *, binds: bool = False) -> Talk:
+    """A PULL that gets a task each second from a PUSH, which listens, or connects to it."""
+    types, sender = (("PUSH", "PULL"), CLIENT) if binds else (("PULL", "PUSH"), SERVER)
+    talk = Talk(number, at=0, client=2 if binds else 2 + number, port=5555 + number * binds).handshake(*types)
+    for _ in range(int(seconds)):
+        talk.wait(1).message(sender, b"task")
+    return talk
+
+
+def test_a_push_goes_on_with_its_other_workers_and_the_work_of_the_one_that_left_is_lost() -> None:
+    diagnosis = told_of(_worker(0, 20), _worker(1, 20), _worker(2, 9).reset(CLIENT))["peer-departed"]
+    assert diagnosis.severity == "note"
+    assert diagnosis.text.endswith("; no client reconnected; the PUSH goes on with 2 others")
+    assert "confirm nothing" in diagnosis.hint
+
+
+def test_a_push_that_connects_keeps_the_share_of_the_worker_that_left() -> None:
+    refused = [Talk(20 + number, at=10 + number / 8, port=5557).refused() for number in range(80)]
+    diagnosis = told_of(*(_worker(number, 20, binds=True) for number in range(2)), _left_worker(), *refused)
+    assert diagnosis["peer-departed"].text.endswith("; the PUSH goes on with 2 others")
+    assert "ZMQ_IMMEDIATE" in diagnosis["peer-departed"].hint
+
+
+def _left_worker() -> Talk:
+    return _worker(2, 9, binds=True).close(SERVER)
 
 
 def test_a_peer_that_is_closed_for_what_it_sent(captures: Path) -> None:

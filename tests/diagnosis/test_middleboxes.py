@@ -56,6 +56,17 @@ def test_ttls_of_the_syn_and_of_the_reset_are_read() -> None:
     assert (second["syn_ttl"], second["rst_ttl"]) == (None, None)
 
 
+def test_an_idle_connection_that_a_middlebox_reset_met_its_timeout() -> None:
+    hints = [each.diagnosis.hint for each in diagnoses(REPORTED) if each.diagnosis.rule == "reset-on-the-way"]
+    assert "idle timeout of the load balancer" in hints[0]
+
+
+def test_a_connection_that_is_reset_in_the_middle_of_its_traffic_was_not_idle() -> None:
+    (found,) = diagnoses(REPORTED.with_name("filter-resets-on-content.pcapng.gz"))
+    assert found.diagnosis.rule == "reset-on-the-way"
+    assert "not idle" in found.diagnosis.hint
+
+
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_blocks_do_not_matter(size: int) -> None:
     assert connections(REPORTED, size) == connections(REPORTED)

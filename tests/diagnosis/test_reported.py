@@ -268,6 +268,20 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "warn likely: PUB 10.89.0.1:5576 sent nothing to SUB 10.89.0.2 after packet 32, for 12.2 s, while "
         "SUB 10.89.0.3 got 26 messages to which SUB 10.89.0.2 is subscribed, too",
     ),
+    "filter-resets-on-content": (
+        "warn likely: a device between PUSH 10.9.1.2 and PULL 10.9.2.2:5557 reset their connection with the address of "
+        "PULL 10.9.2.2:5557, 2.41 s after it began, 4 times in 9.08 s, every 3.01 s: the RST has TTL 64, and the SYN of "
+        "PULL 10.9.2.2:5557 had 63",
+    ),
+    "wss-at-plain-websocket": ("warn 10.9.0.1 speaks TLS to 10.9.0.2:5580, which answers HTTP/1.1 400",),
+    "routing-loop": (
+        "error 10.77.2.2:5558 cannot be reached, as a router reports (ICMP): 10.9.1.2 tried 13 times (19 SYNs) in "
+        "7.9 s to reach 10.77.2.2:5558",
+    ),
+    "worker-killed": (
+        "note PULL 10.9.0.4:5557 closes its connection with PUSH 10.9.0.1; no reconnection succeeded until the capture "
+        "ended; the PUSH goes on with 2 others",
+    ),
     "answers-from-another-address": (
         "error 10.9.0.9:5558 answers connection attempts to 10.9.0.2:5558, and 10.9.0.1 resets its answers: 10.9.0.1 "
         "tried once (7 SYNs) in 7.1 s to reach 10.9.0.2:5558",

@@ -9,13 +9,12 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.disconnects import CUT_OFF, Disconnect, disconnects, ended, of_listeners
-from zmtpscope.diagnosis.across.endings import ending_of, is_agreed, lifetime
+from zmtpscope.diagnosis.across.endings import ending_of, lifetime
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import (
     address,
     client_name,
     duration,
-    how_often,
     name_of,
     repeated,
     server_name,
@@ -23,7 +22,7 @@ from zmtpscope.diagnosis.across.words import (
 )
 from zmtpscope.diagnosis.across.zre import said_farewell
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection, ObservedFinding
+from zmtpscope.diagnosis.observers.observed import Endpoint
 from zmtpscope.diagnosis.rules import authentication, handshakes, socket_types
 from zmtpscope.diagnosis.rules.ended_processes import (
     MIN_GONE,
@@ -36,7 +35,7 @@ from zmtpscope.diagnosis.rules.ended_processes import (
     served_until,
 )
 from zmtpscope.diagnosis.rules.from_findings import with_finding
-from zmtpscope.diagnosis.rules.other_clients import said_nothing
+from zmtpscope.diagnosis.rules.work_left import WorkLeft, work_left
 from zmtpscope.grouping import divided_at_pauses, grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted, listed
@@ -225,7 +224,7 @@ def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
         elif left[1:]:
             yield process_ended(left, knowledge.last_ns)
         else:
-            yield _departed(left[0], knowledge.last_ns)
+            yield _departed(left[0], knowledge)
 
 
 def _add_stragglers(found: dict[Leaver, list[Disconnect]], knowledge: Knowledge) -> None:
@@ -273,7 +272,14 @@ def _is_done(departure: Disconnect) -> bool:
     return client in DONE_WHEN_THEY_LEAVE and not departure.ending.is_reset and not is_waiting
 
 
-def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
+CUT_HINT = (
+    "it closed its socket with too short a ZMQ_LINGER, exited or was killed before everything was sent: messages that "
+    "waited are lost; raise ZMQ_LINGER, and terminate the context before the program exits"
+)
+NO_WORK = WorkLeft("", LOG_HINT)
+
+
+def _departed(departures: Sequence[Disconnect], knowledge: Knowledge) -> Diagnosis:
     connection, ending = departures[0].connection, departures[0].ending
     others = _others(departures)
     times = [each.ending.moment.ns for each in departures]
@@ -285,16 +291,17 @@ def _departed(departures: Sequence[Disconnect], now: int) -> Diagnosis:
     cut_off = [each for each in departures if each.cut_off() is not None]
     text += ", in the middle of a message" if cut_off else ""
     stayed_away = [each for each in departures if each.back_ns is None and not each.is_missed]
-    after = aftermath([each for each in departures if each not in stayed_away] or departures, now)
+    after = aftermath([each for each in departures if each not in stayed_away] or departures, knowledge.last_ns)
     if 0 < len(stayed_away) < len(departures):
         text, after = f"{text}{after.text}, but not {_others(stayed_away)}", after._replace(text="")
     is_own_fault = any(each.cuts_itself() for each in cut_off)
+    work = work_left(departures[-1], knowledge) or NO_WORK
     return Diagnosis.of(
         "peer-departed",
         "warn" if after.is_outage or is_own_fault else "note",
         f"{name_of(connection, ending.side)} at {address(connection.endpoint)}",
-        text + after.text,
-        UNKNOWN_HINT if is_unknown else LOG_HINT,
+        text + after.text + work.text,
+        UNKNOWN_HINT if is_unknown else CUT_HINT if is_own_fault else work.hint,
         evidence=ends_of(departures),
         about=departures,
         explains=CUT_OFF,
@@ -346,59 +353,6 @@ def ends_of(departures: Sequence[Disconnect]) -> tuple[Evidence, ...]:
             each.connection.ref,
         )
         for each in departures[:MAX_EVIDENCE]
-    )
-
-
-STORM = "ZMTP-CONN-10"
-MIN_FAILED = 6
-"""Failed connections of a storm. Connections without data from the client are health checks."""
-
-
-class Storm(NamedTuple):
-    """All connections of a client that reconnects again and again, and the finding about it."""
-
-    connections: Sequence[ObservedConnection]
-    finding: ObservedFinding
-
-    @property
-    def is_ended_by_server(self) -> bool:
-        """Whether the server ended each connection after a complete handshake."""
-        ends = [(each, ending) for each in self.connections if (ending := ending_of(each)) is not None]
-        return len(ends) >= MIN_TIMES and all(is_agreed(each) and end.side == each.listener for each, end in ends)
-
-
-def _reconnect_storm(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    ended: dict[Endpoint, list[Storm]] = {}
-    for ends, own in knowledge.by_ends.items():
-        findings = [each.finding(STORM) for each in own]
-        found = next((each for each in findings if each is not None), None)
-        if found is None or sum(not said_nothing(each) for each in own) < MIN_FAILED:
-            continue
-        storm = Storm(own, found)
-        if storm.is_ended_by_server:
-            ended.setdefault(ends.endpoint, []).append(storm)
-        else:
-            text = f"{client_name(own[0])} connects to {server_name(own[0])} repeatedly without increasing its delay, "
-            yield _storm([storm], ends.name, text, "find out why the connections end; ")
-    for endpoint, storms in ended.items():
-        first = storms[0].connections[0]
-        others = f" and {counted(len(storms) - 1, 'other client')}" if storms[1:] else ""
-        text = f"{server_name(first)} ends each connection of {client_name(first)}{others}, which connects again, "
-        hint = "find out why that program closes them or restarts: see its log; "
-        yield _storm(storms, address(endpoint), text, hint)
-
-
-def _storm(storms: Sequence[Storm], subject: str, text: str, hint: str) -> Diagnosis:
-    times = [each.start.ns for each in storms[0].connections]
-    return Diagnosis.of(
-        "reconnect-storm",
-        "warn",
-        subject,
-        f"{text}{how_often(times)}",
-        f"{hint}ZMQ_RECONNECT_IVL_MAX increases the delay of clients",
-        evidence=(Evidence.of(each.finding) for each in storms[:MAX_EVIDENCE]),
-        about=(each for storm in storms for each in storm.connections),
-        last_ns=max(storm.connections[-1].last_ns for storm in storms),
     )
 
 
@@ -473,18 +427,6 @@ TABLE = (
         "A pending PING, an ERROR or a forbidden frame explains the end, or no other peer depended on it.",
         _peer_departed,
         ("connection-refused", "connection-unanswered", "reconnect-storm"),
-    ),
-    Rule(
-        "reconnect-storm",
-        "warn",
-        "A client reconnects repeatedly",
-        "More than five connections of a client to an endpoint failed within a minute, and the times between them "
-        "did not grow; the server is named if it ended each of them. libzmq waits ZMQ_RECONNECT_IVL (100 ms) each time "
-        "unless ZMQ_RECONNECT_IVL_MAX is set. This is usually a consequence: find out why the connections end. "
-        "Connections on which the client sends nothing do not count: a health check connects at regular intervals.",
-        "The waits between attempts grow, or the client sends nothing on its connections (a health check).",
-        _reconnect_storm,
-        ("peer-departed",),
     ),
     Rule(
         "violating-frame",

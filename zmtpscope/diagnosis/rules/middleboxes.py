@@ -11,11 +11,20 @@ from zmtpscope.diagnosis.across.words import duration, name_of, repeated
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.grouping import grouped
+from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
-HINT = (
+MIN_IDLE = SECOND
+"""Messages that follow one another sooner keep the state of a firewall."""
+
+IDLE_HINT = (
     "check the idle timeout of the load balancer, firewall or NAT between the two, and its log; ZMQ_HEARTBEAT_IVL, "
     "or ZMQ_TCP_KEEPALIVE with ZMQ_TCP_KEEPALIVE_IDLE, below that timeout keeps connections open"
+)
+
+BUSY_HINT = (
+    "the connection was not idle, so this is no idle timeout: a filter (intrusion prevention, a rate limit, a new "
+    "firewall rule) rejects it, perhaps because of the last message; check its log"
 )
 
 
@@ -29,6 +38,13 @@ class Reset(NamedTuple):
     def waiting(self) -> int:
         """Number of requests without a reply."""
         return 0 if self.connection.requests is None else self.connection.requests.waiting_count
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the last message before the RST closely followed another one."""
+        rhythms = [side.rhythm for side in self.connection.sides if side.rhythm is not None]
+        times = sorted(time for each in rhythms for time in each.recent if time <= self.ending.moment.ns)
+        return len(times) > 1 and times[-1] - times[-2] < MIN_IDLE
 
 
 def _reset_on_the_way(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -55,7 +71,7 @@ def _diagnosis(same: Sequence[Reset]) -> Diagnosis:
         f"a device between {other} and {own} reset their connection with the address of {own}, "
         f"{duration(lifetime(connection, ending))} after it began{times}: the RST has TTL {values['rst_ttl']}, and "
         f"the SYN of {own} had {values['syn_ttl']}{requests}",
-        HINT,
+        BUSY_HINT if all(each.is_busy for each in same) else IDLE_HINT,
         evidence=(
             Evidence(each.ending.moment, f"RST with the address of {own}", each.connection.ref)
             for each in same[:MAX_EVIDENCE]

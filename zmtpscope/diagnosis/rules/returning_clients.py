@@ -11,7 +11,8 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address, client_name, duration, how_often, server_name, steady
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.durations import median
-from zmtpscope.diagnosis.rules.departures import LARGEST_DEVIATION, STORM, ends_of
+from zmtpscope.diagnosis.rules.departures import LARGEST_DEVIATION, ends_of
+from zmtpscope.diagnosis.rules.reconnect_storms import STORM
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 
