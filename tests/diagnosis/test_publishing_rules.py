@@ -270,7 +270,40 @@ def test_a_sub_of_a_program_that_uses_its_other_sockets_may_be_meant_so(
     assert severity in [each.severity for each in diagnosed(mute, other, rule=NONE)]
 
 
+def test_a_sub_that_sends_its_topic_as_an_ordinary_message_has_not_subscribed() -> None:
+    by_hand = Subscriber(2, 0)
+    by_hand.old_style(b"prices")
+    by_hand.at(3000)
+    by_hand.acknowledge(0)
+    (diagnosis,) = diagnosed(by_hand, rule=NONE)
+    assert diagnosis.text.endswith("never subscribed: it gets nothing; it sent an ordinary message instead")
+    assert "octet 01" in diagnosis.hint
+    assert diagnosed(by_hand, rule="protocol-violation") == []
+
+
 # -- subscription-without-messages -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "topic", "words"),
+    [
+        (b"", "prices", "the second frame of messages begins with it, and the first one is empty"),
+        (b"17", "prices", 'the second frame of messages begins with it, and the first one is "17"'),
+        (b"17", "quotes", None),
+        (b"17", "pr", None),
+    ],
+    ids=["delimiter", "data first", "another topic", "too short"],
+)
+def test_a_topic_in_the_second_frame_matches_no_subscription(first: bytes, topic: str, words: str | None) -> None:
+    everything, some = Subscriber(3, 0, ""), Subscriber(2, 0, topic)
+    everything.at(100)
+    everything.publish(first, b"prices", b"body", times=20, every=400)
+    some.at(9000)
+    some.acknowledge(0)
+    found = [each for each in diagnosed(everything, some, rule=UNMATCHED) if "10.0.0.2" in each.text]
+    assert [each.severity for each in found] == ["warn" if words else "note"]
+    assert (words or "none of") in found[0].text
+    assert ("second frame" in found[0].text) is bool(words)
 
 
 def test_a_subscription_that_is_like_no_topic_is_a_note() -> None:

@@ -268,10 +268,18 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "warn likely: PUB 10.89.0.1:5576 sent nothing to SUB 10.89.0.2 after packet 32, for 12.2 s, while "
         "SUB 10.89.0.3 got 26 messages to which SUB 10.89.0.2 is subscribed, too",
     ),
+    "subscription-by-hand": (
+        "warn SUB 10.9.0.1 was connected to PUB 10.9.0.2:5556 for 8.4 s and never subscribed: it gets nothing; it sent "
+        "an ordinary message instead",
+    ),
+    "topic-in-second-frame": (
+        'warn likely: SUB 10.9.0.1 subscribed to "temp" at PUB 10.9.0.2:5556: none of at least 38 messages begins with '
+        'it; the second frame of messages begins with it, and the first one is "{"v": 1}"',
+    ),
     "filter-resets-on-content": (
         "warn likely: a device between PUSH 10.9.1.2 and PULL 10.9.2.2:5557 reset their connection with the address of "
-        "PULL 10.9.2.2:5557, 2.41 s after it began, 4 times in 9.08 s, every 3.01 s: the RST has TTL 64, and the SYN of "
-        "PULL 10.9.2.2:5557 had 63",
+        "PULL 10.9.2.2:5557, 2.41 s after it began, 4 times in 9.08 s, every 3.01 s: the RST has TTL 64, and the SYN "
+        "of PULL 10.9.2.2:5557 had 63",
     ),
     "wss-at-plain-websocket": ("warn 10.9.0.1 speaks TLS to 10.9.0.2:5580, which answers HTTP/1.1 400",),
     "routing-loop": (

@@ -41,6 +41,8 @@ class PublishedTopic:
     first: Moment
     beginning: bytes
     """First octets of the first message."""
+    second: bytes = b""
+    """First octets of its second frame."""
     octets: int = 0
     """Octets in all frames, without headers."""
     unmatched: int = 0
@@ -131,6 +133,8 @@ class PublishedTopics:
         if len(self.by_key) >= MAX_TOPICS or not room.take(of, TOPIC_COST + len(key.topic or b"")):
             return None
         moment = Moment.of_row(run, row, files)
-        beginning = b"" if key.is_frame else run.head(int(run.first[row]), BEGINNING) or b""
-        found = self.by_key[key] = PublishedTopic(key, moment, beginning)
+        first, is_alone = int(run.first[row]), run.first[row] == run.last[row]
+        beginning = b"" if key.is_frame else run.head(first, BEGINNING) or b""
+        second = b"" if is_alone else run.head(first + 1, BEGINNING) or b""
+        found = self.by_key[key] = PublishedTopic(key, moment, beginning, second)
         return found

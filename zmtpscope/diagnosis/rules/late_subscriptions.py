@@ -250,6 +250,13 @@ SUBSCRIBE_OR_JOIN = {
 """The missing action in the past tense, and the hint, by socket type."""
 
 
+OF_SUBSCRIBER = "ZMTP-SUB-07"
+
+BY_HAND = (
+    "a subscription is a message that begins with the octet 01, before the topic (or the SUBSCRIBE command of 3.1): "
+    "correct the implementation that the program uses"
+)
+
 # -- not at all --------------------------------------------------------------------------------------------------------
 
 
@@ -266,15 +273,21 @@ def _none(knowledge: Knowledge) -> Iterator[Diagnosis]:
             first = own[0]
             end = knowledge.last_ns if first.connection.is_open else first.connection.last_ns
             ready = max(side.ready for side in first.connection.sides if side.ready is not None)
+            message = first.connection.finding(OF_SUBSCRIBER)
             yield Diagnosis.of(
                 "no-subscription",
                 "note" if first.ip in hosts or _uses_others(first.connection, knowledge) else "warn",
                 f"{name} at {publisher.name}",
                 f"{_name(first)} was connected to {publisher_name(first)} for {duration(end - ready.ns)} and never "
-                f"{SUBSCRIBE_OR_JOIN[first.socket_type or ''][0]}: it gets nothing",
-                SUBSCRIBE_OR_JOIN[first.socket_type or ""][1],
-                evidence=(Evidence(ready, "the handshake was complete", first.connection.ref),),
+                f"{SUBSCRIBE_OR_JOIN[first.socket_type or ''][0]}: it gets nothing"
+                + ("" if message is None else "; it sent an ordinary message instead"),
+                SUBSCRIBE_OR_JOIN[first.socket_type or ""][1] if message is None else BY_HAND,
+                evidence=(
+                    Evidence(ready, "the handshake was complete", first.connection.ref),
+                    *(() if message is None else (Evidence(message.moment, "the message", message.ref),)),
+                ),
                 about=own,
+                explains=(OF_SUBSCRIBER,),
                 last_ns=own[-1].connection.last_ns,
             )
 

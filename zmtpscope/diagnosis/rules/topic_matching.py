@@ -12,7 +12,14 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.across.deliveries import MAX_SIBLINGS
 from zmtpscope.diagnosis.across.elsewhere import Elsewhere, elsewhere
 from zmtpscope.diagnosis.across.knowledge import Knowledge
-from zmtpscope.diagnosis.across.nearest_topic import Near, ends_in_wildcard, nearest_subscription, nearest_topic
+from zmtpscope.diagnosis.across.nearest_topic import (
+    MAX_EXAMINED,
+    SHORTEST_WORD,
+    Near,
+    ends_in_wildcard,
+    nearest_subscription,
+    nearest_topic,
+)
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publisher_name, publishers
 from zmtpscope.diagnosis.across.words import duration, name_of, of_topics, topic_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
@@ -229,6 +236,11 @@ def _without_messages_diagnosis(
         what += f"; {topic_name(near.name)} is published, the {asked} {near.how}"
         evidence.append(Evidence(published[near.name].first, f"the first message of {topic_name(near.name)}"))
     is_telling = near is not None and near.is_telling
+    second = None if is_telling else _in_second_frame(publisher, topic)
+    if second is not None:
+        is_telling = True
+        what += f"; the second frame of messages begins with it, and the first one {_described(second.key.topic)}"
+        evidence.append(Evidence(second.first, "the first of these messages"))
     hint = (WHOLE if subscriber.is_of_groups else BEGINNING) + (
         "" if is_telling else ("; or nothing was published for it yet")
     )
@@ -247,8 +259,19 @@ def _without_messages_diagnosis(
         evidence=evidence,
         about=(each.subscriber for each in unanswered),
         last_ns=unanswered[-1].subscription.moment.ns,
-        proven=near is None,
+        proven=near is None and second is None,
     )
+
+
+def _in_second_frame(publisher: Publisher, topic: bytes) -> PublishedTopic | None:
+    """Return a topic whose first message contains the subscribed one in its second frame, if any."""
+    topics = (each for subscriber in publisher.subscribers for each in subscriber.topics.values())
+    found = (each for each in islice(topics, MAX_EXAMINED) if each.key.is_frame and each.second.startswith(topic))
+    return next(found, None) if len(topic) >= SHORTEST_WORD else None
+
+
+def _described(frame: bytes | None) -> str:
+    return f"is {topic_name(frame)}" if frame else "is empty"
 
 
 def _has(subscriber: Subscriber, key: TopicKey) -> bool:
