@@ -71,6 +71,8 @@ class FrameIds:
     def __init__(self) -> None:
         self.held: list[Sent] = []
         """Messages until the places are known."""
+        self._values = set[tuple[int, int, bytes | None]]()
+        """Their frames: side, place and octets."""
         self.places: Places | None = None
         self.is_over = False
         self._has_kinds = False
@@ -80,6 +82,7 @@ class FrameIds:
         if self.places is not None:
             return [self._with_id(sent, self.places)]
         self.held.append(sent)
+        self._values.update((sent.side, place, frame) for place, frame in enumerate(sent.frames) if frame)
         if sent.call.id is not None or sent.call.replies is not None:
             return self.give_up()
         self.places = self._find(sent)
@@ -87,13 +90,16 @@ class FrameIds:
             return self.give_up() if len(self.held) == MAX_LEARNED else []
         kinds = [each.kind(self.places.of_request) for each in self.held if each.side == self.places.asker]
         self._has_kinds = FEW_KINDS * len(set(kinds)) <= len(kinds)
-        found = [self._with_id(each, self.places) for each in self.held]
-        self.held = []
-        return found
+        return [self._with_id(each, self.places) for each in self._end()]
 
     def give_up(self) -> list[Sent]:
         """Stop looking for ids, and return the messages held."""
-        self.is_over, held, self.held = True, self.held, []
+        self.is_over = True
+        return self._end()
+
+    def _end(self) -> list[Sent]:
+        """Release the messages held, and return them."""
+        held, self.held, self._values = self.held, [], set()
         return held
 
     def _with_id(self, sent: Sent, places: Places) -> Sent:
@@ -105,14 +111,14 @@ class FrameIds:
 
     def _find(self, last: Sent) -> Places | None:
         """Return the places of ids if the last message is the reply that completes the evidence."""
-        asked = [each for each in self.held if each.side != last.side]
-        for of_reply in range(len(last.frames)):
-            id_ = last.id_at(of_reply)
-            for of_request in range(MAX_FRAMES) if id_ is not None else ():
-                places = Places(1 - last.side, of_request, of_reply)
-                if any(each.id_at(of_request) == id_ for each in asked) and self._are_ids(places):
-                    return places
-        return None
+        asker = 1 - last.side
+        repeated = (
+            Places(asker, of_request, of_reply)
+            for of_reply, id_ in enumerate(last.frames)
+            for of_request in (range(MAX_FRAMES) if id_ else ())
+            if (asker, of_request, id_) in self._values
+        )
+        return next(filter(self._are_ids, repeated), None)
 
     def _are_ids(self, places: Places) -> bool:
         """Whether the other side repeats enough values that the asker sent once, and more than it does not repeat."""
