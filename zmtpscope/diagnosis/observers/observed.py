@@ -225,8 +225,6 @@ class ObservedConnection:
 
     stream: Stream
     sides: tuple[ObservedSide, ObservedSide]
-    listener: int
-    """The side that accepted the connection, as far as known."""
     start: Moment
     """First packet of the connection once it has ended; until then, of its first record."""
     last_ns: int
@@ -246,6 +244,12 @@ class ObservedConnection:
     """Octets of memory that observers use for this connection (`Room`)."""
     answers: dict[str, Any] = field(default_factory=dict)
     """Results of `found_once`; a new record clears them."""
+    listener: int = field(init=False)
+    """The side that accepted the connection, as far as known."""
+    client: ObservedSide = field(init=False)
+    server: ObservedSide = field(init=False)
+    ends: Ends = field(init=False)
+    endpoint: Endpoint = field(init=False)
 
     @classmethod
     def of(cls, stream: Stream, moment: Moment) -> ObservedConnection:
@@ -253,8 +257,15 @@ class ObservedConnection:
         if stream.side:
             stream = stream.turned()
         sides = ObservedSide(stream.src_ip, stream.src_port), ObservedSide(stream.dst_ip, stream.dst_port)
-        listener = listening_side((sides[0].port, sides[1].port))
-        return cls(stream._replace(side=0), sides, listener, moment, moment.ns, moment.ns)
+        found = cls(stream._replace(side=0), sides, moment, moment.ns, moment.ns)
+        found.listen(listening_side((sides[0].port, sides[1].port)))
+        return found
+
+    def listen(self, listener: int) -> None:
+        """Set the side that accepted the connection."""
+        self.listener, self.client, self.server = listener, self.sides[1 - listener], self.sides[listener]
+        self.endpoint = self.server.ip, self.server.port
+        self.ends = Ends(self.client.ip, self.endpoint)
 
     @property
     def conn_id(self) -> str:
@@ -264,24 +275,6 @@ class ObservedConnection:
     def stream_of(self, side: int) -> Stream:
         """Return the common fields of one side's records."""
         return self.stream.turned() if side else self.stream
-
-    @property
-    def client(self) -> ObservedSide:
-        """The side that opened the connection, as far as known."""
-        return self.sides[1 - self.listener]
-
-    @property
-    def server(self) -> ObservedSide:
-        """The side that accepted the connection, as far as known."""
-        return self.sides[self.listener]
-
-    @property
-    def endpoint(self) -> Endpoint:
-        return self.server.ip, self.server.port
-
-    @property
-    def ends(self) -> Ends:
-        return Ends(self.client.ip, self.endpoint)
 
     @property
     def is_open(self) -> bool:
@@ -337,11 +330,13 @@ def found_once(find: Callable[[ObservedConnection], Answer]) -> Callable[[Observ
 
     @wraps(find)
     def ask(connection: ObservedConnection) -> Answer:
-        if connection.values is None:
-            return find(connection)
-        if name not in connection.answers:
-            connection.answers[name] = find(connection)
-        answer: Answer = connection.answers[name]
+        answers = connection.answers
+        if name in answers:
+            known: Answer = answers[name]
+            return known
+        answer = find(connection)
+        if connection.values is not None:
+            answers[name] = answer
         return answer
 
     return ask
@@ -449,7 +444,7 @@ def _connection(connection: ObservedConnection, record: Record) -> None:
     is_followed = values["only_side"] is None and values["close"] not in ("reused", "evicted")
     connection.is_unbroken = is_followed and not is_missing
     if values["opened_by"] is not None:
-        connection.listener = 1 - values["opened_by"]
+        connection.listen(1 - values["opened_by"])
     connection.start = Moment(values["start_ns"], record.file, record.packet)
     connection.last_ns = values["end_ns"]
     for number, side in enumerate(connection.sides):
