@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from zmtpscope.filter import Filter
 
 LARGEST_BATCH = 8 << 20
-"""Octets. Only a single row may be larger."""
+"""Octets of a batch; only a single row may be larger."""
 
 MAX_WAITING = 2 << 20
 """Octets of blocks that wait to become a batch, except the last block. Conversion keeps several copies of them in
 memory."""
 
 MAX_ROWS = 1 << 14
-"""A few megabytes when all dictionary values are expanded."""
+"""Rows of a batch, which are a few megabytes when all dictionary values are expanded."""
 
 
 class RowBatches:

@@ -15,14 +15,14 @@ from zmtpscope.zmtp.upgrade import read_request, read_response
 from zmtpscope.zmtp.zws import read_identity
 
 SIGNATURE_SIZE = 10
-"""FF, padding of 8 octets, 7F."""
+"""Octets of a signature: FF, padding of 8 octets, 7F."""
 
 LARGEST_PADDING = 256
 """Size of the longest identity plus 1."""
 
 MAJOR_AT, MINOR_AT = 10, 11
 VERSIONED_SIZE = MINOR_AT + 1
-"""Octets that determine the other side's reaction (wire.md 9.3)."""
+"""Octets up to the minor version, which decide how the other side reacts (wire.md 9.3)."""
 
 
 def padding_of(octets: bytes) -> int:

@@ -36,7 +36,7 @@ from zmtpscope.words import host_port, how_many_times
 from zmtpscope.zmtp.reader import Finding
 
 MAX_PAIRS = 4096
-"""Pairs of client and endpoint. When full, the pair unused for longest is forgotten."""
+"""Pairs of client and endpoint to remember. When full, the pair unused for longest is forgotten."""
 
 MAX_GROUPS = 16
 """Series of attempts of a pair and outcome to keep apart; above, the two nearest are joined."""
@@ -51,7 +51,6 @@ FINDING_BY_OUTCOME = {
     REJECTED: capturing.REJECTED,
     NO_ROUTE: capturing.NO_ROUTE,
 }
-"""Findings that each cover many attempts and contain their number."""
 
 MIN_GAPS, LARGEST_RATIO, MIN_RATIO = 3, 2.3, 1.1
 """Retries of libzmq: at least this many waits, with ratios within these limits. libzmq waits for ZMQ_RECONNECT_IVL
@@ -85,10 +84,9 @@ class Tried:
     instead: str = ""
     """The other address whose answers the client reset."""
     gaps: int = 0
-    """Number of waits between attempts."""
     shortest: int = 0
     longest: int = 0
-    """`shortest` and `longest` wait (ns)."""
+    """Longest and shortest wait (ns)."""
 
     @property
     def is_like_zeromq(self) -> bool:
@@ -109,13 +107,11 @@ class Tried:
 
     @property
     def is_insistent(self) -> bool:
-        """Whether a client tries as often as no health check does."""
         lasted = self.last.last.time - self.first.connection.start.time
         return self.is_like_zeromq or (self.gaps >= MIN_FAST and lasted <= SECOND * self.gaps)
 
     @property
     def is_reset(self) -> bool:
-        """Whether the client reset the answers."""
         return self.first.is_reset and self.last.is_reset
 
     def is_apart(self, later: Tried) -> bool:

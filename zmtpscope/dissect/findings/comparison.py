@@ -200,7 +200,7 @@ def _order(fact: Fact) -> tuple[int, bool, Stamp, int]:
     Facts of one connection are in order already, except ZRE commands.
     """
     ordinal = fact.arrival.ordinal
-    if isinstance(fact, Attempt):  # the most frequent one
+    if isinstance(fact, Attempt):  # the most frequent fact
         return ordinal, False, fact.connection.start, 0
     if isinstance(fact, ZreBeacon):
         return ordinal, True, Stamp(0, fact.arrival.packet), 0

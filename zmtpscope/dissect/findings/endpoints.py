@@ -18,13 +18,13 @@ from zmtpscope.dissect.records.notes import Note
 from zmtpscope.zmtp.reader import Finding
 
 MAX_ENDPOINTS = 4096
-"""Listening endpoints, and pairs of client address and endpoint."""
+"""Listening endpoints, and pairs of client address and endpoint, to remember."""
 
 MAX_HANDSHAKES = 16_384
-"""CURVE handshakes with remembered keys and nonces, also of ended connections."""
+"""CURVE handshakes, also of ended connections, whose keys and nonces are remembered."""
 
 RECONNECTS = 6
-"""Number of reconnects that are too many ..."""
+"""A client reconnects too often with this many connections ..."""
 MINUTE = 60_000_000_000
 """... within this time (ns) ..."""
 GROWTH = 2
@@ -136,8 +136,6 @@ class Served:
 
 
 class Endpoints:
-    """State shared by the connections of a run."""
-
     def __init__(self) -> None:
         self.peers: dict[str, Peer] = {}
         """Open connections that have reported a fact, by conn_id."""
@@ -155,7 +153,7 @@ class Endpoints:
         self.notes: list[Note] = []
 
     def evaluate(self, fact: ConnectionFact) -> list[Note]:
-        """Return notes about a fact; facts arrive in capture order."""
+        """Return notes about the next fact in capture order."""
         EVALUATE[fact.kind](self, fact)
         notes, self.notes = self.notes, []
         return notes
@@ -259,7 +257,7 @@ class Endpoints:
         if known.evaluated:
             return
         if lifetimes and start < lifetimes[-1].end:
-            lifetimes.clear()  # two clients, or one that did not wait
+            lifetimes.clear()  # there are two clients, or one that did not wait
         lifetimes.append(Lifetime(start, fact.value.first, fact.reference))
         if len(lifetimes) <= RECONNECTS or start.time - lifetimes[1].start.time > MINUTE:
             return

@@ -14,7 +14,7 @@ from zmtpscope.dissect.records.tables import MessageTable
 NO_DELIMITER = -1
 """Value if no frame before the last is empty."""
 NOT_KNOWN = -2
-"""The octets were not kept, or are too many."""
+"""The octets of the envelope were not kept, or are too many."""
 EMPTY = 0
 """The message begins with its delimiter, as from REQ and in most replies."""
 

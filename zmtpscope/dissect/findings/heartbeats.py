@@ -22,10 +22,10 @@ from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 
 OPEN_PINGS = 3
-"""PINGs that should wait at a time."""
+"""A side has too many open PINGs with more than this number."""
 
 MAX_REMEMBERED = 64
-"""Open PINGs, and unmatched PONGs, to remember."""
+"""Maximum number of open PINGs, and of unmatched PONGs, to remember."""
 
 LONGEST_KEPT = 32
 """Octets of a stored context; a longer one is replaced by its hash."""
@@ -47,11 +47,11 @@ class Direction:
     """PINGs of side `asker`, and PONGs of the other side."""
 
     has_answered = False
-    """The other side has sent a PONG."""
+    """Whether the other side has sent a PONG."""
     answered = -1
     """Stream offset of the newest answered PING."""
     overflowed = False
-    """PINGs were forgotten, so a PONG without a known PING may answer one of them."""
+    """Whether PINGs were forgotten, so that a PONG without a known PING may answer one of them."""
     is_crowd_noted = False
 
     def __init__(self, view: ConnectionView, asker: int) -> None:
@@ -138,7 +138,7 @@ class Direction:
 
 class Heartbeats:
     over = False
-    """Octets may be missing; nothing is evaluated any more."""
+    """Whether octets may be missing, so that nothing more is evaluated."""
 
     def __init__(self, view: ConnectionView) -> None:
         self.directions = Direction(view, 0), Direction(view, 1)

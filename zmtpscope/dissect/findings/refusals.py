@@ -17,7 +17,7 @@ NOT_JUDGED = {
         "the fault is on that side, not at the client: see the log of its ZAP handler",
     ),
 }
-"""Statuses that do not reject the peer itself, with meaning and remedy."""
+"""Statuses that do not reject the peer itself, each with its meaning and remedy."""
 
 OTHER_HINT = "see the log of the side that sent ERROR"
 
@@ -49,7 +49,7 @@ REFUSING = {
         "GSSAPI-02", "the principal of the peer", "check the principal, and which ones the server's ZAP handler accepts"
     ),
 }
-"""Explanations by mechanism. An ERROR of any other, or without a captured mechanism, is not explained."""
+"""Explanations by mechanism. An ERROR without one of these mechanisms is not explained."""
 
 
 def explain(refusing: Refusing, reason: str | None, subject: str | None) -> tuple[str, str]:

@@ -27,7 +27,7 @@ from zmtpscope.zmtp.reader import Finding
 from zmtpscope.zmtp.socket_types import may_meet
 
 FROM_THE_CLIENT = ("ZMTP3X-CMD-12", "CURVE-16")
-"""An ERROR that only the server may send refuses no peer."""
+"""Findings about an ERROR sent by a client, which refuses no peer."""
 
 NO_LIMIT = 1 << 62
 
@@ -43,7 +43,7 @@ class Relations:
 
     is_refusal_noted = False
     awaiting = is_silence_due = False
-    """A side has a READY without later octets; a side should send nothing more."""
+    """Whether a side has a READY without later octets; whether a side should send nothing more."""
 
     def __init__(self, view: ConnectionView) -> None:
         self.view = view

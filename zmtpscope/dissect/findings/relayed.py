@@ -20,7 +20,7 @@ from zmtpscope.words import host_port
 from zmtpscope.zmtp.reader import Finding
 
 MAX_REMEMBERED = 4096
-"""Entries per kind. When full, the one unused for longest is forgotten."""
+"""Entries of each kind to remember. When full, the one unused for longest is forgotten."""
 MIN_ASKED = 3
 FASTEST = SECOND
 """A client whose requests are at most this far apart on average retries as a ZeroMQ client does."""
@@ -50,7 +50,6 @@ class Refusals:
     def __init__(self) -> None:
         self.refused: OrderedDict[Key, Asked] = OrderedDict()
         self.granted: OrderedDict[tuple[str, str, int], Relayed] = OrderedDict()
-        """Last ZMTP connection of each client and proxy."""
 
     def evaluate(self, relayed: Relayed) -> None:
         """Add a refusal, or ZMTP through the proxy."""
@@ -87,7 +86,7 @@ class OthersAtEndpoints:
 
     def __init__(self, endpoints: Set[Endpoint]) -> None:
         self.opened: OrderedDict[tuple[str, str, int, str], tuple[WithoutZmtp, WithoutZmtp, int]] = OrderedDict()
-        """First, last and count, by client address, endpoint and finding."""
+        """First and last connection and their number, by client address, endpoint and finding."""
         self.endpoints = endpoints
 
     def evaluate(self, opened: WithoutZmtp) -> None:

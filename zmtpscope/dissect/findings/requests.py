@@ -78,14 +78,13 @@ class Requests:
     """Requests and replies of one connection. Call `evaluate` for each block, then `end`."""
 
     is_over = False
-    """Octets are missing or too many requests are open: nothing is reported any more."""
+    """Whether octets are missing or too many requests are open, so that nothing more is reported."""
     is_answered = True
-    """Every request so far has a reply."""
+    """Whether every request so far has a reply."""
     last_packet = 0
     """Packet with the end of the last request."""
 
     asker: int | None = None
-    """The requesting side, once known."""
     asker_type: str | None = None
     replier_type: str | None = None
 

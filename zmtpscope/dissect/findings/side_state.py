@@ -8,7 +8,7 @@ from zmtpscope.zmtp.reader import Finding
 
 
 class MustBeSilent(NamedTuple):
-    """The finding if the side sends more, since when (ordinal and time), and the reason."""
+    """The finding if the side sends more, the time and ordinal since when, and the reason."""
 
     id: str
     ordinal: int
@@ -29,7 +29,6 @@ class SideState:
 
     greeting: TimedEvent | None = None
     step: TimedEvent | None = None
-    """Last handshake command."""
     refused: int | None = None
     """Ordinal of the first ERROR."""
     subject: str | None = None

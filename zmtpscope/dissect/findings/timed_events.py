@@ -16,7 +16,7 @@ class TimedEvent(NamedTuple):
     side: int
     event: Greeting | Command
     certain: bool
-    """The stream was read without a break up to here."""
+    """Whether the stream was read without a break up to here."""
 
     @property
     def source(self) -> int:

@@ -28,7 +28,6 @@ class Announced(NamedTuple):
     length: int
     source: int
     ttl: int
-    """TTL in nanoseconds."""
 
 
 class TimesToLive:
@@ -51,7 +50,10 @@ class TimesToLive:
                 self._evaluate(ping.side, announced, behind)
 
     def look_behind(self, block: BlockView, rows: tuple[list[int], list[int]]) -> None:
-        """Find the first octets after each PING; `rows` are the block's rows with octets of either side."""
+        """Evaluate each PING that now has later octets.
+
+        `rows` are the block's rows with octets of side 0 and side 1.
+        """
         for side, (own, awaited) in enumerate(zip(rows, self.awaited, strict=True)):
             for announced in awaited[:]:
                 first = next((row for row in own if block.ordinals[row] > announced.arrival.ordinal), None)

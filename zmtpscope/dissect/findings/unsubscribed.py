@@ -20,11 +20,11 @@ from zmtpscope.records import SECOND
 from zmtpscope.zmtp.socket_types import may_meet
 
 MAX_WAITING = 64
-"""Waiting messages; later ones are not counted."""
+"""Messages that wait for a decision; later ones are not counted."""
 MAX_CANCELLED = 64
 """Cancels to remember. With more within a second, messages of that time are not checked."""
 HEAD = 256
-"""Octets of a message, topic or group to compare."""
+"""Octets of a message, topic or group that are compared."""
 
 
 class Waiting(NamedTuple):

@@ -71,7 +71,6 @@ class ConnectionView:
         return reader is not None and reader.regime.is_old
 
     def is_agreed(self) -> bool:
-        """Whether both sides have completed their handshake."""
         return all(stream.handshake_done for stream in self.streams)
 
     def lacks_octets(self, side: int) -> bool:
@@ -83,7 +82,6 @@ class ConnectionView:
         return not tcp.seen or self._is_behind(side)
 
     def _is_behind(self, side: int) -> bool:
-        """Whether the other side acknowledged octets that were not captured."""
         acknowledged = self.tcp.tcp[1 - side].acknowledged
         return acknowledged >= 0 and distance(acknowledged, self.tcp.tcp[side].next) > 0
 

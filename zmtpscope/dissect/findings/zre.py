@@ -69,9 +69,9 @@ class Node:
     """Ports in its beacons; adjacent entries differ."""
     address_written: bool = False
     watched: bool = False
-    """A deadline for its next beacon is set."""
+    """Whether a deadline for its next beacon is set."""
     gone: bool = False
-    """The node announced its end, or is presumed dead."""
+    """Whether the node announced its end, or is presumed dead."""
 
     @property
     def who(self) -> str:
@@ -105,7 +105,6 @@ class Network:
         self.senders: dict[tuple[str, int | None], Sender] = {}
         """Open connections, by conn_id and side."""
         self.spoken_with = spoken_with
-        """Server endpoints of ZMTP connections."""
         self.deadlines: list[Deadline] = []
         self.pings: dict[Sender, list[ZreCommand]] = {}
         """PINGs without PING-OK."""
@@ -126,7 +125,6 @@ class Network:
         return self._drain()
 
     def finish(self, end: Arrival) -> list[Note | ZrePair]:
-        """Evaluate the deadlines reached at the end of the capture."""
         self._advance_clock(end, end.time)
         for node in self.nodes.values():
             first, last = node.first_beacon, node.last_beacon
@@ -259,7 +257,7 @@ class Network:
         side = sender.side
         del self.senders[side.stream.conn_id, side.stream.side]
         if not captured:
-            return  # it may continue after the capture
+            return  # the connection may continue after the capture
         sender.over = True
         self.pings.pop(sender, None)
         node = None if side.uuid is None else self.nodes.get(side.uuid)

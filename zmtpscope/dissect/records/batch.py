@@ -60,7 +60,7 @@ class Unit(NamedTuple):
 
 
 Order = tuple[int, int, int, int, int, int]
-"""(ordinal, conn, side, source, offset, rank): see records.md, "Order"."""
+"""(ordinal, conn, side, source, offset, rank); records.md, "Order", explains it."""
 
 RANKS = {
     rank: place
@@ -160,7 +160,6 @@ class Batch:
             yield from table.by_sender()
 
     def of_type(self, type_: str) -> Batch:
-        """Select the records of one type."""
         if type_ == "message":
             return Batch(self.files, messages=[*self.messages])
         if type_ == "frame":

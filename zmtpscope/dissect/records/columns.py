@@ -38,7 +38,7 @@ class Column(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Integers:
-    """`values[row]`, null if not `known` (None: all are)."""
+    """A column of integers: `values[row]`, null if not `known` (None: all are)."""
 
     values: Int64 | NDArray[np.uint64]
     known: Bool | None = None
@@ -67,7 +67,7 @@ class Booleans:
 
 @dataclass(slots=True, eq=False)
 class Words:
-    """Text with few different values: `words[codes[row]]`."""
+    """A column of texts with few different values: `words[codes[row]]`."""
 
     words: Sequence[str | None]
     codes: NDArray[Any]
@@ -105,7 +105,10 @@ class JoinedOctets:
 
 @dataclass(slots=True, eq=False)
 class Octets:
-    """`octets[starts[i] : starts[i] + sizes[i]]` for i = `index[row]`, null if not `known`. Slices are in order."""
+    """A column of octets: `octets[starts[i] : starts[i] + sizes[i]]` for i = `index[row]`, null if not `known`.
+
+    Slices are in order.
+    """
 
     octets: JoinedOctets
     starts: Int64
@@ -154,7 +157,7 @@ class Texts:
 
 @dataclass(slots=True, eq=False)
 class Lists:
-    """`items[edges[row] : edges[row + 1]]`, null if not `known`."""
+    """A column of lists: `items[edges[row] : edges[row + 1]]`, null if not `known`."""
 
     items: Integers | Octets | Texts
     edges: Int64

@@ -37,7 +37,9 @@ def details(item: Record | MessageTable | FrameTable, index: int) -> Iterator[De
         unit = item.unit
         if unit is None:
             values = item.values
-            if item.type == "leftover" and values["data"] and values["bytes"] == values["length"]:  # contiguous
+            if (
+                item.type == "leftover" and values["data"] and values["bytes"] == values["length"]
+            ):  # the octets are contiguous
                 yield _not_understood(values)
             return
         tree, source = unit.tree, 0

@@ -41,7 +41,6 @@ class Attempt(NamedTuple):
     syns: int
     initial: int
     is_reset: bool
-    """Whether the client reset the answer."""
 
     @property
     def asked(self) -> bytes:
@@ -161,9 +160,9 @@ class ConnectionFact(NamedTuple):
 
 class Close(NamedTuple):
     failed: bool
-    """The connection ended, but not because the side that opened it wanted that."""
+    """Whether the connection ended without the intention of the side that opened it."""
     unsecured: str | None
-    """The exchange with a client that is too old for security, although the listener is not."""
+    """Description of the messages exchanged with a client that is too old for security, if the listener is not."""
     first: Stamp
     """The first FIN or RST, after which the client may open another connection."""
 
@@ -180,7 +179,6 @@ class ZreSide(NamedTuple):
     server: Endpoint | None
     whole: bool
     start: Stamp
-    """The first packet of the connection."""
 
 
 class ZreCommand(NamedTuple):
@@ -196,7 +194,7 @@ class ZreCommand(NamedTuple):
 
 
 class ZreClose(NamedTuple):
-    """The connection on which a node sent has ended. `captured`: with a captured end."""
+    """The end of a connection on which a node sent. `captured`: the end was captured."""
 
     arrival: Arrival
     sender: ZreSide

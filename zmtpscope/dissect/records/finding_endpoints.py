@@ -19,11 +19,9 @@ class AtEndpoint:
     """Findings of one kind at one endpoint."""
 
     first: Stamp
-    """First packet of a finding."""
     hint: str | None
     count: int = 0
     clients: set[str] = field(default_factory=set)
-    """Addresses of clients of the endpoint."""
     has_more_clients: bool = False
 
 
@@ -35,7 +33,6 @@ class FindingEndpoints:
     elsewhere: int = 0
     """Number of findings at other endpoints."""
     clients: int = 0
-    """Remembered clients, at most `MAX_CLIENTS`."""
 
     def add(self, count: int, endpoint: Endpoint, client: str, packet: Stamp, hint: str | None) -> None:
         """Add findings about `client` and `endpoint`; the first has this `packet` and `hint`."""

@@ -47,10 +47,9 @@ class Gap(NamedTuple):
     reason: str
     decided: Arrival
     resumed_at: int | None
-    """Reading resumes here, if at all."""
+    """Stream offset at which reading resumes, if it does."""
 
     def many(self, last: Gap, octets: int) -> Gap:
-        """Join this gap with all up to `last`."""
         return self._replace(stop=last.stop, octets=octets, reason=MANY_GAPS, resumed_at=last.resumed_at)
 
 
@@ -71,7 +70,6 @@ class Leftover(NamedTuple):
     data: bytes | None = None
 
     def many(self, last: Leftover, octets: int) -> Leftover:
-        """Join this leftover with all up to `last`."""
         return self._replace(stop=last.stop, octets=octets, reason=MANY_LEFTOVERS)
 
     def joined(self, following: Leftover) -> Leftover | None:
@@ -125,7 +123,10 @@ class Pending(Generic[T]):
 
 
 class PendingLeftovers(Pending[Leftover]):
-    """A segment full of zero lengths, for example, makes one record, not hundreds."""
+    """Leftovers that are not written yet.
+
+    Adjacent ones are joined, so a segment full of zero lengths makes one record.
+    """
 
     def add(self, side: int, item: Leftover) -> None:
         items = self.waiting[side]
@@ -137,7 +138,6 @@ class PendingLeftovers(Pending[Leftover]):
 
 
 def _bounded(items: list[T]) -> list[T]:
-    """Join the excess into one item."""
     if len(items) <= MAX_PENDING:
         return items
     kept, rest = items[: MAX_PENDING - 1], items[MAX_PENDING - 1 :]

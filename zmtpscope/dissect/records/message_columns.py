@@ -47,10 +47,11 @@ NO_TOPIC = -1
 
 NOT_KEPT, HEAD_KEPT_ONLY, KEPT = range(3)
 KEPT_WORDS = ("none", "head", "full")
-"""Values of `bodies_kept`, by the codes above."""
+"""Values of `bodies_kept`, by `NOT_KEPT`, `HEAD_KEPT_ONLY` and `KEPT`."""
 
 NOTHING_INSIDE, TEXT_INSIDE, OTHER_INSIDE, JSON_INSIDE = range(4)
-"""Payloads: unclaimed, plain text, read by a dissector, JSON that is parsed on first access."""
+"""What a message contains: nothing that a dissector claims, plain text, a payload that a dissector has read, or JSON
+that is parsed on first access."""
 
 LONGEST_JSON = 4096
 """Octets of JSON parsed on first access. Larger JSON is parsed with its run."""
@@ -192,7 +193,6 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @classmethod
     def of_arrangement(cls, order: Arrangement, files: Sequence[str | None], options: Options = DEFAULT) -> Self:
-        """Return the columns of messages in the order `order`."""
         return cls(order.tables, order.places, files, options)
 
     # -- arrays from which fields are derived --------------------------------------------------------------------------
@@ -209,7 +209,6 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def counts_in_tables(self) -> Int64:
-        """Frames of each message, in the order of tables."""
         counts: Int64 = np.diff(self.first_in_tables, append=len(self.sizes))
         return counts
 
@@ -229,7 +228,6 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def counts(self) -> Int64:
-        """Count the frames of each message."""
         counts: Int64 = self.counts_in_tables[self.places]
         return counts
 
@@ -339,7 +337,7 @@ class MessageColumns(RowColumns[MessageTable]):
         return self._optional("topics", NO_TOPIC, np.int64)
 
     def _optional(self, name: str, nothing: int, type_: type) -> NDArray[Any]:
-        """Return a row array; rows of tables without it have the value `nothing`."""
+        """Return a row array, with the value `nothing` for rows of tables without it."""
         columns = [getattr(table, name) for table in self.tables]
         if all(column is None for column in columns):
             return np.full(len(self), nothing, type_)
@@ -350,7 +348,6 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def inside(self) -> NDArray[np.int8]:
-        """Return `NOTHING_INSIDE`, `TEXT_INSIDE`, `OTHER_INSIDE` or `JSON_INSIDE` for each message."""
         inside = np.zeros(len(self), np.int8)
         for kind, name in ((TEXT_INSIDE, "texts"), (JSON_INSIDE, "json")):
             inside[self._optional(name, False, np.bool_)] = kind

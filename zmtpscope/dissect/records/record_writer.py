@@ -36,7 +36,8 @@ MAX_WRITTEN = 10
 class RecordWriter:
     """Writes the records of one connection, or only counts them.
 
-    `whole` and `streams` are the constants of the connection and its sides. `listener` is the side that accepted it.
+    `whole` and `streams` are the fields that all records of the connection, and of each side, have. `listener` is the
+    side that accepted it.
     """
 
     def __init__(self, sink: Sink, streams: tuple[Stream, Stream], listener: int | None = None) -> None:
@@ -153,7 +154,6 @@ class RecordWriter:
             self._put_finding(last, AT_THE_END, self._counts[key] - MAX_WRITTEN)
 
     def gap(self, side: int, gap: Gap) -> None:
-        """Write a gap: octets that the capture lost."""
         self.sink.summary.gaps += 1
         if not self.is_writing:
             return
@@ -162,7 +162,7 @@ class RecordWriter:
         self.sink.put(self._record("gap", self.streams[side], gap.decided, gap.decided.ordinal, gap.start, own))
 
     def stall(self, side: int, stall: Stall, ordinal: int) -> None:
-        """Write a period during which `side` could not send; decided by the segment `ordinal`."""
+        """Write a stall, decided by the segment `ordinal`."""
         self.sink.summary.stalls += stall.intervals
         self.sink.summary.stalled += stall.duration
         if self.is_writing:
@@ -175,7 +175,7 @@ class RecordWriter:
         return self._record("stall", self.streams[side], stall.begin, ordinal, stall.position, own)
 
     def outage(self, side: int, outage: Outage, ordinal: int) -> None:
-        """Write a period during which data was not acknowledged; decided by the segment `ordinal`."""
+        """Write an outage, decided by the segment `ordinal`."""
         self.sink.summary.outages += outage.intervals
         self.sink.summary.unacknowledged += outage.duration
         if self.is_writing:
@@ -197,7 +197,6 @@ class RecordWriter:
         return self._record("retransmission", self.streams[side], outage.begin, ordinal, outage.position, own)
 
     def leftover(self, side: int, leftover: Leftover) -> None:
-        """Write octets that belong to no unit."""
         if not self.is_writing:
             return
         own: dict[str, Any] = {"source": 0, "offset": leftover.start, "length": leftover.stop - leftover.start}
@@ -266,7 +265,7 @@ def put_events(
 
 
 def count_event(summary: Summary, event: Greeting | Command, count: int = 1) -> None:
-    """Count a command in a connection's summary. Greetings are not counted."""
+    """Count a command in the totals of the run. Greetings are not counted."""
     if isinstance(event, Command):
         count_word(summary.commands, event.fields.get("name") or "", count)
 

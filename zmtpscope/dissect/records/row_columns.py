@@ -34,7 +34,6 @@ class FieldColumns:
     """Columns by field name, made on first access."""
 
     derive: Mapping[str, Derive]
-    """Functions by field name."""
 
     def __init__(self) -> None:
         self._made: dict[str, Column] = {}
@@ -78,11 +77,10 @@ class RowColumns(FieldColumns, Generic[R]):
         return table.take(np.array([place]))
 
     def values(self, row: int) -> dict[str, Any]:
-        """Return every field of one row."""
         return {name: self[name][row] for name in self.derive}
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Return every field of one row."""
+        """Yield the fields of each row."""
         names = list(self.derive)
         for values in zip(*[self[name].tolist() for name in names], strict=True):
             yield dict(zip(names, values, strict=True))
@@ -110,16 +108,14 @@ class RowColumns(FieldColumns, Generic[R]):
 
     @cached_property
     def sender_of(self) -> Int64:
-        """Index of the sender of each row."""
         sender_of: Int64 = self.senders_in_tables[self.places]
         return sender_of
 
     def of_each(self, value_of: Callable[[Sender], Any]) -> NDArray[Any]:
-        """Compute one value per sender."""
         return np.array([value_of(sender) for sender in self.senders])
 
     def of_senders(self, value_of: Callable[[Sender], Any]) -> NDArray[Any]:
-        """Return one value per sender."""
+        """Return one value of its sender for each row."""
         return self.of_each(value_of)[self.sender_of] if self.tables else NOTHING
 
     @cached_property
@@ -128,7 +124,7 @@ class RowColumns(FieldColumns, Generic[R]):
         return self.senders_in_tables
 
     def of_rows(self, name: str) -> NDArray[Any]:
-        """Return the index of the sender of each frame."""
+        """Return one value per row."""
         column: NDArray[Any] = self.joined(name)[self.places]
         return column
 
@@ -163,12 +159,10 @@ class RowColumns(FieldColumns, Generic[R]):
 
     @cached_property
     def first(self) -> Int64:
-        """Return the first frame of each row."""
         return self.places
 
     @cached_property
     def last(self) -> Int64:
-        """Return the last frame of each row."""
         return self.first
 
     @cached_property
@@ -196,7 +190,7 @@ class RowColumns(FieldColumns, Generic[R]):
 
     @cached_property
     def are_there(self) -> Bool:
-        """The first body octet was kept, by frame. An empty body counts as kept."""
+        """Whether the first body octet was kept, by frame. An empty body counts as kept."""
         are_there: Bool = (self.bodies >= self.bases) & ((self.bodies < self.stops) | (self.sizes == 0))
         return are_there
 
@@ -234,7 +228,6 @@ class RowColumns(FieldColumns, Generic[R]):
 
 
 def file_name(name: str | None) -> str | None:
-    """Return a file name; octets that are not UTF-8 become escapes."""
     return name if name is None or name.isascii() else name.encode("utf-8", "backslashreplace").decode()
 
 
@@ -277,7 +270,6 @@ def common(record: str) -> dict[str, Derive]:
 class FrameRowColumns(RowColumns[FrameTable]):
     @classmethod
     def of(cls, batch: Batch) -> Self:
-        """Return the columns of frame records, in record order."""
         return cls(batch.frames, rows_in_order(batch.frames)[0], batch.files)
 
     @property
@@ -285,7 +277,7 @@ class FrameRowColumns(RowColumns[FrameTable]):
         return self.of_rows("messages")
 
     def long(self) -> Booleans:
-        """Return the values in record order."""
+        """Return whether the size of each frame is written in eight octets."""
         longest = self.of_senders(lambda sender: sender.longest_short_header)
         return Booleans(self.bodies[self.first] - self.offsets[self.first] > longest)
 

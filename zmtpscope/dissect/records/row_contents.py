@@ -28,15 +28,14 @@ class Wanted(NamedTuple):
 
     claims: bool
     others: bool
-    """Select messages that are not plain text."""
+    """Whether to select messages that are not plain text."""
     everything: bool
-    """Select all messages."""
+    """Whether to select all messages."""
     texts: bool
     """Whether to recognise plain text."""
     json: bool
     """Whether to recognise JSON among the messages that only JSON may claim; these need no dissector."""
     limit: int
-    """Maximum octets of a message to dissect."""
 
 
 class AskedRows(NamedTuple):
@@ -44,7 +43,6 @@ class AskedRows(NamedTuple):
 
     rows: list[int]
     begins: list[int]
-    """Stream offset of each message."""
     sizes: list[int]
     """Octets in the frames of each message."""
     content: list[int]
@@ -117,7 +115,7 @@ def contents(run: MessageTable, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
 
 
 def contents_from(run: MessageTable, content: Int64, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
-    """Return the same for first content frames that are already known."""
+    """Return what `contents` returns, for first content frames that are already known."""
     first, last = run.first, run.last
     starts = run.bodies[content] - run.base
     # sizes can be huge: compare them with the octets present before adding anything

@@ -10,7 +10,7 @@ from zmtpscope.payloads.dissected import Dissected
 
 
 def starred(data: bytes, base: int, secrets: list[range]) -> bytes:
-    """Replace secrets, in stream order, in the octets from offset `base` on."""
+    """Replace the octets at the offsets `secrets`, which are in order, by stars; `data` begins at offset `base`."""
     low, high = (bisect_left(secrets, place, key=attrgetter("start")) for place in (base, base + len(data)))
     within = secrets[low:high]
     if not within:

@@ -52,7 +52,7 @@ def count_word(counter: Counter[str], word: str, count: int = 1) -> None:
 
 
 MAX_ENDPOINTS = 65_536
-"""ZMTP endpoints to report once each, and other endpoints to count one by one."""
+"""Number of ZMTP endpoints that are reported once each, and of other endpoints that are counted one by one."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,6 @@ class Summary:
     """Outcome, and a sentence with client and endpoint, the most frequent first."""
     datagrams: int = 0
     datagram_kinds: Counter[str] = field(default_factory=Counter)
-    """Number of beacons and RADIO messages."""
     versions: Counter[str] = field(default_factory=Counter)
     mechanisms: Counter[str] = field(default_factory=Counter)
     socket_types: Counter[str] = field(default_factory=Counter)
@@ -86,7 +85,6 @@ class Summary:
     proven_connections: int = 0
     """Connections with a HELLO that, as its box proves, was made for a given server key."""
     named_connections: int = 0
-    """Connections with a line in a key file."""
     opened_connections: int = 0
     """Connections with a proven key for MESSAGEs."""
     opened_boxes: int = 0
@@ -94,13 +92,10 @@ class Summary:
     stalls: int = 0
     """Times during which a side could not send."""
     stalled: int = 0
-    """Total duration of stalls (ns)."""
     outages: int = 0
     """Times during which a side's data was not acknowledged."""
     unacknowledged: int = 0
-    """Total duration of outages (ns)."""
     findings: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Number of findings by severity and id."""
     hints: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     """Hints by severity and id: one of a few sentences for each case."""
     finding_endpoints: dict[tuple[str, str], FindingEndpoints] = field(default_factory=dict)
@@ -129,7 +124,6 @@ class Sink:
         self.summary = summary or Summary()
         self.batch = Batch(files)
         self.endpoints: set[Endpoint] = set()
-        """Endpoints of ZMTP connections already reported."""
         self.decided_by: int | None = None
         """Place in record order of the datagram that decides the current records; None for segments."""
         self.budget = OctetBudget()

@@ -91,7 +91,7 @@ class Sender(NamedTuple):
     socket_type: str | None = None
     peer_socket_type: str | None = None
     has_stars: bool = False
-    """Whether `data` has stars in place of passwords."""
+    """Whether stars replace passwords in `data`."""
 
     @property
     def source(self) -> int:
@@ -146,7 +146,7 @@ class Table:
 
     senders: list[Sender]
     sender_of: Int64 | None = None
-    """The index of the sender of each row. None: there is one sender."""
+    """The index of the sender of each row; None if there is only one sender."""
     offsets: Int64
     bodies: Int64
     sizes: Int64
@@ -161,11 +161,9 @@ class Table:
         return len(self.orders)
 
     def sender_at(self, row: int) -> Sender:
-        """Return the sender of a row."""
         return self.senders[0 if self.sender_of is None else self.sender_of[row]]
 
     def _senders_of(self, rows: slice | Int64) -> Senders:
-        """Return the senders of some rows."""
         if self.sender_of is None:
             return {"senders": self.senders, "sender_of": None}
         return used_senders(self.senders, self.sender_of[rows])
@@ -174,7 +172,6 @@ class Table:
 
     @property
     def sender(self) -> Sender:
-        """The only sender."""
         (sender,) = self.senders
         return sender
 

@@ -92,9 +92,7 @@ class Subscriptions:
     def __init__(self, *, whole: bool = False) -> None:
         self.whole = whole
         self.changes: list[Change] = []
-        """Changes in the current block."""
         self.limit = LARGEST_MEMORY
-        """Maximum `size`."""
         self.is_complete = True
         """Whether all current subscriptions are known."""
         self._open = Trie()

@@ -62,7 +62,6 @@ class BlockView:
         return b"".join([data[starts[row] : stops[row]] for row in rows])
 
     def arrival(self, row: int) -> Arrival:
-        """Return the segment of a row."""
         return Arrival(self.ordinals[row], self.packets[row], self.times[row])
 
     def row_of(self, ordinal: int) -> int | None:
@@ -88,7 +87,7 @@ class Arrivals:
         self.packets: list[int] = []
         self.times: list[int] = []
         self.holes: set[int] = set()
-        """Ends of pieces that are holes."""
+        """Ends of the pieces that are holes."""
         self._pieces: Pieces | None = None
         self._table: Int64 | None = None
         """The columns as a table, until they change: callers often look up many frames in turn."""
@@ -123,7 +122,7 @@ class Arrivals:
         """Add a hole; the segment that made it known is its arrival."""
         end = self.end = self.end + octets
         if self.ends and self.ends[-1] >= end:
-            return  # replayed
+            return  # the hole is replayed
         self._pieces = self._table = None
         self.ends.append(end)
         self.ordinals.append(arrival.ordinal)

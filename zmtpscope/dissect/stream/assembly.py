@@ -35,37 +35,35 @@ FEW_FRAMES = 16
 NO_ROW, FIRST_ROW = np.empty(0, np.int64), np.zeros(1, np.int64)
 
 KNOWN_SIZES = 64
-"""Last frame sizes to remember."""
+"""Number of last frame sizes to remember."""
 
 
 class Assembly:
     """The messages of one side."""
 
     carried = NO_FRAMES
-    """Frames of the message under way."""
+    """Frames of the message under way, the last message whose end has not arrived."""
     message_start = Arrival(0, 0, 0)
-    """The segment with its first octet."""
     frame_start = Arrival(0, 0, 0)
-    """The segment with the first octet of the last carried frame."""
     frame_end = Arrival(0, 0, 0)
-    """The segment with its last octet so far."""
+    """The segment with the last octet so far of the message under way."""
     damaged = False
-    """Octets of the message under way were lost."""
+    """Whether octets of the message under way were lost."""
     head: Kept | None = None
     """First octets of the message under way, if it is no longer held."""
     uncertain_start = False
-    """Data before the next message is missing, so it may be only the end of one."""
+    """Whether data before the next message is missing, so that it may be only the end of one."""
     message_count = 0
     last_message = 0
     """Stream offset of the last message."""
     sealed = 0
-    """MESSAGEs that stayed encrypted."""
+    """Number of MESSAGEs that stayed encrypted."""
     frame_count = 0
     body_octets = 0
     unit_octets = 0
     """Captured octets of message frames, with headers."""
     payloads: PayloadRows | None = None
-    """Set after the first message, if payloads are wanted."""
+    """The dissectors' access to messages: set after the first message, if payloads are wanted."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream

@@ -59,13 +59,12 @@ class Decryption:
         self.repeats: dict[str, int] = {}
         """Findings that the reader only counts: number already emitted."""
         self._is_from_the_start = True
-        """All boxes so far were opened, without losses."""
+        """Whether all boxes so far were opened, without losses."""
         self._steps: Counter[str] = Counter()
-        """Attempts by handshake step."""
+        """Number of attempts by handshake step."""
 
     @property
     def waits_from(self) -> int | None:
-        """Stream offset of the incomplete frame."""
         return None if self.waiting is None else self.waiting[0]
 
     def open(self, sealed: Sealed) -> Opened:
@@ -180,7 +179,7 @@ class Decryption:
                 if session.key is None:
                     content = session.try_message(self.side, data[start : start + size])
                     prefix = session.prefix(self.side)
-                else:  # microseconds per MESSAGE
+                else:  # opening takes microseconds per MESSAGE
                     nonce = prefix + data[start + NONCE_AT : start + BOX_OF_MESSAGE]
                     content = open_box(data[start + BOX_OF_MESSAGE : start + size], nonce, session.key)
             if content is not None:
@@ -244,5 +243,5 @@ class Decryption:
         if self.reader is None:
             self.reader = OpenedReader(sealed.reader.regime.framing, sealed.version)
             if not self._is_from_the_start or sealed.reader.role is None:
-                self.reader.lose()  # MESSAGEs may precede
+                self.reader.lose()  # MESSAGEs may be among the lost octets
         return self.reader

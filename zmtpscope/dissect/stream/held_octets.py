@@ -16,7 +16,7 @@ class HeldOctets:
         self.budget = budget
         self._share = self._memberships = 0
         self._is_limited = False
-        """Other sides leave less memory for topics and groups than the limit of one side."""
+        """Whether other sides leave less memory for topics and groups than the limit of one side."""
         self.base = 0
         self.data = b""
         self.parts: list[bytes] = []

@@ -26,7 +26,7 @@ class Messages:
 
     socket_type: str | None = None
     _rows_required_by = 0
-    """Users that need rows in any case."""
+    """Number of users that need message rows in any case."""
 
     def __init__(
         self,

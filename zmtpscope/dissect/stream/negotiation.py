@@ -36,7 +36,7 @@ WAIT_LIMIT = 3_000_000_000
 NOTHING_SENT_HINT = "that side established TCP but sent nothing: it hangs, is overloaded, or is not a ZeroMQ peer"
 
 WEAK_FORMS = SILENT_FORMS | {Form.FRAMES_1}
-"""A side can resemble these by chance while the other side does not speak ZMTP."""
+"""Forms that a side can resemble by chance while the other side does not speak ZMTP."""
 
 TLS_HANDSHAKE = b"\x16\x03"
 """Type of a TLS record, and first octet of its version (RFC 8446, 5.1)."""
@@ -70,7 +70,7 @@ class Negotiation:
         self.version: str | None = None
         self.first_octets: Arrival | None = None
         self.waited = False
-        """A side has waited long enough: the present octets decide, if they can."""
+        """Whether a side has waited long enough: the present octets decide, if they can."""
         self.evaluated = [0, 0]
         """Octets of each side at the last negotiation."""
         self.proxied: Proxied | None = None
@@ -165,7 +165,7 @@ class Negotiation:
 
     @property
     def awaits_time(self) -> bool:
-        """Whether time alone can still decide."""
+        """Whether time alone, without more octets, can still decide."""
         return not (self.settled or self.waited or self.first_octets is None)
 
     def advance_clock(self, now: int, ordinal: int) -> bool:

@@ -19,7 +19,7 @@ class OpenedMessages:
     """Messages from boxes: `decryption` opens boxes, `assembly` joins their frames."""
 
     closed_since: int | None = None
-    """Ordinal of the segment that made known the first MESSAGE that stays encrypted."""
+    """Ordinal of the segment that showed the first MESSAGE that stays encrypted."""
 
     def __init__(self, stream: Stream, decryption: Decryption) -> None:
         self.decryption = decryption

@@ -16,16 +16,16 @@ from zmtpscope.zmtp.events import Event
 
 
 class UnitRead(NamedTuple):
-    """A greeting, command or remark that is complete or will never be."""
+    """An event whose octets are complete, or given up."""
 
     event: Event
     decided: Arrival
     """The segment with the first octet, with the ordinal of the segment that made it decidable."""
     octets: int
-    """Present, with lost ones in between."""
+    """Number of captured octets of the unit; lost ones may be between them."""
     is_whole: bool
     is_certain: bool
-    """Parsing up to here is beyond doubt, as always in the handshake."""
+    """Whether parsing up to here is beyond doubt, as always in the handshake."""
     unit: Unit | None
     """The event's octets, if details are wanted."""
     next_octets: Arrival | None
@@ -72,7 +72,6 @@ class Outputs:
         self.units = 0
         """Octets of greetings and commands. `Assembly` counts messages."""
         self.gaps = 0
-        """Number of lost octets."""
         self.unfinished = 0
         self.undissected = 0
         """Number of leftover octets."""

@@ -43,7 +43,7 @@ class ReadUnits:
     identity_from: int | None = None
     """Stream offset of the unit with the side's identity."""
     has_part_of_a_handshake = False
-    """Octets of the greeting or of a handshake command are missing."""
+    """Whether octets of the greeting or of a handshake command are missing."""
 
     def __init__(
         self, side: int, arrivals: Arrivals, held_octets: HeldOctets, outputs: Outputs, options: Options

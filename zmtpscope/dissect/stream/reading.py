@@ -83,7 +83,6 @@ class Reading:
 
     @property
     def doubtful_from(self) -> int | None:
-        """Units from this stream offset on are uncertain."""
         return self.reader.unreliable_from if self.confidence == "proven" else 0
 
     @property
@@ -297,14 +296,14 @@ class Reading:
 
     @property
     def socket_type(self) -> str | None:
-        """Unencrypted or from an opened box."""
+        """The side's socket type, unencrypted or from an opened box."""
         inside = None if self.messages.opened is None else self.messages.opened.decryption.reader
         in_clear = self.reader.socket_type
         return inside.socket_type if inside is not None and in_clear is None else in_clear
 
     @property
     def identity(self) -> str | None:
-        """Unencrypted or from an opened box."""
+        """The side's identity, unencrypted or from an opened box."""
         inside = None if self.messages.opened is None else self.messages.opened.decryption.reader
         in_clear = self.reader.identity
         return inside.identity if inside is not None and in_clear is None else in_clear

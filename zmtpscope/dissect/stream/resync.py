@@ -45,8 +45,10 @@ LARGEST_COMMAND = 8 << 10
 COMMANDS_PER_OCTET = 2
 """Command octets to parse per octet fed. Commands of different trials may overlap."""
 BIG_ENDIAN_LENGTH = b"\0\0\0"
-"""An empty message and the flags of another. 32-bit lengths in other protocols look the same, so the frame after
-them is no evidence."""
+"""Octets of an empty message and the flags of another.
+
+32-bit lengths in other protocols look the same, so the frame after them is no evidence.
+"""
 
 FOR_COMMAND = 8
 FOR_BODY = 1
@@ -76,7 +78,7 @@ class Trial:
     body: int
     command: bool
     only_commands: bool = True
-    """Every frame with a body is a known command."""
+    """Whether every frame with a body is a known command."""
     segment_ends: int = 0
     """Messages that end with a segment."""
     empties: int = 0

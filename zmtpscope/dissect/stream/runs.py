@@ -30,14 +30,13 @@ class Context:
     version: str | None
     confidence: str
     doubtful: int | None
-    """Rows after this stream offset are only likely."""
     settled: int
     """Ordinal of the segment before which no row was decidable."""
     pieces: Pieces | None
     seals: bool
     """Whether frames may be MESSAGEs."""
     messages: bool
-    """Message rows are wanted; otherwise messages are only counted."""
+    """Whether to make message rows; otherwise messages are only counted."""
     frames: bool
     limit: int
     """Body octets of a message to keep whole; of a larger one `HEAD_KEPT` octets are kept."""
@@ -52,16 +51,16 @@ class Kept(NamedTuple):
 
 
 class Edges(NamedTuple):
-    """Facts about the first and last message that are not in their columns."""
+    """Facts about the first and the last message that their columns do not contain."""
 
     start: Arrival | None
     """The segment with the first octet, if it was read earlier."""
     end: Arrival
-    """The segment with the last octet, for when its arrival is forgotten."""
+    """The segment with the last octet, kept because its arrival may be forgotten."""
     is_damaged: bool
-    """Octets of the first message were lost."""
+    """Whether octets of the first message were lost."""
     is_uncertain: bool
-    """Data before the first message is missing."""
+    """Whether data before the first message is missing."""
     head: Kept | None
     """The octets of the first message, if they are no longer held."""
 

@@ -14,7 +14,8 @@ from zmtpscope.zmtp.regime import Framing
 
 
 class Found(NamedTuple):
-    """Decided by the segment `arrival`: reading resumes at `boundary` with `octets`, or (None) nowhere."""
+    """The result of a search, decided by the segment `arrival`: reading resumes at `boundary` with `octets`, or (None)
+    nowhere."""
 
     boundary: Boundary | None
     arrival: Arrival

@@ -50,7 +50,7 @@ class _ServerPair(NamedTuple):
     server: bytes
     """S, the server's long-term public key (curve.md 1)."""
     fact: bool
-    """The key files give it for this connection."""
+    """Whether the key files give it for this connection."""
 
     def __repr__(self) -> str:
         return "_ServerPair(***)"
@@ -73,15 +73,13 @@ class Session:
         self.server: bytes | None = None
         self.hopeless = False
         self.unfit = False
-        """The key files name this connection, but none of their keys opens a box."""
+        """Whether the key files name this connection, but none of their keys opens a box."""
         self._is_unfit_noted = False
         self.cookie: bytes | None = None
-        """Cookie of the WELCOME, if that was opened."""
         self._roles: list[str | None] = [None, None]
         self._shaking: set[str] = set()
         """Roles whose handshake may continue."""
         self._client_transient: bytes | None = None
-        """C', from the HELLO."""
         self._secrets: ConnectionSecrets | None = None
         self._server_transient: bytes | None = None
         """S', from the WELCOME."""

@@ -45,7 +45,7 @@ class SideStream:
     reason = NOT_ZMTP
     """Reason for leftovers while nothing is parsed."""
     reading: Reading | None = None
-    """Once the side is parsed; also resumes after losses."""
+    """Parses the stream: set once it begins, and resumes after losses."""
     search: Searching | None = None
     version: str | None = None
     found_since: int | None = None

@@ -89,7 +89,7 @@ class TcpSide:
         self.plain = -1
         self.next = -1
         self.begun = False
-        """The stream is known from its first octet: its SYN, or an acknowledgment of it, was captured."""
+        """Whether the stream is known from its first octet: its SYN, or an acknowledgment of it, was captured."""
         self.initial = -1
         """Sequence number of the SYN, -1 if none was captured."""
         self.seen = False
@@ -104,14 +104,12 @@ class TcpSide:
         self.closed_window: ClosedWindow | None = None
         """The other side's receive window while it is closed."""
         self.stalls: Intervals[Stall] | None = None
-        """Stalls, from the first one on."""
         self.unanswered: Unanswered | None = None
         """Retransmitted octets without an acknowledgment."""
         self.unread: tuple[tuple[Arrival, int, bool], ...] = ()
         """The deciding segment and the first packet where the side's system begins to acknowledge late, or (True) at
         once again, until reported."""
         self.outages: Intervals[Outage] | None = None
-        """Outages, from the first one on."""
         self.losses: Outage | None = None
         """Sum of the short outages: data was sent again and soon acknowledged."""
         self.fin: Arrival | None = None
@@ -124,7 +122,7 @@ class TcpSide:
 
     @property
     def waits(self) -> bool:
-        """Segments wait for octets before them."""
+        """Whether segments wait for octets before them."""
         return self.out_of_order is not None and bool(self.out_of_order.waiting)
 
     def leave_plain(self) -> None:
@@ -178,7 +176,6 @@ class Connection:
     reset: Arrival | None = None
     """The first RST, if it ended the connection."""
     reset_by: int | None = None
-    """The side that sent the RST."""
     resets_with_ack: bool | None = None
     """Whether the RST has the ACK flag."""
     hops: tuple[int | None, int | None] = (None, None)
@@ -224,7 +221,7 @@ class Connection:
 
     @property
     def closed_by(self) -> int | None:
-        """Sent the first FIN or RST."""
+        """The side that sent the first FIN or RST."""
         first = self.closing
         return None if first is None else first[1]
 
@@ -249,7 +246,7 @@ class Connection:
 
     @property
     def has_ended(self) -> bool:
-        """FINs of both sides, or RST, were captured."""
+        """Whether FINs of both sides, or a RST, were captured."""
         return self.close_how in ("fin", "rst")
 
     @property
@@ -337,6 +334,5 @@ class Connection:
 
 
 def reverse(key: bytes) -> bytes:
-    """Swap addresses and ports."""
     size = (len(key) - 4) // 2
     return key[size : 2 * size] + key[:size] + key[-2:] + key[-4:-2]

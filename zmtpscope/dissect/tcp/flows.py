@@ -24,13 +24,13 @@ from zmtpscope.dissect.tcp.stalls import Intervals
 
 NOT_PLAIN = SYN | FIN | RST | CUT | CLOSED_WINDOW | UNREACHABLE
 MAX_OPEN = 65_536
-"""Open connections. When full, the oldest silent connection is evicted, or else the oldest one."""
+"""Maximum number of open connections. When full, the oldest silent connection is evicted, or else the oldest one."""
 
 REMEMBERED_CLOSED = 16_384
 """Directions of closed connections, so that a late acknowledgment opens no new connection."""
 
 REMEMBERED_HOPS = 131_072
-"""Directions with a remembered SYN (its remaining TTL)."""
+"""Directions whose last SYN (its TTL) is remembered."""
 
 Deferred = tuple[int, Callable[[], None]]
 """A row, and a callback to run once all earlier rows of the block have been read."""
@@ -41,7 +41,6 @@ class Flows:
 
     def __init__(self) -> None:
         self.opened = 0
-        """Number of connections so far."""
         self.most_open = MAX_OPEN
         self.sides: dict[bytes, TcpSide] = {}
         self.connections: dict[TcpSide, Connection] = {}
@@ -60,7 +59,6 @@ class Flows:
         self.incarnations = Incarnations()
         self.reassembler = Reassembler()
         self.directions: Directions | None = None
-        """Directions of the current block."""
 
     def feed(
         self, block: SegmentBlock, directions: Directions | None, done: Mask, deferred: list[Deferred]
@@ -141,7 +139,7 @@ class Flows:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether more than half of the maximum are open."""
+        """Whether more than half of the maximum number of connections are open."""
         return len(self.sides) > self.most_open
 
     def is_full(self, block: SegmentBlock) -> bool:
