@@ -40,8 +40,6 @@ class RecordBuilder:
 
 
 class Group(NamedTuple):
-    """An unfinished node, and its level."""
-
     node: FieldNode
     level: list[FieldNode]
 

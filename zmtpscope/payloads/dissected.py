@@ -78,7 +78,7 @@ def tiled(nodes: list[FieldNode], start: int, octets: bytes) -> list[FieldNode]:
 
 
 class Claim(IntEnum):
-    """YES: no other format looks like it; MAYBE: it fits the format."""
+    """How sure a dissector is. YES: no other format looks like it; MAYBE: the message fits the format."""
 
     NO = 0
     MAYBE = 1
@@ -118,7 +118,8 @@ class Message(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """`argument` of `-d SELECTOR,zmtp:NAME/ARGUMENT`, and the files of `--payload-file NAME=FILE`, by file name."""
+    """What the user gave a dissector: `argument` of `-d SELECTOR,zmtp:NAME/ARGUMENT`, and the files of `--payload-file
+    NAME=FILE`, by file name."""
 
     argument: str | None = None
     files: Mapping[str, bytes] = {}

@@ -55,7 +55,7 @@ class Headed(Framewise[bool]):
     begins = b""
 
     def head(self, data: bytes, at: int) -> Head:
-        """Raises `Malformed` if there is no complete head."""
+        """Return the head at `at`. Raises `Malformed` if it is not complete."""
         raise NotImplementedError
 
     def read_special(self, reader: Reader, name: str, head: Head) -> None:
@@ -82,7 +82,7 @@ class Headed(Framewise[bool]):
         """
         at = weight = 0
         outer: list[tuple[int, int]] = []
-        left, within = 1, ARRAY  # values left at this level
+        left, within = 1, ARRAY  # values left to read at this level
         for _ in range(MAX_STEPS):
             kind, stop, argument = self.head(data, at)
             if kind == BREAK:

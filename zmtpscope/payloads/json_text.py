@@ -62,7 +62,7 @@ class JsonText:
         return self.documents[0] if len(self.documents) == 1 else self.documents or None
 
     def read(self) -> None:
-        """Raises `Malformed` if the frame is not JSON, and `Limit` above a limit."""
+        """Parse the frame. Raises `Malformed` if it is not JSON, and `Limit` above a limit."""
         self._pass(_BEGIN, "space")
         self._value(self.documents, "", 0)
         while gap := self._pass(_BETWEEN, "space"):
@@ -170,7 +170,7 @@ def _string(token: bytes) -> str:
 
 
 def _scalar(token: bytes, real: bool) -> Json:
-    """`real`: a number with a fraction or an exponent."""
+    """Parse a number, true, false or null. `real`: a number with a fraction or an exponent."""
     if token in _LITERALS:
         return _LITERALS[token]
     if real:

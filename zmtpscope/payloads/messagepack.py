@@ -55,7 +55,7 @@ _LONG = {
 """Longer heads: kind and layout of the argument."""
 
 _TIMESTAMP = 0xFF
-"""Extension type -1."""
+"""The type of extension -1, a timestamp, as an octet."""
 
 _TIMESTAMPS = (4, 8, 12)
 """Octets of a timestamp."""
@@ -126,7 +126,7 @@ class _Loaded(NamedTuple):
     value: Json
     has_words: bool
     has_exponents: bool
-    """Contains numbers that orjson writes otherwise than `in_brief`."""
+    """Whether it contains numbers that orjson writes otherwise than `in_brief`."""
 
     def in_brief(self) -> str:
         return _encode(self.value) if self.has_exponents else orjson.dumps(self.value).decode()

@@ -15,9 +15,9 @@ _HEADED = b"\x80"
 """PROTO, first in protocol 2 and later."""
 _STOP = b"."
 _MAX_LISTED = 100
-"""Distinct calls, and strings, in the fields."""
+"""Maximum number of distinct calls, and of strings, in the fields."""
 _MAX_NAMED = 5
-"""Imports and calls in a finding or summary."""
+"""Maximum number of imports and calls in a finding or summary."""
 _MAX_REPORTED = 1024
 """Sets of imports that a side remembers as reported."""
 

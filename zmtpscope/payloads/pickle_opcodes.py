@@ -103,7 +103,7 @@ def _counted(kind: str, octets: bytes) -> Json:
     if kind.startswith("unicodestring"):
         return _text(octets)
     if kind.startswith("string"):
-        return octets.decode() if octets.isascii() else octets  # of Python 2
+        return octets.decode() if octets.isascii() else octets  # text of Python 2
     if kind.startswith("byte"):
         return octets
     if kind.startswith("long") and len(octets) > 8:

@@ -20,7 +20,7 @@ UNKNOWN = "?"
 
 _STOP = ord(".")
 _IN_PLACE = {"APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "READONLY_BUFFER"}
-"""Modify an object and leave it on the stack."""
+"""Opcodes that modify an object and leave it on the stack."""
 
 
 class StackObject(NamedTuple):
@@ -31,7 +31,7 @@ class StackObject(NamedTuple):
 
 
 class Step(NamedTuple):
-    """An opcode at `start..stop`, and its argument, or else its result on the stack."""
+    """An opcode at `start..stop`, with its argument or, without one, its result on the stack."""
 
     name: str
     start: int
@@ -65,7 +65,7 @@ class Walk:
         self._stack: list[StackObject] = []
 
     def run(self) -> None:
-        """Raises `Malformed` for an invalid pickle, and `Limit` after too many opcodes."""
+        """Interpret the opcodes. Raises `Malformed` for an invalid pickle, and `Limit` after too many opcodes."""
         table = opcodes()
         octet = 0
         while octet != _STOP:

@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
 
 
 class Protobuf(Payload):
-    """The first content frame is a message.
+    """Reads messages whose first content frame is a Protocol Buffers message.
 
     `settings.argument` is its type in a descriptor set of `settings.files`; None: fields are read by number.
     """
@@ -108,7 +108,7 @@ class _Fields:
         """Keys parsed, also of octets that turned out to be no fields: each costs time."""
 
     def read(self, start: int, stop: int, kind: MessageType | None) -> None:
-        """Raises `Malformed` after the last valid field."""
+        """Read the fields in `start..stop`. Raises `Malformed` after the last valid field."""
         self._all(self._look(start, stop), kind)
 
     def _look(self, start: int, stop: int) -> WireFields:

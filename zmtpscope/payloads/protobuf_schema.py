@@ -30,7 +30,7 @@ class FieldType(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class MessageType:
-    """`is_map_entry`: its fields `key` and `value` are one entry of a map."""
+    """A message type. `is_map_entry`: its fields `key` and `value` are one entry of a map."""
 
     name: str
     is_map_entry: bool = False
@@ -114,7 +114,7 @@ class _Part:
 
 
 STRING, GROUP, MESSAGE, BYTES, ENUM = 9, 10, 11, 12, 14
-"""FieldDescriptorProto.Type of types that are not numbers."""
+"""Numbers of `FieldDescriptorProto.Type` for types that are not numbers."""
 
 
 def _signed(bits: int) -> Callable[[int], int]:

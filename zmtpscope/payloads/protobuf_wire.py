@@ -11,7 +11,7 @@ VARINT, FIXED_64, LENGTH, GROUP, GROUP_END, FIXED_32 = range(6)
 WIDTHS = {FIXED_64: 8, FIXED_32: 4}
 LARGEST_NUMBER = (1 << 29) - 1
 LONGEST_KEY = 5
-"""Octets of a number of 32 bits."""
+"""Maximum octets of a number of 32 bits."""
 LONGEST_VARINT = 10
 LARGEST_VARINT = (1 << 64) - 1
 
@@ -32,7 +32,10 @@ class WireField(NamedTuple):
 
 
 class WireFields(NamedTuple):
-    """`problem`: why the octets at `stop` are no field, or None. `keys`: number of keys parsed."""
+    """The fields in some octets.
+
+    `problem`: why the octets at `stop` are no field, or None. `keys`: number of keys parsed.
+    """
 
     fields: list[WireField]
     stop: int
@@ -49,7 +52,7 @@ def wire_fields(data: bytes, start: int, stop: int, most: int = sys.maxsize) -> 
     """Parse fields; after `most` keys, keys in groups included, the rest counts as valid because it is never read."""
     fields: list[WireField] = []
     groups: list[tuple[int, int, int]] = []
-    """Number, start and begin of each."""
+    """Field number, start and begin of each open group."""
     at, keys = start, 0
     try:
         while at < stop and keys < most:

@@ -64,10 +64,10 @@ class FrameCursor:
 
 
 LEVELS_OPENED = 2
-"""Levels that a nested payload adds: an object with protocol, summary and fields."""
+"""Levels of nesting that a nested payload adds: an object with protocol, summary and fields."""
 
 _LARGEST_PLACE = 2**62
-"""Stream offset of a finding, at most."""
+"""Maximum stream offset of a finding."""
 
 Inner = Callable[["Reader"], Opened]
 """Dissects an unpacked payload or another frame, given a reader with that frame only."""

@@ -125,11 +125,11 @@ class Asked(NamedTuple):
     """The dissectors for messages for which the user named none."""
 
     dissectors: tuple[Dissector, ...]
-    """Dissectors without the text dissector."""
+    """Dissectors except the text dissector."""
     text: Dissector | None
     shapes: Shapes
     wants_all: bool
-    """Whether any gets every message from the start."""
+    """Whether any dissector gets every message from the start."""
 
 
 class Interrupted(BaseException):

@@ -21,7 +21,7 @@ MAX_UNCLAIMED = 256
 
 
 class Named(NamedTuple):
-    """Selected with `-d SELECTOR,zmtp:NAME/ARGUMENT`; `topic` None: all messages."""
+    """A dissector selected with `-d SELECTOR,zmtp:NAME/ARGUMENT`; `topic` None: for all messages."""
 
     name: str
     argument: str | None = None
@@ -57,13 +57,13 @@ class SidePayloads:
         self.unclaimed = 0
         """Number of messages since the last claim."""
         self.unreadable = 0
-        """Messages without text since the last one with text, for the text dissector."""
+        """Number of messages without text since the last one with text, for the text dissector."""
         self.unheard: list[Payload] = []
         """Dissectors without a `claim` call since the last loss: their next message has `after_loss` set."""
         self.unread: list[Payload] = []
         """Dissectors that have not read a message since the last loss."""
         self.has_lost = False
-        """Messages were lost, also for dissectors that are created later."""
+        """Whether messages were lost, also for dissectors that are created later."""
         self.allowance = Allowance()
         self.forced: dict[bytes | None, Payload] = {}
         """Dissectors that the user named, by topic; None: all other messages."""

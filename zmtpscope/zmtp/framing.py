@@ -25,7 +25,8 @@ HABITUAL_FLAGS_1 = (0x7E, 0x7F)
 
 
 def read_header_1(reader: Reader) -> tuple[int, int]:
-    """Parse a 1.0 frame header; return flags and body size in octets; size -1: the invalid length 0, without flags.
+    """Parse a 1.0 frame header; return flags and body size in octets. Size -1 is the invalid length 0, which has no
+    flags.
 
     Raises `Cut` if the header is incomplete.
     """

@@ -39,8 +39,8 @@ class Decision(NamedTuple):
     """The agreed version, or why there is none.
 
     `version` is "1.0", "2.0", "3.0", "3.1", "zws-2.0", or None. `forms` give the format of the first octets of each
-    side. `findings` belong to either side (CONN-03, -04, -07, ZWS-03); the decision itself (CONN-06) belongs to the
-    first. `one_sided`: only one side's octets were available. `confidence`: "proven", "likely" or "guess".
+    side. `findings` belong to either side (CONN-03, -04, -07, ZWS-03); those about the decision itself (CONN-06) belong
+    to the first. `one_sided`: only one side's octets were available. `confidence`: "proven", "likely" or "guess".
     """
 
     version: str | None

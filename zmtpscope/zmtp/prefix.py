@@ -24,7 +24,7 @@ MECHANISM_START = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
 class Class(IntEnum):
-    """How far the first octets are a start of ZMTP. From SIGNATURE on, higher is more advanced."""
+    """The stage that the first octets of a side have reached. From SIGNATURE on, higher is more advanced."""
 
     NONE = 0
     WAIT = 1
@@ -36,7 +36,7 @@ class Class(IntEnum):
     OLD = 4
     """A first 1.0 frame."""
     DOUBTFUL = 5
-    """An unlikely first 1.0 frame, or invalid octets within the next few frames."""
+    """An unlikely first 1.0 frame, or a likely one with invalid octets within the next few frames."""
     FIRM = 6
     """So many consecutive 1.0 frames that no other protocol matches by chance."""
     SIGNATURE = 7

@@ -55,7 +55,7 @@ ONLY_RECEIVE = frozenset({"SUB", "PULL", "DISH", "GATHER"})
 """Socket types that only receive messages (wire.md 10.1, 10.5); subscriptions and groups are not messages."""
 
 SINGLE_PART = ("CLIENT", "SERVER", "DISH", "SCATTER", "GATHER", "PEER", "CHANNEL")
-"""Single-part messages only (wire.md 10.5); RADIO sends two frames, group and body."""
+"""Types that send only single-part messages (wire.md 10.5); RADIO sends two frames, group and body."""
 
 ONE_WAY = PUBLISHERS_AND_RADIO | SUBSCRIBERS_AND_DISH | ONLY_SEND | ONLY_RECEIVE
 """Types whose messages have no replies."""
@@ -74,7 +74,7 @@ IDENTIFIED = frozenset({"REQ", "DEALER", "ROUTER"})
 
 
 LARGEST_IDENTITY = 255
-"""Octets of an identity in every version."""
+"""Maximum octets of an identity in every version."""
 
 
 def may_meet(one: str, other: str) -> bool:

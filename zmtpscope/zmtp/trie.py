@@ -61,7 +61,7 @@ class Trie:
         node.count += 1
 
     def remove(self, name: bytes) -> None:
-        """Raises `KeyError` for an unknown name."""
+        """Raise `KeyError` for an unknown name."""
         path = self._path(name)
         if not path or not path[-1].count:
             raise KeyError(name)

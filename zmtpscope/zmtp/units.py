@@ -14,7 +14,10 @@ STORED = 10
 
 
 class Tally:
-    """`repeats`: for each id above `STORED`, the number of further findings and the last stream offset."""
+    """Counts of the findings that are not emitted.
+
+    `repeats`: for each id above `STORED`, the number of further findings and the last stream offset.
+    """
 
     __slots__ = ("_habits", "_raised", "repeats")
 
@@ -52,7 +55,7 @@ class UnitReader:
 
     regime: Regime
     message_open = False
-    """The last message frame had MORE."""
+    """Whether the last message frame had MORE."""
     socket_type: str | None = None
     identity: str | None = None
 

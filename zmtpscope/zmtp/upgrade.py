@@ -23,7 +23,7 @@ PROTOCOLS = b"sec-websocket-protocol"
 SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie", b"set-cookie"})
 
 SUB_PROTOCOL = re.compile(rb"ZWS2\.0(?:/([A-Z0-9._+-]{1,20}))?")
-"""Sub-protocol, with the security mechanism if there is one."""
+"""Matches the sub-protocol, with the security mechanism if there is one."""
 
 
 class Token(NamedTuple):
@@ -34,7 +34,7 @@ class Token(NamedTuple):
 
     @property
     def is_zws(self) -> bool:
-        """ZWS 2.0 with any mechanism or none."""
+        """Whether the sub-protocol is ZWS 2.0, with any mechanism or none."""
         return SUB_PROTOCOL.fullmatch(self.octets) is not None
 
     @property

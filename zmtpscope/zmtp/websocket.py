@@ -29,7 +29,8 @@ HEAD_END = b"\r\n\r\n"
 
 
 class FrameHeader(NamedTuple):
-    """Payload `size` in octets, the three `reserved` bits as a number, and whether the size has its `shortest` form."""
+    """A frame header: the payload `size` in octets, the three `reserved` bits as a number, and whether the size has its
+    `shortest` form."""
 
     final: bool
     reserved: int
@@ -40,7 +41,7 @@ class FrameHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Close, ping, pong, or an opcode reserved for further control frames."""
+        """Whether it is a close, ping or pong, or has an opcode reserved for further control frames."""
         return self.opcode >= CONTROL
 
 

@@ -58,7 +58,7 @@ class ZwsReader(SideReader):
     _next: int | None = None
     """Stream offset of the next WebSocket frame, while the message at `position` is incomplete."""
     _passing = False
-    """The current message is not ZWS, and its remaining frames are skipped."""
+    """Whether the current message is not ZWS, so that its remaining frames are skipped."""
 
     def __init__(self, form: Form, version: str | None, chosen: str | None, *, offset: int = 0) -> None:
         super().__init__(form, version, offset=offset)

@@ -16,7 +16,7 @@ MAILBOXES = range(0xC000, 0x10000)
 
 
 class Beacon(Payload):
-    """The node's UUID, its mailbox port (0: it leaves) and public key."""
+    """Reads a beacon: the node's UUID, its mailbox port (0: it leaves) and public key."""
 
     name = "zre-beacon"
     prefix = "zre.beacon"

@@ -11,7 +11,7 @@ SIGNATURE = b"\xaa\xa1"
 VERSIONS = (2, 3)
 
 SMALLEST_STRING, SMALLEST_ENTRY = 4, 5
-"""Octets of an entry of a list, and of a dictionary."""
+"""Minimum octets of an entry of a list, and of a dictionary."""
 
 
 class PastTheFrame(Malformed):
@@ -110,7 +110,7 @@ def nothing(reader: Reader) -> None:
 
 
 class Command(NamedTuple):
-    """`read` reads the fields after the header; `content`: frames follow; `extension`: not in an RFC."""
+    """A ZRE command. `read` reads the fields after the header; `content`: frames follow; `extension`: not in an RFC."""
 
     name: str
     read: Callable[[Reader], None]

@@ -13,13 +13,13 @@ from zmtpscope.payloads.zre.node_state import NodeState
 from zmtpscope.words import listed
 
 HEADER, HEADER_1 = 6, 5
-"""Octets; version 1 has no version octet."""
+"""Octets of a header; version 1 has no version octet."""
 
 SHOWN_CONTENT = 80
 
 
 class Zre(Payload):
-    """DEALER messages of one node to another (zre.md 3)."""
+    """Reads DEALER messages of one node to another (zre.md 3)."""
 
     name = "zre"
     prefix = "zre"
@@ -31,7 +31,6 @@ class Zre(Payload):
         self.node_state = NodeState()
         self.version: int | None = None
         self.node: str | None = None
-        """Name of the sender."""
         self.identity_reported = False
 
     def claim(self, message: Message, about: About) -> Claim:

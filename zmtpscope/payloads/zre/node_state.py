@@ -8,7 +8,7 @@ from zmtpscope.payloads.api import Reader
 
 Fields = dict[str, Any]
 Span = tuple[int, int]
-"""Stream offset and octets."""
+"""Stream offset and number of octets."""
 
 MAX_GROUPS = 4096
 
@@ -17,11 +17,10 @@ WRAPS = ((65535, 0), (65534, 0))
 
 
 class NodeState:
-    """The commands so far on one connection. None: unknown, because the capture lacks them."""
+    """The commands so far on one connection; None where the capture lacks them."""
 
     def __init__(self) -> None:
         self.began = False
-        """Whether a command was captured."""
         self.sequence: int | None = None
         self.status: int | None = None
         self.groups: set[str] | None = None

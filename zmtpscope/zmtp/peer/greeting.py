@@ -35,7 +35,6 @@ class GreetingSender:
         self._padding = len(from_text(settings.identity)) + 1
         self._sent = b""
         self._whole = b""
-        """The greeting as far as its version is known."""
 
     def begin(self) -> bytes:
         """Return the octets to send before anything is received."""

@@ -55,7 +55,7 @@ class Part:
         self.role = role
         self.metadata: Fields = settings.metadata
         self.facts: Fields = {}
-        """The command with the other side's metadata."""
+        """Fields of the command with the other side's metadata."""
         self._socket_type = settings.socket_type
         self._mine = mechanism.steps[role]
         self._theirs = mechanism.steps[OTHER_ROLE[role]]

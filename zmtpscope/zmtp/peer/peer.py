@@ -40,7 +40,7 @@ from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 from zmtpscope.zmtp.units import UnitReader
 
 Row = tuple[int, int, int, int]
-"""(stream offset of the frame, of its body, body size, flags)"""
+"""Stream offsets of the frame and of its body, body size, and flags."""
 
 SMALL = 1 << 14
 """Octets of a chunk; smaller ones have too much memory overhead."""
@@ -62,7 +62,7 @@ class Peer:
     greeting: Fields | None = None
     ready = False
     answered = 0
-    """Octets of PONGs, which the other side causes even if it does not read them."""
+    """Octets of PONGs, which the other side causes to be sent even if it does not read them."""
 
     def __init__(self, settings: Settings, now: float, *, waits: bool = False) -> None:
         self._waits = waits

@@ -100,7 +100,7 @@ Security = Null | PlainClient | PlainServer | CurveClient | CurveServer
 
 
 class Heartbeat(NamedTuple):
-    """Send a PING every `interval` seconds, and close after `timeout` seconds of silence.
+    """How to send heartbeats: a PING every `interval` seconds, and a close after `timeout` seconds of silence.
 
     `ttl`: seconds that the other side is asked to wait for us; 0: no limit.
     """
@@ -111,7 +111,7 @@ class Heartbeat(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Limits for the other side: `handshake` seconds, `message` octets (plus `PART_COST` for each part)."""
+    """Limits for the other side: `handshake` in seconds, `message` in octets (plus `PART_COST` for each part)."""
 
     handshake: float = 30.0
     message: int = 64 << 20
