@@ -48,7 +48,7 @@ WINDOW_FLAGS = SYN | RST | ACK
 """A window counts if ACK is the only one of these that is set."""
 WINDOW_AT = 14
 DEEPEST = 16
-"""Nested headers before TCP or UDP; more are invalid or an attack."""
+"""Maximum number of nested headers before TCP or UDP; more are invalid or an attack."""
 
 _ipv4 = Struct(">BxHHHBBxx8s").unpack_from
 _ipv6 = Struct(">BxxxHBB32s").unpack_from

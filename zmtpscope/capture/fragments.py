@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 
 MAX_OCTETS = 4 << 20
-"""Octets of all waiting fragments; above, the oldest datagram is dropped."""
+"""Maximum octets of all waiting fragments; above, the oldest datagram is dropped."""
 LONGEST_WAIT = 30_000_000_000
-"""Nanoseconds that a datagram waits for its last fragment."""
+"""Maximum nanoseconds that a datagram waits for its last fragment."""
 OVERHEAD = 128
 """Octets counted in addition for each fragment, so that empty ones are limited too."""
 LARGEST_DATAGRAM = 65_535

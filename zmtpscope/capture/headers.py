@@ -11,9 +11,9 @@ from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.capture.segments import ORDINALS, DatagramColumns, SegmentBlock
 
 SEGMENT_COLUMNS = 8
-"""Flows, sequence and acknowledgment numbers, flags, starts, stops, packets, times."""
+"""Number of columns of segments: flows, sequence and acknowledgment numbers, flags, starts, stops, packets, times."""
 DATAGRAM_COLUMNS = 8
-"""Flows, starts, stops, cut, packets, times, rows, ordinals."""
+"""Number of columns of datagrams: flows, starts, stops, cut, packets, times, rows, ordinals."""
 
 
 Columns = NDArray[np.int64]

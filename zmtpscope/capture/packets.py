@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LARGEST_PACKET = 1 << 20
-"""Captured octets of a packet; more are invalid (the largest real packets have 512 KiB)."""
+"""Maximum captured octets of a packet; more are invalid (the largest real packets have 512 KiB)."""
 
 LATEST = (1 << 63) - 1
 """Maximum int64 nanoseconds: a time stamp after the year 2262 is invalid."""

@@ -30,7 +30,7 @@ LARGEST_BLOCK = LARGEST_PACKET + (1 << 20)
 MAX_INTERFACES = 65_536
 LONGEST_NAME = 64
 COLUMNS = 6
-"""Link types, starts, stops, missing octets, times, interfaces."""
+"""Number of columns: link types, starts, stops, missing octets, times, interfaces."""
 BYTE_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 LENGTHS_DIFFER = "the two lengths of a block of type {} differ"
 END_OF_OPTIONS, NAME, TIME_RESOLUTION, TIME_OFFSET = 0, 2, 9, 14
@@ -39,7 +39,7 @@ DROP_COUNT = 4
 DROP_COUNT_SIZE, OPTION = 8, 4
 """Octets of the value of `DROP_COUNT`, and of an option header."""
 MAX_OPTIONS = 8
-"""Options of a packet to read. Tools write one or two."""
+"""Maximum number of options of a packet to read. Tools write one or two."""
 STATISTICS_HEADER = 12
 START_TIME, END_TIME = 2, 3
 MICROSECOND = 1000
@@ -48,7 +48,7 @@ COUNTS = {4: "received", 5: "dropped_by_interface", 7: "dropped_by_system", 8: "
 
 
 class Interface(NamedTuple):
-    """A tick of its clock is `unit / divisor` nanoseconds."""
+    """An interface of the file. A tick of its clock is `unit / divisor` nanoseconds."""
 
     link: int
     unit: int

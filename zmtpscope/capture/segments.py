@@ -25,7 +25,8 @@ UNREACHABLE = 0x800
 that segment's sequence number, `acknowledgments` is `PROHIBITED` or `NO_HOST`."""
 
 PROHIBITED, NO_HOST = 1, 2
-"""A firewall rejects the segment; the host or a route to it does not exist."""
+"""Reasons in `acknowledgments` of an ICMP message: a firewall rejects the segment; the host or a route to it does not
+exist."""
 
 NO_PORTS = bytes(4)
 """Ports of an IGMP or MLD message, which joins or leaves multicast groups. UDP never has destination port 0 (RFC

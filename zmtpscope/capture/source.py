@@ -35,7 +35,8 @@ sixtieth.
 MAX_OPEN_FILES = 64
 """Regular files that a run keeps open; processes are often limited to 1,024."""
 GATHER_SECONDS = 0.02
-"""Time to wait for more octets from a pipe: it returns at most 64 KiB at a time, and small blocks cost more."""
+"""Time in seconds to wait for more octets from a pipe: it returns at most 64 KiB at a time, and small blocks cost
+more."""
 
 
 class Octets(Protocol):
@@ -67,7 +68,7 @@ class Source:
     """
 
     was_left = False
-    """The user stopped reading, so an incomplete record is no damage."""
+    """Whether the user stopped reading, so that an incomplete record is no damage."""
 
     def __init__(self, path: str, descriptor: int | None, *, pipe: bool, open_files: OpenFiles | None = None) -> None:
         self.path = path
@@ -352,7 +353,7 @@ class Steps:
         self._damage: Exception | None = None
 
     def read(self, size: int) -> bytes:
-        """Raises the decompressor's error after all octets before the damage were returned."""
+        """Return octets. Raises the decompressor's error after all octets before the damage were returned."""
         parts, missing = [], size
         while missing and (step := self._rest or self._step()):
             parts.append(step[:missing])

@@ -48,7 +48,7 @@ class InterfaceStatistics:
 
     @property
     def dropped(self) -> int:
-        """Lost packets. Totals of the tool, if any, include losses that packets report."""
+        """Number of lost packets. Totals of the tool, if any, include losses that packets report."""
         return max((self.dropped_by_interface or 0) + (self.dropped_by_system or 0), self.dropped_between)
 
     def update(self, other: InterfaceStatistics) -> None:
@@ -82,7 +82,10 @@ class FileStatistics:
 
 @dataclass
 class CaptureStatistics:
-    """Every packet is counted once: `packets == tcp_segments + udp_datagrams + sum(other.values())`."""
+    """Counts of the packets of a run.
+
+    Every packet is counted once: `packets == tcp_segments + udp_datagrams + sum(other.values())`.
+    """
 
     packets: int = 0
     octets: int = 0
@@ -138,7 +141,7 @@ class CaptureStatistics:
         return min((end for end, _ in known if end is not None and end >= self.last_time), default=0)
 
     def dropped(self) -> dict[str, int]:
-        """Lost packets by interface name, without zeros."""
+        """Return the number of lost packets by interface name, without zeros."""
         drops: dict[str, int] = {}
         for interface in self.interfaces():
             if interface.dropped:

@@ -111,7 +111,7 @@ def analyser_options(given: dict[str, Any], **more: Any) -> Options:
 
 
 def report_nothing_found(summary: Summary, captures: Captures) -> None:
-    """Report the contents of a capture without ZMTP, and a remedy."""
+    """Report what a capture without ZMTP contains, and a remedy."""
     if (captures.statistics.packets or not captures.problems) and (
         found := nothing_found(summary, captures.statistics)
     ):
@@ -155,7 +155,7 @@ def _why_closed(summary: Summary, keys: Keys) -> str:
 
 
 def exit_code(captures: Captures) -> int:
-    """Report damage and losses; return the exit code if all readable data was read."""
+    """Report damage and losses; return the exit code of a run that read all readable data."""
     for problem in captures.problems:
         notify(f"zmtpscope: {problem}")
     if drops := captures.statistics.dropped():

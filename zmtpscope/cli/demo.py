@@ -14,8 +14,11 @@ from zmtpscope.cli.terminal import already_exists
 
 PACKAGE = Path(__file__).parent.parent
 FOLDER = (PACKAGE if (PACKAGE / "captures").is_dir() else PACKAGE.parent) / "captures"
-"""A wheel contains copies of the captures below (force-include in pyproject.toml). A clone and an editable install
-read them from `captures/` of the repository, which contains each file only once."""
+"""The folder of the captures below.
+
+A wheel contains copies (force-include in pyproject.toml); a clone and an editable install read them from `captures/` of
+the repository, which contains each file only once.
+"""
 
 
 class Demo(NamedTuple):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from zmtpscope.filter import Filter
 
 ON_REQUEST = DERIVED | {"frame"}
-"""Written only if requested by name."""
+"""Record types that are written only if requested by name."""
 
 FORMATS = "jsonl", "csv", "parquet"
 
@@ -120,8 +120,8 @@ def export(**given: Any) -> int:
 
 
 def _selection(given: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Record types with their columns: the selected ones, otherwise all except frames and derived ones; plus these
-    two if requested."""
+    """Return record types with their columns: the selected ones, otherwise all except frames and derived ones; plus
+    these two if requested."""
     selection: dict[str, tuple[str, ...]] = given["selection"]
     whole = {name: tuple(field.name for field in type_.fields) for name, type_ in RECORDS.items()}
     if not selection:

@@ -95,8 +95,6 @@ def _report_only_frames_match(given: dict[str, Any]) -> None:
 
 
 class Writer(NamedTuple):
-    """Writes records to standard output, and flushes it."""
-
     write: Callable[[Batch], None]
     finish: Callable[[], None]
     """Write records still waiting for earlier ones."""

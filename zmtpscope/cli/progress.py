@@ -78,7 +78,7 @@ INTERVAL = 0.5
 """Seconds between updates of the line."""
 
 LAG_THAT_MATTERS = 1.0
-"""Seconds. Reading the file lags by at most a quarter of it."""
+"""Lag in seconds that is shown. Reading the file lags by at most a quarter of it."""
 
 
 class State(NamedTuple):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zmtpscope.export.top.view import View
 
 WIDEST = 10_000
-"""Columns of a table in a file or a pipe."""
+"""Width in columns of a table in a file or a pipe."""
 
 
 class Numbers:

@@ -113,7 +113,7 @@ REDRAWN = 0.25
 """Seconds between redraws while there are new numbers."""
 
 FRAME = 3
-"""Around the rows: title, headings, keys."""
+"""Lines around the rows: title, headings, keys."""
 
 KEYS = "t c p rows  < > sort  / filter  enter pin  space pause  h help  q quit"
 
@@ -140,7 +140,7 @@ class TopScreen(Output):
         self._keyboard = Keyboard()
         self._open = ExitStack()
         self._held: dict[str, list[Row]] | None = None
-        """Frozen rows, if the screen is paused."""
+        """Rows that are shown while the screen is paused."""
         self._shown: list[Row] = []
         self._drawn = 0.0
         self._size = self._console.size

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 ARGUMENTS = "zmtpscope.tui.arguments"
-"""Key in the context's `meta` of the arguments of a page."""
+"""Key of the arguments of a page in the context's `meta`."""
 SERVE = "--serve"
 ANY_PORT = 0
 

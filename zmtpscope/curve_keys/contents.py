@@ -25,16 +25,16 @@ from zmtpscope.curve_keys.lines import (
 )
 
 LONGEST_LINE = 1000
-"""Octets of a line: four times the longest valid one."""
+"""Maximum octets of a line: four times the longest valid one."""
 
 MAX_SERVER_KEYS = 1000
-"""Server keys of a file. Each one is tried on each connection."""
+"""Maximum number of server keys of a file. Each one is tried on each connection."""
 
 MAX_LINES_OF_A_CONNECTION = 16
-"""Lines of a file for the same connection (C')."""
+"""Maximum number of lines of a file for the same connection (C')."""
 
 MAX_PROBLEM_LINES = 10
-"""Lines to list for one file; further ones are counted."""
+"""Maximum number of lines to list for one file; further ones are counted."""
 
 UNKNOWN_LABEL = "the line begins with CURVE_, but not with a known label (capitals, then a space); it was skipped"
 
@@ -52,7 +52,7 @@ class Certificate:
     secret: bytes | None = None
     number: int = 0
     is_wrong: bool = False
-    """Public and secret key do not belong together. The rest of the section is ignored."""
+    """Whether public and secret key do not belong together. The rest of the section is ignored then."""
 
 
 class Contents:
@@ -65,7 +65,7 @@ class Contents:
         self.untold_problems = 0
         self.lines = 0
         self.is_utf_16 = False
-        """The file starts with the byte order mark of UTF-16 ("Unicode" on Windows)."""
+        """Whether the file starts with the byte order mark of UTF-16 ("Unicode" on Windows)."""
         self.octets = 0
         self.tail = b""
         self._name = name

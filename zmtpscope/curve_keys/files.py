@@ -13,10 +13,13 @@ from zmtpscope.curve_keys.contents import Contents
 from zmtpscope.curve_keys.lines import CLIENT_TRANSIENT, SHARED, KeyLine, build_key_line
 
 LARGEST_FILE = 64 << 20
-"""Octets of a file: 470,000 lines in hex, 1.3 s, 170 MB of memory."""
+"""Maximum octets of a file: 470,000 lines in hex, 1.3 s, 170 MB of memory."""
 
 MAX_LINES = 500_000
-"""Lines of a file. With `LARGEST_FILE` it limits the cost of any file to 5 s (lines in Z85) and 230 MB."""
+"""Maximum number of lines of a file.
+
+With `LARGEST_FILE` it limits the cost of any file to 5 s (lines in Z85) and 230 MB.
+"""
 
 PIECE = 1 << 20
 

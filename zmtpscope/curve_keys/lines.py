@@ -58,7 +58,7 @@ class KeyLine:
 
 
 def property_of(line: bytes) -> tuple[bytes, bytes] | None:
-    """Name and value of a certificate line with a key; None for any other line.
+    """Return name and value of a certificate line with a key; None for any other line.
 
     The value may have quotes and be followed by a comment. An invalid value is returned unchanged.
     """

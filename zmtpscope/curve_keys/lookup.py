@@ -189,7 +189,7 @@ class Keys:
 
     @property
     def readable_by_others(self) -> list[Path]:
-        """Files with secrets that the group or other users may read (POSIX only)."""
+        """Return the files with secrets that the group or other users may read (POSIX only)."""
         return [
             file.path
             for file in self._files

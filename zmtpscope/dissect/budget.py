@@ -19,7 +19,7 @@ class OctetBudget:
     memberships: int = 0
     """Part of `held`: topics and groups that readers remember."""
     subscriptions: int = 0
-    """Part of `held`: subscriptions for finding the topics of messages (`topics.py`)."""
+    """Part of `held`: subscriptions for finding the topics of messages (`records/topics.py`)."""
 
     @property
     def is_exceeded(self) -> bool:

@@ -1,4 +1,4 @@
-"""Records as Arrow tables. Only this module, `arrow_arrays`, `arrow_rows` and `parquet` import pyarrow."""
+"""Records as Arrow tables. Only this module, `arrow_arrays` and `parquet` import pyarrow."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ COMPARE: dict[str, Compare] = {
 
 @dataclass(frozen=True, slots=True)
 class IsThere:
-    """True for any value except `false`."""
+    """Fits any value except `false`."""
 
     def __call__(self, value: Any) -> bool:
         return value is not False
@@ -49,7 +49,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """The value is between two limits, which are both included."""
+    """Fits a value between two limits, which are both included."""
 
     low: Any
     high: Any
@@ -60,7 +60,7 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of several predicates is true."""
+    """Fits what one of several predicates fits."""
 
     predicates: tuple[Predicate, ...]
 
@@ -70,7 +70,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class InNetwork:
-    """The address is in a network, or outside it if `inverted`."""
+    """Fits an address in a network, or outside it if `inverted`."""
 
     network: Network
     is_inverted: bool = False
@@ -86,19 +86,19 @@ class Contains:
     part: Any
 
     def __call__(self, value: Any) -> bool:
-        """False for other types than text or octets."""
+        """Return False for other types than text or octets."""
         return type(value) is type(self.part) and self.part in value
 
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """The text matches a pattern anywhere; see `patterns.py`."""
+    """Fits a text that matches a pattern anywhere; `checking.pattern` compiles it."""
 
     in_text: Any
     in_octets: Any
 
     def __call__(self, value: Any) -> bool:
-        """False unless the value is text or octets."""
+        """Return False for other types than text or octets."""
         if isinstance(value, str):
             return self.in_text.search(value) is not None
         return isinstance(value, bytes) and self.in_octets.search(value) is not None

@@ -1,4 +1,4 @@
-"""The grammar of filters: parses text into a tree. Names and types are checked later (`types.py`).
+"""The grammar of filters: parses text into a tree. Names and types are checked later (`checking.py`).
 
 filter     = and { ("or" | "||") and }
 and        = not { ("and" | "&&") not }
@@ -41,7 +41,7 @@ OPERATORS = {
 
 FUNCTIONS = ("len", "lower", "upper")
 DEEPEST = 50
-"""Depth of brackets and `not`."""
+"""Maximum depth of brackets and `not`."""
 
 
 @dataclass(frozen=True, slots=True)

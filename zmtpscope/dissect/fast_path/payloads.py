@@ -1,4 +1,4 @@
-"""Decides whether messages of runs need dissection; `payload_rows.py` dissects them."""
+"""Decides whether messages of runs need dissection; `records/payload_rows.py` dissects them."""
 
 from __future__ import annotations
 

@@ -31,8 +31,11 @@ class ConnectionIdentity(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """A closed TCP connection with a captured SYN, or a stray answer. `outcome` is one of `attempts.py`; `last` is the
-    client's last SYN of `syns`, which have the sequence number `initial`."""
+    """A closed TCP connection with a captured SYN, or a stray answer.
+
+    `outcome` is a key of `attempts.FINDING_BY_OUTCOME`; `last` is the client's last SYN of `syns`, which have the
+    sequence number `initial`.
+    """
 
     arrival: Arrival
     connection: ConnectionIdentity

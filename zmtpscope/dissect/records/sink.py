@@ -65,7 +65,7 @@ class Summary:
     other_endpoints: Counter[Endpoint] = field(default_factory=Counter)
     """Connections at other endpoints, at most `MAX_ENDPOINTS`."""
     attempts: Counter[str] = field(default_factory=Counter)
-    """TCP connections that were never established, by outcome (`attempts.py`)."""
+    """TCP connections that were never established, by outcome (`findings/attempts.py`)."""
     tried: list[tuple[str, str]] = field(default_factory=list)
     """Outcome, and a sentence with client and endpoint, the most frequent first."""
     datagrams: int = 0
