@@ -93,7 +93,7 @@ class JsonLines(Output):
             from zmtpscope.export.top.rows import interval_rows, lines
 
             rows = interval_rows(self.numbers.rates, self.view.kind, (interval.end_ns - interval.start_ns) / SECOND)
-            shown = self.view.select([row for row in rows if row.messages])[: self.most]
+            shown = self.view.select([row for row in rows if row.counts.messages])[: self.most]
             write_json(lines(shown, self.view.kind, interval))
         return True
 
@@ -105,7 +105,7 @@ class Tables(Output):
         if interval is not None and self.numbers.is_live:
             from zmtpscope.export.clock import rfc_3339
 
-            rows = [row for row in self.numbers.now(self.view.kind) if row.messages]
+            rows = [row for row in self.numbers.now(self.view.kind) if row.counts.messages]
             seconds, nanoseconds = divmod(interval.start_ns, SECOND)
             click.echo(f"{rfc_3339(seconds).decode()}.{nanoseconds // 1_000_000:03}Z")
             self.print(rows)

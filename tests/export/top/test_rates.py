@@ -139,7 +139,7 @@ def rates_of(packets: list[Any], interval: int | None = None, most: int = 1000) 
 
 
 def totals(rates: Rates, kind: str) -> dict[str, int]:
-    return {row.name: row.messages for row in total_rows(rates, kind, 1.0, 1.0)}
+    return {row.name: row.counts.messages for row in total_rows(rates, kind, 1.0, 1.0)}
 
 
 def subscribers(rates: Rates) -> dict[str, int | None]:

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from zmtpscope.export.top.columns import LastMessage
-from zmtpscope.export.top.counters import COLUMNS, FRAMES, SENT, SENT_OCTETS
+from zmtpscope.export.top.counters import Counts
 from zmtpscope.export.top.peers import Peer, Topic
 from zmtpscope.export.top.rows import Row, name_of
 from zmtpscope.export.top.table import help_table, scaled, table_of
@@ -18,8 +18,7 @@ PUBLISHER = Peer(None, "10.0.0.1", 5556, "PUB")
 
 def row(name: bytes | None, messages: int, octets: int = 0, value: bytes = b"v", subscribers: int | None = 1) -> Row:
     key = Topic(PUBLISHER, name) if name is not None else None
-    counts = [0] * COLUMNS
-    counts[SENT], counts[SENT_OCTETS], counts[FRAMES] = messages, octets, messages
+    counts = Counts(messages, octets, 0, 0, messages, 0)
     last = LastMessage(messages, name, ((value, len(value)),), 2, None)
     return Row(key, name_of(key, 7), counts, counts, 1.0, messages, subscribers, 0, last)
 

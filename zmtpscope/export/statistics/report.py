@@ -13,7 +13,6 @@ from zmtpscope.export.clock import span
 from zmtpscope.export.statistics.rows import Row, rows_of
 from zmtpscope.export.statistics.statistics import KINDS, Statistics
 from zmtpscope.export.summary import LABEL, damage_of, labelled
-from zmtpscope.export.top.counters import CONNECTIONS, FRAMES
 from zmtpscope.export.top.table import scaled
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
@@ -82,7 +81,7 @@ def overview(
         return
     yield labelled("captured", f"{counted(capture.packets, 'packet')}, {span(first, last)}")
     rows = rows_of(statistics, "all", last)
-    messages = rows[0].counts[CONNECTIONS] if rows else 0
+    messages = rows[0].counts.connections if rows else 0
     yield labelled("connections", f"{summary.connections} ZMTP, {messages} of them with messages")
     for row in rows:
         yield from _all(row, statistics, (last - first) / SECOND, _damage(statistics, capture, summary, problems), look)
@@ -105,11 +104,11 @@ def _damage(
 
 
 def _all(row: Row, statistics: Statistics, seconds: float, damage: str, look: Look) -> Iterator[str]:
-    rate = f", {scaled(row.messages / seconds)} a second" if seconds else ""
+    rate = f", {scaled(row.counts.messages / seconds)} a second" if seconds else ""
     busiest = f", at most {scaled(row.busiest)} in {_duration(statistics.scale.interval_ns)}"
-    yield labelled("messages", f"{row.messages} ({counted(row.counts[FRAMES], 'frame')}){rate}{busiest}")
-    rate = f", {scaled(row.octets / seconds)} a second" if seconds else ""
-    yield labelled("octets", f"{row.octets}{rate}")
+    yield labelled("messages", f"{row.counts.messages} ({counted(row.counts.frames, 'frame')}){rate}{busiest}")
+    rate = f", {scaled(row.counts.octets / seconds)} a second" if seconds else ""
+    yield labelled("octets", f"{row.counts.octets}{rate}")
     sizes, about = row.sizes, "" if row.sizes_exact else "about "
     if sizes["min"] is not None:
         parts = ", ".join(f"{name} {about}{sizes[name]}" for name in ("p50", "p90", "p99"))
@@ -166,9 +165,9 @@ def _numbers(row: Row, seconds: float, interval: float) -> dict[str, str]:
         for name, value in row.sizes.items()
     }
     return {
-        "MESSAGES": scaled(row.messages),
-        "OCTETS": scaled(row.octets),
-        "MSG/S": scaled(row.messages / seconds) if seconds else "-",
+        "MESSAGES": scaled(row.counts.messages),
+        "OCTETS": scaled(row.counts.octets),
+        "MSG/S": scaled(row.counts.messages / seconds) if seconds else "-",
         "BUSIEST": scaled(row.busiest / interval),
         "GAPS": scaled(row.gaps),
         **sizes,

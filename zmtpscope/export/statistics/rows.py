@@ -11,16 +11,7 @@ from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.statistics.group import Group
 from zmtpscope.export.statistics.statistics import Statistics
 from zmtpscope.export.statistics.tally import Scale
-from zmtpscope.export.top.counters import (
-    CONNECTIONS,
-    FRAMES,
-    NEVER,
-    OTHERS,
-    RECEIVED,
-    RECEIVED_OCTETS,
-    SENT,
-    SENT_OCTETS,
-)
+from zmtpscope.export.top.counters import NEVER, OTHERS, Counts
 from zmtpscope.export.top.rows import KEY_FIELDS, directions_of, name_of, with_senders
 from zmtpscope.records import SECOND
 
@@ -33,8 +24,7 @@ class Row(NamedTuple):
     kind: str
     key: Any
     name: str
-    counts: list[int]
-    """Counts as the columns of `zmtpscope/export/top/counters.py`."""
+    counts: Counts
     busiest: int
     """Messages in the busiest interval."""
     first_ns: int | None
@@ -44,15 +34,6 @@ class Row(NamedTuple):
     gaps: int
     gap_octets: int
     bars: list[int]
-
-    @property
-    def messages(self) -> int:
-        return self.counts[SENT] + self.counts[RECEIVED]
-
-    @property
-    def octets(self) -> int:
-        """Octets in the frames of messages, in both directions."""
-        return self.counts[SENT_OCTETS] + self.counts[RECEIVED_OCTETS]
 
 
 def rows_of(statistics: Statistics, kind: str, latest: int) -> list[Row]:
@@ -66,7 +47,7 @@ def rows_of(statistics: Statistics, kind: str, latest: int) -> list[Row]:
     rows = [row_of(group, number, bars) for number in numbers]
     names = with_senders([row.name for row in rows], [row.key for row in rows])
     rows = [row._replace(name=name) for row, name in zip(rows, names, strict=True)]
-    rows.sort(key=lambda row: (row.key is None, -row.messages, -row.octets, row.name))
+    rows.sort(key=lambda row: (row.key is None, -row.counts.messages, -row.counts.octets, row.name))
     return rows
 
 
@@ -82,7 +63,7 @@ def row_of(group: Group, number: int, bars: int) -> Row:
         group.kind,
         key,
         safe_text(name_of(key, group.folded)),
-        group.total[:, number].tolist(),
+        Counts(*group.total[:, number].tolist()),
         int(group.busiest[number]),
         None if first == NEVER else first,
         {"min": least, **dict(zip(names, middle, strict=True)), "max": most},
@@ -100,13 +81,13 @@ def line_of(row: Row, scale: Scale, seconds: float) -> bytes:
         "by": row.kind,
         **_key_fields(row),
         "others": row.key is None,
-        "messages": row.messages,
-        "octets": row.octets,
-        "frames": counts[FRAMES],
+        "messages": row.counts.messages,
+        "octets": row.counts.octets,
+        "frames": counts.frames,
         **(directions_of(counts, row.kind) if row.kind in ("connection", "endpoint", "peer") else {}),
-        **({"connections": counts[CONNECTIONS]} if row.kind in ("all", "endpoint", "peer") else {}),
-        "messages_per_second": _rate(row.messages, seconds),
-        "octets_per_second": _rate(row.octets, seconds),
+        **({"connections": counts.connections} if row.kind in ("all", "endpoint", "peer") else {}),
+        "messages_per_second": _rate(row.counts.messages, seconds),
+        "octets_per_second": _rate(row.counts.octets, seconds),
         "busiest_per_second": _rate(row.busiest, scale.interval_ns / SECOND),
         "sizes": row.sizes,
         "sizes_exact": row.sizes_exact,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,9 +14,27 @@ Key = TypeVar("Key", bound=Hashable)
 
 MAX_ROWS = 16_384
 
-SENT, SENT_OCTETS, RECEIVED, RECEIVED_OCTETS, FRAMES, CONNECTIONS = range(6)
-"""Octets of message frames, without headers; new connections."""
-COLUMNS = 6
+
+class Counts(NamedTuple):
+    """Counts of one row: octets of message frames, without headers, and new connections."""
+
+    sent: int
+    sent_octets: int
+    received: int
+    received_octets: int
+    frames: int
+    connections: int
+
+    @property
+    def messages(self) -> int:
+        return self.sent + self.received
+
+    @property
+    def octets(self) -> int:
+        return self.sent_octets + self.received_octets
+
+
+SENT, SENT_OCTETS, RECEIVED, RECEIVED_OCTETS, FRAMES, CONNECTIONS = range(len(Counts._fields))
 
 OTHERS = 0
 """The row that counts all folded rows."""
@@ -47,7 +65,7 @@ class Counters(Generic[Key]):
         self.subscribers: list[int | None] = [None]
         """Number of subscribers by row, in the last interval in which it had messages."""
         self.most_subscribers: list[int | None] = [None]
-        self.total, self.interval, self.previous = np.zeros((3, COLUMNS, most + 1), np.int64)
+        self.total, self.interval, self.previous = np.zeros((3, len(Counts._fields), most + 1), np.int64)
         self.busiest = np.zeros(most + 1, np.int64)
         """Messages in the busiest interval, by row."""
         self.first = np.full(most + 1, NEVER)

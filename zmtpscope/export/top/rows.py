@@ -13,16 +13,7 @@ from zmtpscope.export.clock import timestamp
 from zmtpscope.export.preview import parts_preview, quoted
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.top.columns import LastMessage, UnreadMessage
-from zmtpscope.export.top.counters import (
-    CONNECTIONS,
-    FRAMES,
-    NEVER,
-    OTHERS,
-    RECEIVED,
-    RECEIVED_OCTETS,
-    SENT,
-    SENT_OCTETS,
-)
+from zmtpscope.export.top.counters import NEVER, OTHERS, Counts
 from zmtpscope.export.top.peers import ConnectionEnds, Peer, Topic
 from zmtpscope.export.top.rates import Interval, Rates
 from zmtpscope.records import to_text
@@ -35,9 +26,9 @@ class Row(NamedTuple):
     """The counted object; None for all others together."""
     name: str
     """Printable name, like all texts in this module."""
-    counts: list[int]
-    """Counts in the interval, as the columns of `counters.py`."""
-    totals: list[int]
+    counts: Counts
+    """Counts in the interval."""
+    totals: Counts
     """Counts since the start of the capture."""
     seconds: float
     """Length of the interval, or of the whole capture."""
@@ -48,18 +39,9 @@ class Row(NamedTuple):
     """Time of the first message (ns since the epoch)."""
     last: LastMessage | UnreadMessage | None
 
-    @property
-    def messages(self) -> int:
-        return self.counts[SENT] + self.counts[RECEIVED]
-
-    @property
-    def octets(self) -> int:
-        return self.counts[SENT_OCTETS] + self.counts[RECEIVED_OCTETS]
-
-    def rate(self, *columns: int) -> float:
-        """Return the sum of some columns per second."""
-        amount = sum(self.counts[column] for column in columns)
-        return amount / self.seconds if self.seconds else 0.0
+    def rate(self, count: int) -> float:
+        """Return a count per second."""
+        return count / self.seconds if self.seconds else 0.0
 
     @property
     def last_time(self) -> int:
@@ -98,8 +80,8 @@ def _rows(rates: Rates, kind: str, seconds: float, interval_seconds: float, *, i
     counters = rates.counters[kind]
     count = len(counters)
     total = counters.total[:, :count] + counters.interval[:, :count] if in_all else counters.total[:, :count]
-    totals: list[list[int]] = total.T.tolist()
-    counts: list[list[int]] = totals if in_all else counters.previous[:, :count].T.tolist()
+    totals = [Counts(*each) for each in total.T.tolist()]
+    counts = totals if in_all else [Counts(*each) for each in counters.previous[:, :count].T.tolist()]
     busiest = counters.busiest[:count].tolist()
     rows = []
     for number, key in enumerate(counters.keys):
@@ -107,7 +89,7 @@ def _rows(rates: Rates, kind: str, seconds: float, interval_seconds: float, *, i
             continue
         subscribers = None
         if kind == "topic":
-            had_messages = in_all or counts[number][SENT]
+            had_messages = in_all or counts[number].sent
             subscribers = counters.most_subscribers[number] if in_all else counters.subscribers[number]
             subscribers = subscribers if had_messages else rates.subscribers(key)
         rows.append(
@@ -145,7 +127,7 @@ def with_senders(names: Sequence[str], keys: Sequence[Any]) -> list[str]:
 
 def lines(rows: Iterable[Row], kind: str, interval: Interval) -> Iterator[bytes]:
     for row in rows:
-        if row.messages:
+        if row.counts.messages:
             yield orjson.dumps(_values(row, kind, interval), option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -161,14 +143,14 @@ def _values(row: Row, kind: str, interval: Interval) -> dict[str, Any]:
         "time": timestamp(interval.start_ns),
         **KEY_FIELDS[kind](row.key),
         "others": row.key is None,
-        "messages": row.messages,
-        "octets": row.octets,
-        "frames": row.counts[FRAMES],
-        "messages_per_second": round(row.rate(SENT, RECEIVED), 3),
-        "octets_per_second": round(row.rate(SENT_OCTETS, RECEIVED_OCTETS), 3),
+        "messages": row.counts.messages,
+        "octets": row.counts.octets,
+        "frames": row.counts.frames,
+        "messages_per_second": round(row.rate(row.counts.messages), 3),
+        "octets_per_second": round(row.rate(row.counts.octets), 3),
         **_of_its_kind(row, kind),
-        "total_messages": row.totals[SENT] + row.totals[RECEIVED],
-        "total_octets": row.totals[SENT_OCTETS] + row.totals[RECEIVED_OCTETS],
+        "total_messages": row.totals.messages,
+        "total_octets": row.totals.octets,
         "first_ns": row.first,
         "last_ns": None if last is None else last.time,
         "last_value": row.last_value(LONGEST_VALUE),
@@ -213,16 +195,16 @@ def _of_its_kind(row: Row, kind: str) -> dict[str, Any]:
     """Return the fields that only rows of one kind have."""
     if kind == "topic":
         return {"subscribers": row.subscribers}
-    connections = {} if kind == "connection" else {"connections": row.totals[CONNECTIONS]}
+    connections = {} if kind == "connection" else {"connections": row.totals.connections}
     return {**directions_of(row.counts, kind), **connections}
 
 
-def directions_of(counts: list[int], kind: str) -> dict[str, int]:
+def directions_of(counts: Counts, kind: str) -> dict[str, int]:
     """Return messages and octets in each direction; for connections, as sent by side 0 and side 1."""
     forth, back = ("0", "1") if kind == "connection" else ("sent", "received")
     return {
-        f"messages_{forth}": counts[SENT],
-        f"messages_{back}": counts[RECEIVED],
-        f"octets_{forth}": counts[SENT_OCTETS],
-        f"octets_{back}": counts[RECEIVED_OCTETS],
+        f"messages_{forth}": counts.sent,
+        f"messages_{back}": counts.received,
+        f"octets_{forth}": counts.sent_octets,
+        f"octets_{back}": counts.received_octets,
     }

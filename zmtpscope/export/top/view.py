@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from zmtpscope.export.top.counters import CONNECTIONS, FRAMES, RECEIVED, RECEIVED_OCTETS, SENT, SENT_OCTETS
 from zmtpscope.export.top.peers import ConnectionEnds, Topic
 from zmtpscope.export.top.rows import Row
 
@@ -32,12 +31,12 @@ def _number(row: Row) -> int:
 
 
 NAME = Column("name", "n", "", lambda row: row.name, 0)
-RATE = Column("rate", "m", "MSG/S", lambda row: row.rate(SENT, RECEIVED), 0)
+RATE = Column("rate", "m", "MSG/S", lambda row: row.rate(row.counts.messages), 0)
 BUSIEST = Column("busiest", "b", "BUSIEST", lambda row: row.busiest, 3)
-OCTET_RATE = Column("octets", "o", "OCTETS/S", lambda row: row.rate(SENT_OCTETS, RECEIVED_OCTETS), 0)
-MESSAGES = Column("messages", "M", "MESSAGES", lambda row: row.totals[SENT] + row.totals[RECEIVED], 1)
-OCTETS = Column("total", "O", "OCTETS", lambda row: row.totals[SENT_OCTETS] + row.totals[RECEIVED_OCTETS], 4)
-PARTS = Column("parts", "", "PARTS", lambda row: row.totals[FRAMES] / max(1, MESSAGES.value(row)), 6)
+OCTET_RATE = Column("octets", "o", "OCTETS/S", lambda row: row.rate(row.counts.octets), 0)
+MESSAGES = Column("messages", "M", "MESSAGES", lambda row: row.totals.messages, 1)
+OCTETS = Column("total", "O", "OCTETS", lambda row: row.totals.octets, 4)
+PARTS = Column("parts", "", "PARTS", lambda row: row.totals.frames / max(1, row.totals.messages), 6)
 LAST = Column("last", "l", "LAST VALUE", lambda row: row.last_time, 0)
 
 COLUMNS: dict[str, tuple[Column, ...]] = {
@@ -58,22 +57,22 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         RATE,
         BUSIEST,
         OCTET_RATE,
-        Column("there", "", ">", lambda row: row.totals[SENT], 1),
-        Column("back", "", "<", lambda row: row.totals[RECEIVED], 1),
+        Column("there", "", ">", lambda row: row.totals.sent, 1),
+        Column("back", "", "<", lambda row: row.totals.received, 1),
         OCTETS,
         PARTS,
         LAST,
     ),
     "peer": (
         NAME._replace(heading="PEER"),
-        Column("sent", "", "SENT/S", lambda row: row.rate(SENT), 2),
-        Column("received", "", "RECV/S", lambda row: row.rate(RECEIVED), 2),
+        Column("sent", "", "SENT/S", lambda row: row.rate(row.counts.sent), 2),
+        Column("received", "", "RECV/S", lambda row: row.rate(row.counts.received), 2),
         RATE._replace(priority=1),
         BUSIEST,
         OCTET_RATE,
         MESSAGES._replace(priority=3),
         OCTETS,
-        Column("connections", "s", "CONNS", lambda row: row.totals[CONNECTIONS], 1),
+        Column("connections", "s", "CONNS", lambda row: row.totals.connections, 1),
         LAST,
     ),
 }

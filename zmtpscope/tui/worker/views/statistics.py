@@ -127,12 +127,13 @@ class StatisticsView(CountingView):
         return table_of(COLUMNS, lines, wanted, list(self._text(every_message)))
 
     def _text(self, row: Row) -> Iterator[str]:
-        if not row.messages:
+        if not row.counts.messages:
             yield "no messages"
             return
         length = self._last_ns - (self._scale.start_ns or 0)
-        rate = f", {scaled(row.messages / length * SECOND)} a second" if length else ""
-        yield f"{counted(row.messages, 'message')} in {seconds(length)}{rate}, at most {scaled(row.busiest)} in 1 s"
+        messages = row.counts.messages
+        rate = f", {scaled(messages / length * SECOND)} a second" if length else ""
+        yield f"{counted(messages, 'message')} in {seconds(length)}{rate}, at most {scaled(row.busiest)} in 1 s"
         yield f"{sparkline(row.bars, BARS, Look(BARS, is_unicode=True))}  {seconds(self._scale.width_ns)} each"
 
     def _row_of(self, group: Group, number: int) -> Row:
@@ -142,9 +143,9 @@ class StatisticsView(CountingView):
         length = self._last_ns - (self._scale.start_ns or 0)
         values = dict(
             what=what,
-            messages=row.messages,
-            octets=row.octets,
-            rate=row.messages / length * SECOND if length else None,
+            messages=row.counts.messages,
+            octets=row.counts.octets,
+            rate=row.counts.messages / length * SECOND if length else None,
             busiest=row.busiest,
             plot=sparkline(row.bars, WIDTH, Look(WIDTH, is_unicode=True)),
             **{name: row.sizes[name] for name in ("p50", "p90", "p99", "max")},
@@ -184,7 +185,7 @@ class StatisticsView(CountingView):
         lines = []
         for number in range(len(self._connections)):
             row = self._row_of(self._connections, number)
-            if number == OTHERS and row.messages:
+            if number == OTHERS and row.counts.messages:
                 lines.append(replace(self._line("others", "others", row, ""), filter=""))
             elif number != OTHERS:
                 known = self._known.get(row.key)
