@@ -107,10 +107,8 @@ _OWN: dict[str, dict[str, Any]] = {
 
 
 def empty_own(type: str) -> dict[str, Any]:
-    """Return the fields after `COMMON`, every one null."""
     return _OWN[type].copy()
 
 
 def empty(type: str) -> dict[str, Any]:
-    """Return the fields of a record type, all null."""
     return {**dict.fromkeys([field.name for field in COMMON]), **_OWN[type]}

@@ -30,7 +30,6 @@ def either(words: Sequence[str]) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """Return a text, or its beginning with `…` if it has more than `limit` characters."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 

@@ -281,7 +281,6 @@ class SegmentBlock:
 
 
 def by_entry(column: Column) -> dict[int, int]:
-    """Return the non-zero values of a column by their index."""
     indexes = np.flatnonzero(column)
     return dict(zip(indexes.tolist(), column[indexes].tolist(), strict=True))
 

@@ -23,11 +23,9 @@ class Heading(str):
     __slots__ = ()
 
     def option(self, *names: str, **settings: Any) -> Callable[[AnyCommand], AnyCommand]:
-        """Declare an option as `click.option` does."""
         return click.option(*names, cls=Option, heading=self, **settings)
 
     def flag(self, *names: str, **settings: Any) -> Callable[[AnyCommand], AnyCommand]:
-        """Declare an option without a value."""
         return self.option(*names, is_flag=True, **settings)
 
 

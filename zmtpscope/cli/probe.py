@@ -60,7 +60,6 @@ class Expectation(NamedTuple):
 def parse_expectations(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> list[Expectation]:
-    """Parse `NAME=VALUE`, any number of times."""
     return [_parse(value) for value in values]
 
 

@@ -81,7 +81,6 @@ def notify(text: str) -> None:
 
 
 def is_seen() -> bool:
-    """Whether standard error is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 

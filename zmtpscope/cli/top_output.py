@@ -30,7 +30,6 @@ class Numbers:
 
     @property
     def seconds(self) -> float:
-        """Return the time from the first packet to the last."""
         first, last = self._statistics.first_time, self._statistics.last_time
         return 0.0 if first is None or last is None else (last - first) / SECOND
 

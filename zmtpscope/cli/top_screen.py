@@ -93,7 +93,6 @@ class Keyboard:
 
     @property
     def is_there(self) -> bool:
-        """Whether the terminal has a keyboard."""
         return self._fd is not None
 
     def read(self, seconds: float) -> list[str]:

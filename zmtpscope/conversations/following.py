@@ -117,7 +117,6 @@ class Names:
 
     @property
     def topics(self) -> set[str]:
-        """Return the topics of published messages."""
         return set(map(to_text, self._topics))
 
     def feed(self, batch: Batch) -> None:

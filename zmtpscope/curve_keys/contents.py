@@ -134,7 +134,6 @@ class Contents:
         return not self.connections and not self.server_lines()
 
     def has_equal_keys(self, other: Contents) -> bool:
-        """Whether two readings of a file found equal keys."""
         return self.connections == other.connections and self.server_lines() == other.server_lines()
 
     def _add_line(self, line: bytes, number: int) -> None:

@@ -186,7 +186,6 @@ class HandedLines(KeyFile):
             self._has_news |= self.contents.add(build_key_line(line))
 
     def refresh(self) -> bool:
-        """Return whether keys were added since the previous call."""
         news, self._has_news = self._has_news, False
         return news
 

@@ -192,7 +192,6 @@ class Analyser:
         return self.flows.last_seen(key)
 
     def release_all(self) -> None:
-        """Move all connections from the fast path to the slow path."""
         self.fast_path.release_all()
         self._take_over()
 
@@ -320,7 +319,6 @@ class Analyser:
             self.fast_path.adopt(connection)
 
     def _forced(self, tcp: Connection) -> DecodeAs | None:
-        """Return the matching `-d` rule, if any."""
         rules = self.options.decode_as
         return next((rule for rule in rules if rule.matches(tcp.number, tcp.ports)), None)
 

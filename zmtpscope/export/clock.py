@@ -76,12 +76,10 @@ def span(first: int, last: int) -> str:
 
 
 def timestamp(time: int) -> str:
-    """Write a time in RFC 3339 format, with nanoseconds."""
     seconds, nanoseconds = divmod(time, SECOND)
     return f"{rfc_3339(seconds).decode()}.{nanoseconds:09}Z"
 
 
 @lru_cache(maxsize=64)
 def rfc_3339(seconds: int) -> bytes:
-    """Write seconds in RFC 3339 format, without a zone."""
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S").encode()

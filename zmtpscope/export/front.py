@@ -54,7 +54,6 @@ class Front:
         return self._text
 
     def packet(self, reference: int, files: Files) -> str:
-        """Write a packet number, with the file if there are several."""
         return packet_name(files[reference >> FILE_SHIFT], reference & PACKET_MASK, files)
 
     def widen(self, packet: str) -> None:

@@ -182,7 +182,6 @@ def noun(sender: Sender) -> str:
 
 
 def doubt(sender: Sender) -> str:
-    """Write the confidence in parentheses, or "" if proven."""
     return "" if sender.confidence == "proven" else f" ({sender.confidence})"
 
 

@@ -122,7 +122,6 @@ def text_cell(text: str) -> str:
 
 
 def json_cell(value: Any) -> str:
-    """Write a list or struct as JSON in ASCII."""
     return _quoted(escaped(orjson.dumps(value, default=as_base64)).decode())
 
 
@@ -192,7 +191,6 @@ class Tables:
         check_replaceable(self.directory, map(self.path, self._selection), force=self._force)
 
     def path(self, record: str) -> Path:
-        """Return the path of a table, such as `messages.parquet`."""
         return self.directory / f"{PLURALS[record]}.{self._format}"
 
     def __enter__(self) -> Tables:

@@ -89,7 +89,6 @@ class Checker:
     # -- operands ----------------------------------------------------------------------------------------------------
 
     def _is_value(self, written: Written) -> bool:
-        """Whether an operand is quoted text, or a word that is not a field name."""
         return isinstance(written, Value) and self._field_named(written) is None
 
     def _is_field(self, written: Written | Range) -> bool:
@@ -208,7 +207,6 @@ class Checker:
 
 
 def _words(operand: Operand) -> tuple[str, ...]:
-    """Return all possible values, if they are known."""
     return operand.field.words if isinstance(operand, FieldOperand) and not operand.steps else ()
 
 

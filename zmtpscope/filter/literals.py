@@ -93,7 +93,6 @@ def _text(field: FilterField, token: Token) -> str:
 
 
 def octets_of(token: Token) -> bytes:
-    """Return the octets of a quoted text or of a word."""
     return token.value if token.kind is Kind.STRING else token.text.encode("utf-8", "surrogateescape")
 
 

@@ -104,7 +104,6 @@ class OwnCapture:
         return lines
 
     def news(self) -> list[str]:
-        """Return the messages of the capture process since the last call."""
         notices = self._status.notices
         return [notices.popleft() for _ in range(len(notices))]
 
@@ -144,7 +143,6 @@ class ForeignCapture:
 
     @property
     def dropped(self) -> int:
-        """Number of lost packets that the writer of the capture reports."""
         return sum(self.captures.statistics.dropped().values())
 
     def opening_lines(self) -> list[str]:

@@ -27,7 +27,6 @@ class RecordBuilder:
             into[to_key(name)] = plain(value)
 
     def existing(self, name: str, empty: Json) -> Json:
-        """Return a field of the open object, set to `empty` if it is missing."""
         return self._open.setdefault(to_key(name), empty)
 
     def enter(self, container: Json) -> Json:

@@ -113,7 +113,6 @@ class Message(NamedTuple):
 
     @property
     def bodies(self) -> Sequence[bytes]:
-        """Return the bodies from the first content frame on."""
         return self.frames[self.content :]
 
 

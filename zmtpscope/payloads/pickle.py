@@ -142,7 +142,6 @@ def _nodes(reader: Reader, walk: Walk) -> list[FieldNode]:
 
 
 def _summary(fields: Json) -> str:
-    """Return the pickled value, and the imports of loading it."""
     summary = f"protocol {fields['protocol']}: {fields['result']}"
     return f"{summary}, imports {_listed(fields['imports'])}" if fields["imports"] else summary
 

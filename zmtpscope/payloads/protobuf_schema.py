@@ -95,17 +95,14 @@ class _Part:
         return cls(data, 0, len(data))
 
     def parts(self, number: int) -> Iterator[_Part]:
-        """Yield the messages in all fields of this number."""
         for each in self._all(number, LENGTH):
             yield _Part(self.data, each.begin, each.end)
 
     def text(self, number: int) -> str:
-        """Return the last text of this number, or ""."""
         found = self._all(number, LENGTH)
         return to_text(self.data[found[-1].begin : found[-1].end]) if found else ""
 
     def number(self, number: int) -> int:
-        """Return the last unsigned value of this number, or 0."""
         found = self._all(number, VARINT)
         return found[-1].value if found else 0
 

@@ -225,7 +225,6 @@ class ReadSettings:
 
 
 def _texts(value: Any, separator: str) -> list[str]:
-    """Return the parts of a text, or the texts of a list."""
     parts: Iterable[Any] = [value] if not isinstance(value, list | tuple | set | frozenset) else value
     return [text for part in parts for each in str(part).split(separator) if (text := each.strip())]
 

@@ -84,7 +84,6 @@ class PartitionAnalysis:
 
     @property
     def _reports(self) -> list[FileReports]:
-        """Return the reports of all files, in order."""
         return [pickle.loads(end.octets) for end in sorted(self._ends, key=attrgetter("packet"))]
 
     def _analyse(self) -> Iterator[Analysed]:

@@ -51,7 +51,6 @@ class Chunk:
 
     @property
     def nbytes(self) -> int:
-        """Return the octets of memory that the columns use."""
         return self.streams.nbytes + self.kinds.nbytes + sum(table.nbytes for table in self.tables.values())
 
     def rows_of(self, kind: int) -> Int64:

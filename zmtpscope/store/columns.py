@@ -56,7 +56,6 @@ class StoredColumns(FieldColumns):
 
     @cached_property
     def missing(self) -> frozenset[str]:
-        """Return the record fields that are unavailable."""
         return frozenset(field.name for field in RECORDS[self.type].fields) - self.derive.keys()
 
     def of_stream(self, name: str) -> Column:
@@ -90,7 +89,6 @@ class StoredRows(StoredColumns):
         return len(self.run_of)
 
     def row(self, name: str) -> Int64:
-        """Return a column of rows as stored."""
         return self.table.rows[name].take(self.places)
 
     @cached_property
@@ -133,12 +131,10 @@ class StoredRows(StoredColumns):
 
     @cached_property
     def counts(self) -> Int64:
-        """Frames of each row."""
         return self.row("counts") if "counts" in self.table.rows else np.ones(len(self), np.int64)
 
     @property
     def sizes(self) -> Int64:
-        """Sizes of the frames of all rows."""
         return self.table.frames["sizes"].all()
 
     def of_first_frames(self, name: str) -> Int64:
@@ -173,7 +169,6 @@ class StoredRows(StoredColumns):
 
     @property
     def message_offsets(self) -> Int64:
-        """Stream offset of each frame's message."""
         return self.of_first_frames("offsets") - self.row("messages")
 
     def word_of_sender(self, name: str) -> Words:

@@ -80,7 +80,6 @@ class PackedRecords:
 
     @property
     def times(self) -> Int64:
-        """Return `ts_ns` of each record."""
         return self.numbers["ts_ns"].values.all()
 
     @property

@@ -88,7 +88,6 @@ class PackedRows:
 
     @property
     def times(self) -> Int64:
-        """Return `ts_ns` of each row."""
         return self.rows["times"].all()
 
     @property

@@ -42,7 +42,6 @@ class StoredRowsOfFilter(Rows):
         self.again = again
 
     def that_fulfil_of(self, condition: Condition, rows: Int64) -> Bool:
-        """Return which of `rows` fulfil a condition."""
         return self._holds(condition, rows)
 
     def _holds(self, condition: Condition, rows: Int64) -> Bool:

@@ -432,12 +432,10 @@ def ordering_times(table: PackedRows | PackedRecords) -> Int64:
 
 
 def of_side(values: Mapping[str, Any]) -> list[Condition]:
-    """Make a condition for records of the same side of the same connection."""
     return [equals(name, values[name]) for name in ("conn_id", "side")]
 
 
 def offset_within(low: int, high: int) -> Condition:
-    """Make a condition for offsets from `low` to `high`, both included."""
     return Compared(FieldOperand(FIELDS["offset"]), Within(low, high), is_all=False)
 
 

@@ -47,7 +47,6 @@ class Topics:
         return cls([None, *texts], Packed.of(of_rows))
 
     def sizes(self, places: Int64 | slice) -> Int64:
-        """Return the topic sizes, or `NO_TOPIC`."""
         codes = self.codes.take(places)
         return codes if self.texts is None else self._sizes()[codes]
 

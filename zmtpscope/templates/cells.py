@@ -46,7 +46,6 @@ def shown_by(operand: Operand, clock: Clock) -> Shown:
 
 
 def truth(value: bool) -> str:
-    """Write a truth value as in filters."""
     return "true" if value else "false"
 
 
@@ -62,7 +61,6 @@ def seconds(time: int) -> str:
 
 
 def date(time: int) -> str:
-    """Write a date as in RFC 3339, with nine decimals."""
     return timestamp(time)
 
 

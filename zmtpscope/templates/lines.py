@@ -67,7 +67,6 @@ class TemplateLines:
 
     @property
     def _width(self) -> int:
-        """Count the pieces of a line."""
         return len(self.template.texts) + len(self.template.operands)
 
     def _chunks(self, order: Arrangement) -> Iterator[tuple[int, int]]:

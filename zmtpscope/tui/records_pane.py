@@ -316,7 +316,6 @@ class RecordsPane(Pane):
     # -- commands: places ----------------------------------------------------------------------------------------------
 
     async def do_go(self, argument: str) -> None:
-        """Go to a row, counted from 1."""
         self.rows.go_to(row_place(argument, self.rows.count))
 
     async def do_find(self, argument: str) -> None:
@@ -376,7 +375,6 @@ class RecordsPane(Pane):
         self.rows.go_to(0)
 
     async def do_unsort(self, argument: str) -> None:
-        """Return to the order of time."""
         await self.open(replace(self.spec, sort=None))
 
     async def do_columns(self, argument: str) -> None:
@@ -426,12 +424,10 @@ class RecordsPane(Pane):
         self._set_share(self._share - SHARE_STEP)
 
     def on_details_pane_dragged(self, event: DetailsPane.Dragged) -> None:
-        """Move the border between list and fields to the mouse."""
         top, bottom = self.rows.region.y, self.details.region.bottom
         self._set_share(round(100 * (event.y - top) / max(1, bottom - top)))
 
     def _set_share(self, share: int) -> None:
-        """Set the height of the list, in percent of list and fields."""
         self._share = min(max(share, MIN_SHARE), 100 - MIN_SHARE)
         self.rows.styles.height, self.details.styles.height = f"{self._share}fr", f"{100 - self._share}fr"
 

@@ -84,7 +84,6 @@ class TitleBar(Horizontal):
         self._draw()
 
     def show_key_of_diagnoses(self, key: str) -> None:
-        """Set the key shown beside the number of diagnoses."""
         self._key = key
         self._draw()
 

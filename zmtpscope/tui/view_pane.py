@@ -212,7 +212,6 @@ class ViewPane(Pane):
             self._pin(None)
 
     async def do_go(self, argument: str) -> None:
-        """Go to a row, counted from 1."""
         self._table.go_to(row_place(argument, self._table.count))
 
     async def do_sort(self, argument: str) -> None:

@@ -81,7 +81,6 @@ class SideReader(CarefulReader):
 
     @property
     def handshake_done(self) -> bool:
-        """Whether the side has sent its last handshake command."""
         return self._handshake.done
 
     @property

@@ -79,7 +79,6 @@ class UnitReader:
 
     @property
     def repeats(self) -> dict[str, tuple[int, int | None]]:
-        """Return for each id above `STORED` the number of further findings and the last stream offset."""
         return self._tally.repeats
 
     def _read_content(self, reader: Reader, flags: int, size: int, kind: Kind, inside: bool) -> int:

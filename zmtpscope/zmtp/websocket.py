@@ -72,7 +72,6 @@ def repeated(key: bytes, size: int) -> bytes:
 
 
 def combined(octets: bytes, masks: bytes) -> bytes:
-    """XOR octet strings of equal length."""
     return (int.from_bytes(octets, "big") ^ int.from_bytes(masks, "big")).to_bytes(len(octets), "big")
 
 

@@ -45,7 +45,6 @@ class Tried(NamedTuple):
 
     @property
     def waited_ns(self) -> int:
-        """Time from the first attempt to the first connection."""
         return self.back_ns - self.first_ns
 
 

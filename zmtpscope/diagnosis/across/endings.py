@@ -89,7 +89,6 @@ def _is_unacknowledged(side: ObservedSide) -> bool:
 
 
 def was_told_to_exit(connection: ObservedConnection) -> bool:
-    """Whether the listener is a Jupyter kernel that agreed to shut down."""
     jupyter = connection.sides[connection.listener].jupyter
     return jupyter is not None and jupyter.shuts_down
 

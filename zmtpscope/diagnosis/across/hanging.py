@@ -92,7 +92,6 @@ class Hanging(NamedTuple):
 
     @property
     def was_cut(self) -> bool:
-        """Whether a middlebox ended the connection."""
         return self.ending is not None and self.ending.cause == "middlebox"
 
     @property

@@ -49,7 +49,6 @@ class RunFinding(NamedTuple):
 
     @property
     def ends(self) -> Ends | None:
-        """Client and endpoint of an attempt to connect."""
         return None if self.client is None or self.endpoint is None else Ends(self.client, self.endpoint)
 
     @classmethod
@@ -104,7 +103,6 @@ class Knowledge:
 
     @cached_property
     def by_ends(self) -> dict[Ends, list[ObservedConnection]]:
-        """Connections by client address and endpoint, in order of start."""
         return grouped((each.ends, each) for each in self.connections)
 
     @cached_property

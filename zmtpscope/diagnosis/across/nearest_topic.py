@@ -106,7 +106,6 @@ def _in_front(name: bytes) -> int:
 
 
 def _same(one: bytes, other: bytes) -> int:
-    """Return the length of the common beginning, ignoring case."""
     pairs = enumerate(zip(one.lower(), other.lower(), strict=False))
     return next((place for place, (octet, another) in pairs if octet != another), min(len(one), len(other)))
 

@@ -48,7 +48,6 @@ class Peer:
 
     @property
     def name(self) -> str:
-        """Its identity, or else its address."""
         return self.identity or self.address
 
     @property
@@ -66,7 +65,6 @@ class Peer:
 
     @property
     def failed(self) -> int:
-        """Number of failed handshakes and attempts."""
         failed = [each for each in self.connections if each.values is not None and not is_agreed(each)]
         return len(failed) + sum(each.times for each in self.attempts)
 

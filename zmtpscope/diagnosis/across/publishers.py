@@ -49,7 +49,6 @@ class Subscriber:
 
     @property
     def name(self) -> str:
-        """Its identity, or else its address."""
         return self.identity or self.ip
 
     @property
@@ -158,7 +157,6 @@ class Subscriber:
         return sorted(self._by_topic)
 
     def has_longer(self, topic: bytes) -> bool:
-        """Whether one of its subscriptions begins with a topic."""
         place = bisect_left(self._ascending, topic)
         return place < len(self._ascending) and self._ascending[place].startswith(topic)
 
@@ -231,7 +229,6 @@ class Publisher:
 
     @property
     def name(self) -> str:
-        """The endpoint, or else the address."""
         return self.ip if self.endpoint is None else address(self.endpoint)
 
     def topic_keys(self) -> list[TopicKey]:
@@ -239,7 +236,6 @@ class Publisher:
 
     @cached_property
     def ascending(self) -> tuple[list[TopicKey], list[bytes]]:
-        """Topics sorted, as keys and as octets."""
         keys = sorted(self.topic_keys())
         return keys, [key.topic or b"" for key in keys]
 

@@ -337,5 +337,4 @@ def _rhythms_of_senders(knowledge: Knowledge) -> dict[Fed, list[ObservedRhythm]]
 
 
 def _by_last(pairs: Iterable[tuple[Key, ObservedRhythm]]) -> dict[Key, list[ObservedRhythm]]:
-    """Group rhythms by key, in the order of their last messages."""
     return grouped(sorted(pairs, key=lambda pair: pair[1].last.ns))

@@ -98,7 +98,6 @@ class FrameIds:
         return self._end()
 
     def _end(self) -> list[Sent]:
-        """Release the messages held, and return them."""
         held, self.held, self._values = self.held, [], set()
         return held
 

@@ -38,7 +38,6 @@ class OpenRequests:
         return self.rows[next(reversed(self.rows))].captured if self.rows else 0
 
     def oldest(self, count: int) -> list[MessageRow]:
-        """Return and forget the oldest requests."""
         return [self._forget(number) for number in [*islice(self.rows, count)]]
 
     def given_up(self, time: int) -> tuple[list[MessageRow], list[Anew]]:

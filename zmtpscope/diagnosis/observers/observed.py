@@ -273,7 +273,6 @@ class ObservedConnection:
         return self.stream.conn_id
 
     def stream_of(self, side: int) -> Stream:
-        """Return the common fields of one side's records."""
         return self.stream.turned() if side else self.stream
 
     @property

@@ -132,7 +132,6 @@ class ObservedSubscriptions:
     forgotten: int = 0
 
     def all(self) -> list[ObservedSubscription]:
-        """Return all subscriptions in order of their start."""
         return sorted([*self.ended, *self.open.values()], key=lambda each: each.moment.ns)
 
 
@@ -300,7 +299,6 @@ class ObservedRhythm:
         return self.openings >= max(MIN_OPENINGS, self.turns / 4, 4 * other.openings)
 
     def since(self, time: int) -> int:
-        """Return the number of remembered messages after a time."""
         return sum(each > time for each in self.recent)
 
     def has_message(self, start: int, stop: int) -> bool:

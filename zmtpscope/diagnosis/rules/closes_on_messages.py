@@ -217,7 +217,6 @@ class Failure(NamedTuple):
 
     @property
     def after(self) -> int:
-        """Nanoseconds from the message to the end."""
         return self.departure.ending.moment.ns - self.rhythm.last.ns
 
 

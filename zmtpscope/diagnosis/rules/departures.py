@@ -100,7 +100,6 @@ def _spread(values: Sequence[int]) -> float:
 
 
 def _moments(times: Sequence[int], pause: float) -> list[int]:
-    """Return the first of each group of times, which are more than `pause` ns apart."""
     return [first for first, *_ in divided_at_pauses(times, int, pause)]
 
 

@@ -182,7 +182,6 @@ class Rejected(NamedTuple):
 
     @property
     def after(self) -> int:
-        """Nanoseconds from the command to the end."""
         return self.ending.moment.ns - self.moment.ns
 
 

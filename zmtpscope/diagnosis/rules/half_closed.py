@@ -40,7 +40,6 @@ class HalfClosed(NamedTuple):
 
     @property
     def silent(self) -> int:
-        """The side that does not close."""
         return 1 - self.closer
 
     @property

@@ -62,7 +62,6 @@ class Late(NamedTuple):
 
     @property
     def opened_ns(self) -> int:
-        """Time of the SYN that was answered."""
         return self.began_ns + self.waited_ns
 
 

@@ -36,7 +36,6 @@ class Reset(NamedTuple):
 
     @property
     def waiting(self) -> int:
-        """Number of requests without a reply."""
         return 0 if self.connection.requests is None else self.connection.requests.waiting_count
 
     @property

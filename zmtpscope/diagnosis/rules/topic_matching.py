@@ -180,7 +180,6 @@ def _is_open(topic: PublishedTopic) -> bool:
 
 
 def _matches_any(subscription: ObservedSubscription, topics: list[bytes]) -> bool:
-    """Whether a subscription matches one of `topics`, which ascend."""
     place = bisect_left(topics, subscription.topic)
     return place < len(topics) and subscription.matches(topics[place])
 

@@ -135,7 +135,6 @@ class Replies(NamedTuple):
 
 @once
 def _replies_of(knowledge: Knowledge) -> dict[Endpoint, Replies | None]:
-    """Return the replies at each endpoint with a request without one."""
     endpoints = {each.connection.endpoint for each in hanging(knowledge)}
     return {endpoint: _replies(knowledge.by_endpoint[endpoint]) for endpoint in endpoints}
 

@@ -53,7 +53,6 @@ def _of_sender(departure: Disconnect, knowledge: Knowledge) -> Iterable[Observed
 
 @once
 def _by_sending_host(knowledge: Knowledge) -> dict[tuple[str, tuple[str | None, str | None]], list[ObservedConnection]]:
-    """Return the connections of hosts that open them to receivers, by address and socket types."""
     senders = (each for each in knowledge.connections if each.client.socket_type in PAIRS.values())
     return grouped(((each.client.ip, each.socket_types()), each) for each in senders)
 

@@ -288,7 +288,6 @@ class ZmtpConnection:
                 self.relations.found(side, finding, Arrival(ordinal, note.at.packet, note.at.time), reference)
 
     def _note(self, side: int | None, finding: Finding, arrival: Arrival) -> None:
-        """Add a finding that becomes decidable with the segment `arrival`."""
         self._write(Note(side, finding, arrival, arrival.ordinal))
 
     def _write(self, note: Note) -> None:

@@ -42,7 +42,6 @@ class CarryingRows:
 
     @cached_property
     def ends(self) -> list[int]:
-        """Stream offset of the end of each row."""
         ends: list[int] = (self.places - self.shifts.repeat(self.last_rows + 1 - self.first_rows)).tolist()
         return ends
 
@@ -105,5 +104,4 @@ def behind(pieces: list[Piece], offset: int) -> list[Piece]:
 
 
 def arrival_in(pieces: list[Piece], offset: int) -> Arrival:
-    """Return the segment that carried the octet at `offset`."""
     return Arrival(*behind(pieces, offset)[0][1:])

@@ -74,7 +74,6 @@ class FastPath:
         self.sessions.release_all()
 
     def release_one(self, key: bytes) -> None:
-        """Release the connection of a direction, if it is on the fast path."""
         self.sessions.release_one(key)
 
     def release_late(self, current: int) -> None:

@@ -191,7 +191,6 @@ class KnownConnection:
     # -- records ------------------------------------------------------------------------------------------------------
 
     def open(self, flows: Flows, row: int) -> None:
-        """Open the connection with its SYN in this row."""
         self.tcp = flows.begin(self.keys[0], row, self.state[0].initial)
 
     def stay(self, budget: OctetBudget) -> dict[int, PlainSide]:
@@ -269,7 +268,6 @@ class KnownConnection:
         outcome.count(reached, [self.tcp], sink.summary)
 
     def _writer(self) -> RecordWriter:
-        """Return the record writer, which must exist."""
         assert self.writer is not None
         return self.writer
 

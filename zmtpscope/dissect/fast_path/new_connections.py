@@ -190,7 +190,6 @@ class NewConnections:
         return found[0], found[1]
 
     def identity(self, slot: int) -> str | None:
-        """Return the identity that a side announced in the opening."""
         return self.opening.identities_with(self.identities(self.places[slot & ~1]))[slot & 1]
 
     def side(self, slot: int, sink: Sink) -> PlainSide:
@@ -202,7 +201,6 @@ class NewConnections:
     # -- end of connections -------------------------------------------------------------------------------------------
 
     def over(self) -> list[int]:
-        """Return the indexes of the connections that ended."""
         over: list[int] = (self.is_here & self.is_over).nonzero()[0].tolist()
         return over
 

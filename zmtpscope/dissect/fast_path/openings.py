@@ -353,7 +353,6 @@ class Simulation(RecordWriter):
 
     @property
     def ends(self) -> tuple[int, int]:
-        """Stream offsets after the last greeting or command of each side."""
         return self._stops[0], self._stops[1]
 
     @property

@@ -105,7 +105,6 @@ class Inside(NamedTuple):
 
 
 def nothing_inside(runs: int) -> Inside:
-    """Return that no messages of these runs need dissection."""
     return Inside(np.ones(runs, np.bool_), np.zeros(runs, np.bool_), None, None, ())
 
 

@@ -149,7 +149,6 @@ class Messages:
 
     @property
     def too_long(self) -> Int64:
-        """Return the runs with too many frames in their incomplete message."""
         return (self.open > MAX_OPEN).nonzero()[0]
 
     def _count(self) -> RunCounts:
@@ -167,7 +166,6 @@ class Messages:
         return found
 
     def count_of(self, chosen: Bool) -> Int64:
-        """Return the number of chosen messages by run."""
         return differences(cumulated(chosen)[self.edges])
 
     def last_of(self, chosen: Bool) -> Int64:

@@ -115,7 +115,6 @@ class Tried:
         return self.first.is_reset and self.last.is_reset
 
     def is_apart(self, later: Tried) -> bool:
-        """Whether the pair connected between the two series."""
         return self.connected is not None and self.connected < later.first.connection.start
 
     def add(self, other: Tried) -> None:

@@ -26,7 +26,6 @@ class RowRule(NamedTuple):
 
 
 def _plain(run: MessageTable) -> Int64:
-    """Return the indices of complete messages of kind data."""
     return np.flatnonzero(((run.flags[run.first] & SPECIAL) == 0) & run.complete)
 
 

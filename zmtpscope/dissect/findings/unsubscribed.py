@@ -97,7 +97,6 @@ class Unsubscribed:
                 self.waiting.append(Waiting(note_on(run, row, run.stream.side or 0, id_), head))
 
     def _was_cancelled(self, head: bytes, time: int) -> bool:
-        """Whether a subscription cancelled within the last second matches."""
         return any(time - each.time <= SECOND and self._matches(head, each.name) for each in self.cancelled)
 
     def _matches(self, head: bytes, name: bytes) -> bool:

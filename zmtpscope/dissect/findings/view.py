@@ -42,7 +42,6 @@ class ConnectionView:
 
     @property
     def listener(self) -> int | None:
-        """The side that accepted the connection, if known."""
         return self.tcp.listener
 
     @property
@@ -112,7 +111,6 @@ class ConnectionView:
         )
 
     def said_something_after(self, side: int, arrival: Arrival) -> bool:
-        """Whether octets of `side` were captured after `arrival`."""
         ordinals = self.streams[side].arrivals.ordinals
         return bool(ordinals) and ordinals[-1] > arrival.ordinal
 

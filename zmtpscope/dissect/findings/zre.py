@@ -75,7 +75,6 @@ class Node:
 
     @property
     def who(self) -> str:
-        """Return the node's name, or the start of its UUID."""
         return self.name or self.uuid[:6]
 
 

@@ -44,7 +44,6 @@ class Segments(NamedTuple):
 
 
 def side_number(conn: int | None, side: int | None) -> int:
-    """Return the number of one side of a connection."""
     return (conn or 0) << 1 | (side or 0)
 
 

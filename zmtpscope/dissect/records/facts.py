@@ -53,7 +53,6 @@ class Attempt(NamedTuple):
 
     @property
     def pair(self) -> bytes:
-        """Client address, server address and server port."""
         key = self.connection.key
         return key[:-4] + key[-2:]
 
@@ -156,7 +155,6 @@ class ConnectionFact(NamedTuple):
 
     @property
     def reference(self) -> str:
-        """Return the reference of the record of `unit`."""
         unit = self.unit
         return reference(self.origin.stream, unit.side, unit.source, unit.start, unit.record)
 

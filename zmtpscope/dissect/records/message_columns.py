@@ -188,7 +188,6 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @classmethod
     def of(cls, batch: Batch, options: Options = DEFAULT) -> Self:
-        """Return the columns of a batch's messages, in record order."""
         return cls(batch.messages, rows_in_order(batch.messages)[0], batch.files, options)
 
     @classmethod
@@ -214,7 +213,6 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def frame_senders(self) -> Int64:
-        """Return the index of each frame's sender."""
         senders: Int64 = self.senders_in_tables
         return senders if len(senders) == len(self.sizes) else senders.repeat(self.counts_in_tables)
 
@@ -233,7 +231,6 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def special(self) -> Int64:
-        """Return the `SPECIAL` bits of each message, 0 for data."""
         special: Int64 = self.of_first_frames("flags") & SPECIAL
         return special
 
@@ -317,7 +314,6 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @property
     def kept(self) -> NDArray[np.int8]:
-        """Return `NOT_KEPT`, `HEAD_KEPT_ONLY` or `KEPT` for each message."""
         return self._shown[1]
 
     @cached_property
@@ -333,7 +329,6 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def topic_sizes(self) -> Int64:
-        """Return the size of each topic, or `NO_TOPIC`."""
         return self._optional("topics", NO_TOPIC, np.int64)
 
     def _optional(self, name: str, nothing: int, type_: type) -> NDArray[Any]:
@@ -423,7 +418,6 @@ def first_of(first: Int64, counts: Int64, known: Bool) -> tuple[Int64, Int64]:
 
 
 def list_of_sizes(columns: Any) -> Lists:
-    """Return the frame sizes of each message, null if it is encrypted."""
     frames, edges = first_of(columns.first, columns.counts, columns.is_open)
     return Lists(Integers(columns.sizes[frames]), edges, columns.is_open)
 

@@ -120,7 +120,6 @@ class RecordWriter:
             self._put_finding(note, AT_THE_END, note.events)
 
     def left_to_write(self, side: int | None, id_: str) -> int:
-        """Return how many more findings of a kind will be written one by one."""
         return max(0, MAX_WRITTEN - self._counts.get((side, id_), 0))
 
     def _put_finding(self, note: Note, offset: int, count: int) -> None:

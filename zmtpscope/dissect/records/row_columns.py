@@ -88,7 +88,6 @@ class RowColumns(FieldColumns, Generic[R]):
     # -- arrays of tables ----------------------------------------------------------------------------------------------
 
     def joined(self, name: str) -> NDArray[Any]:
-        """Join an array of all tables."""
         arrays: list[NDArray[Any]] = [getattr(table, name) for table in self.tables]
         return arrays[0] if len(arrays) == 1 else np.concatenate(arrays) if arrays else NOTHING
 
@@ -103,7 +102,6 @@ class RowColumns(FieldColumns, Generic[R]):
 
     @cached_property
     def senders_in_tables(self) -> Int64:
-        """Index of the sender, in the order of tables."""
         return senders_of_rows(self.tables) if self.tables else NOTHING
 
     @cached_property
@@ -115,16 +113,13 @@ class RowColumns(FieldColumns, Generic[R]):
         return np.array([value_of(sender) for sender in self.senders])
 
     def of_senders(self, value_of: Callable[[Sender], Any]) -> NDArray[Any]:
-        """Return one value of its sender for each row."""
         return self.of_each(value_of)[self.sender_of] if self.tables else NOTHING
 
     @cached_property
     def frame_senders(self) -> Int64:
-        """Index of the sender of each frame."""
         return self.senders_in_tables
 
     def of_rows(self, name: str) -> NDArray[Any]:
-        """Return one value per row."""
         column: NDArray[Any] = self.joined(name)[self.places]
         return column
 
@@ -146,7 +141,6 @@ class RowColumns(FieldColumns, Generic[R]):
 
     @cached_property
     def octets(self) -> JoinedOctets:
-        """Return the kept octets of all senders."""
         return JoinedOctets([sender.data for sender in self.senders])
 
     @cached_property
@@ -214,7 +208,6 @@ class RowColumns(FieldColumns, Generic[R]):
         return Integers(np.array([value or 0 for value in values], np.int64)[sender_of], known[sender_of])
 
     def word_of_sender(self, name: str) -> Words:
-        """Return a word that all rows of a sender share."""
         return Words([getattr(sender, name) for sender in self.senders], self.sender_of)
 
     def of_regimes(self, name: str) -> NDArray[Any]:
@@ -222,7 +215,6 @@ class RowColumns(FieldColumns, Generic[R]):
         return self.of_senders(lambda sender: getattr(sender.regime, name))
 
     def of_first_frames(self, name: str) -> Int64:
-        """Return `offsets`, `sizes` or `flags` of first frames."""
         column: Int64 = getattr(self, name)[self.first]
         return column
 

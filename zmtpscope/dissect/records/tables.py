@@ -110,7 +110,6 @@ class Sender(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Connection, side and source, by which rows are ordered."""
         return place_of(self.stream), self.stream.side or 0, self.source
 
     def head(self, offset: int, size: int, limit: int | None = None) -> bytes | None:

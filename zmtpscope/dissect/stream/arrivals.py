@@ -40,7 +40,6 @@ class BlockView:
 
     @classmethod
     def of(cls, reassembler: Reassembler, captured: SegmentBlock | None) -> Self:
-        """Return the rows of the current block, slow path included."""
         each = reassembler
         return cls(each.data(), each.starts, each.stops, each.ordinals(), each.packets, each.times, captured)
 
@@ -151,7 +150,6 @@ class Arrivals:
         return Arrival(self.ordinals[piece], self.packets[piece], self.times[piece])
 
     def piece_at(self, offset: int) -> range:
-        """Return the stream offsets of the piece with this octet."""
         piece = min(bisect_right(self.ends, offset), len(self.ends) - 1)
         return range(self.ends[piece - 1] if piece else self.begin, self.ends[piece])
 

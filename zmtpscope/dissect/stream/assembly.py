@@ -87,7 +87,6 @@ class Assembly:
 
     @property
     def open_frames(self) -> int:
-        """Count the frames so far of the message that is still incomplete."""
         return len(self.carried.offsets)
 
     @property
@@ -212,15 +211,12 @@ class Assembly:
         return runs, frame_runs
 
     def doubt_next(self) -> None:
-        """Note that data before the next message is missing."""
         self.uncertain_start = True
 
     def count_lost(self, octets: int) -> None:
-        """Subtract lost octets from the octets of messages."""
         self.unit_octets -= octets
 
     def forget_damage(self) -> None:
-        """Note that the message with losses has ended."""
         self.damaged, self.head = False, None
 
     def damage(self, kept: Kept, limit: int) -> None:

@@ -22,7 +22,6 @@ class HeldOctets:
         self.parts: list[bytes] = []
 
     def begin_at(self, offset: int) -> None:
-        """Start at `offset` if nothing is held."""
         if not self.parts:
             self.base = offset
 

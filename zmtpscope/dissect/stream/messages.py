@@ -52,7 +52,6 @@ class Messages:
     # -- counts --------------------------------------------------------------------------------------------------------
 
     def assemblies(self) -> tuple[Assembly, ...]:
-        """Return the assemblies of unencrypted messages and, with keys, of messages from boxes."""
         return (self.in_clear,) if self.opened is None else (self.in_clear, self.opened.assembly)
 
     @property
@@ -69,7 +68,6 @@ class Messages:
 
     @property
     def unit_octets(self) -> int:
-        """Count the octets of messages with their headers."""
         return self.in_clear.unit_octets + (0 if self.opened is None else self.opened.assembly.unit_octets)
 
     @property

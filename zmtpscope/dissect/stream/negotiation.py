@@ -87,7 +87,6 @@ class Negotiation:
         return is_found or self.greeted_since is not None or self.forced is not None
 
     def drain(self) -> list[Note]:
-        """Return new findings about greetings."""
         notes, self._notes = self._notes, []
         return notes
 

@@ -28,7 +28,6 @@ class OpenedMessages:
         """Findings that the reader only counts: number already emitted."""
 
     def stay_closed(self, ordinal: int) -> None:
-        """Note that a MESSAGE stays encrypted, as the segment `ordinal` decides."""
         if self.closed_since is None:
             self.closed_since = ordinal
 

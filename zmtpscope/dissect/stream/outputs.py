@@ -81,7 +81,6 @@ class Outputs:
         return outputs
 
     def add(self, output: Output, octets: int = 0) -> None:
-        """Add captured `octets` of a unit."""
         self._outputs.append(output)
         self.units += octets
 
@@ -137,7 +136,6 @@ class Outputs:
         self._outputs.append(Gap(start, start + hole.octets, hole.octets, hole.reason, decided, resumed_at))
 
     def hold_gap(self, start: int, hole: Hole) -> None:
-        """Keep a hole until the search after it ends."""
         self._gap = start, hole
 
     def end_gap(self, ordinal: int, resumed_at: int | None) -> None:

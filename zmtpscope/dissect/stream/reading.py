@@ -326,7 +326,6 @@ class Reading:
         self.arrivals.trim(offset)
 
     def _memberships(self) -> list[Memberships]:
-        """Return the memberships known from unencrypted and from decrypted octets."""
         inside = None if self.messages.opened is None else self.messages.opened.decryption.reader
         return [self.reader.memberships] if inside is None else [self.reader.memberships, inside.memberships]
 

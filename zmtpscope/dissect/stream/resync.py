@@ -185,7 +185,6 @@ class FrameSearch:
         return Boundary(self.framing, self.origin) if header is not None and header[0] else None
 
     def exhausted(self) -> bool:
-        """Whether no trial is left and every octet of the window was read."""
         return not self.trials and self.at >= self.limit
 
     def octets_from(self, offset: int) -> bytes:
@@ -345,7 +344,6 @@ class FrameSearch:
         return is_known_command(bytes(self.data[body:stop]))
 
     def _is_one_octet(self, first: int, stop: int) -> bool:
-        """Whether a frame is one repeated octet."""
         count = stop - first
         return count <= LONGEST_REPETITION and self.data.count(self.data[first], first, stop) == count
 

@@ -231,5 +231,4 @@ def as_array(column: array[int]) -> Int64:
 
 
 def columns_of(frames: FrameColumns) -> tuple[array[int], array[int], array[int], array[int]]:
-    """Return offsets, bodies, sizes and flags of frames as columns."""
     return frames.offsets, frames.bodies, frames.sizes, frames.flags

@@ -180,7 +180,6 @@ class Session:
         return None
 
     def prefix(self, side: int) -> bytes:
-        """Return the nonce prefix of `side`'s MESSAGEs."""
         return MESSAGE_PREFIX[self.role(side) or "client"]
 
     def try_message(self, side: int, body: bytes) -> bytes | None:

@@ -88,12 +88,10 @@ class SideStream:
 
     @property
     def end(self) -> int:
-        """Stream offset after the last octet or hole."""
         return self.arrivals.end
 
     @property
     def reader(self) -> SideReader | None:
-        """Return the reader of unencrypted units."""
         return None if self.reading is None else self.reading.reader
 
     @property
@@ -104,7 +102,6 @@ class SideStream:
 
     @property
     def identity(self) -> str | None:
-        """Sent in the handshake, unencrypted or decrypted."""
         return None if self.reading is None else self.reading.identity
 
     def identity_at(self, offset: int) -> str | None:
@@ -120,7 +117,6 @@ class SideStream:
 
     @property
     def unit_octets(self) -> int:
-        """Count the octets of greetings, commands and messages."""
         shared = 0 if self.reading is None else self.reading.reader.shared
         return self.outputs.units + self.messages.unit_octets - shared
 

@@ -221,12 +221,10 @@ class Connection:
 
     @property
     def closed_by(self) -> int | None:
-        """The side that sent the first FIN or RST."""
         first = self.closing
         return None if first is None else first[1]
 
     def reset_time(self, side: int) -> int | None:
-        """Return the time of the RST with which a side ended the connection."""
         return self.reset.time if self.reset is not None and self.reset_by == side else None
 
     @property
@@ -246,12 +244,10 @@ class Connection:
 
     @property
     def has_ended(self) -> bool:
-        """Whether FINs of both sides, or a RST, were captured."""
         return self.close_how in ("fin", "rst")
 
     @property
     def has_octets(self) -> bool:
-        """Whether data was sent, captured or not."""
         return bool(self.tcp[0].delivered or self.tcp[1].delivered)
 
     @property

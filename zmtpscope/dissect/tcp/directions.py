@@ -71,7 +71,6 @@ class Directions:
         self.is_clean[direction] = self.is_plain[direction] = self.clean[direction] = False
 
     def rows_of(self, direction: int) -> list[int]:
-        """Return the rows of a direction that carry octets."""
         return self._carrying[self.bounds[direction] : self.bounds[direction + 1]]
 
     def last_fin(self, directions: Iterable[int]) -> int:
@@ -170,6 +169,5 @@ def by_direction(
 
 
 def _joined(rows: list[list[int]]) -> tuple[Column, Column]:
-    """Return all rows, and the bounds of each list."""
     bounds = np.cumsum([0, *map(len, rows)])
     return np.array([row for some in rows for row in some], np.int64), bounds

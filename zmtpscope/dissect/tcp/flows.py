@@ -139,7 +139,6 @@ class Flows:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether more than half of the maximum number of connections are open."""
         return len(self.sides) > self.most_open
 
     def is_full(self, block: SegmentBlock) -> bool:

@@ -102,6 +102,5 @@ class Intervals(Generic[AnyInterval]):
             self.others = interval if self.others is None else self.others.joined(interval)
 
     def drain(self) -> list[AnyInterval]:
-        """Return stalls or outages that can be reported now."""
         drained, self.apart = self.apart, []
         return drained

@@ -17,7 +17,6 @@ from zmtpscope.words import counted
 
 
 def flat(found: Sequence[Explained]) -> list[Diagnosis]:
-    """List diagnoses, each before its consequences."""
     return [each for explained in found for each in (explained.diagnosis, *explained.consequences)]
 
 

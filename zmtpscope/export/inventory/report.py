@@ -96,7 +96,6 @@ def _endpoint(values: dict[str, Any]) -> Iterator[str]:
 
 
 def _versions(versions: list[str]) -> str:
-    """Write `3.1`, or the range from the oldest version to the newest."""
     known = sorted(map(safe_text, versions)) or ["-"]
     return known[0] if len(known) == 1 else f"{known[0]}-{known[-1]}"
 

@@ -133,7 +133,6 @@ class FailedAttempts:
         )
 
     def write(self) -> Iterator[RowRange]:
-        """Yield the counted attempts as lines."""
         for failure in self.failures:
             yield from failure.write()
 

@@ -121,7 +121,6 @@ def _all(row: Row, statistics: Statistics, seconds: float, damage: str, look: Lo
 
 
 def _duration(nanoseconds: int) -> str:
-    """Write a duration in milliseconds or seconds."""
     return f"{nanoseconds / SECOND:g} s" if nanoseconds >= SECOND else f"{nanoseconds / 1_000_000:g} ms"
 
 
@@ -175,5 +174,4 @@ def _numbers(row: Row, seconds: float, interval: float) -> dict[str, str]:
 
 
 def _cut(text: str, width: int) -> str:
-    """Truncate or pad to `width` columns."""
     return set_cell_size(text, width) if cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"

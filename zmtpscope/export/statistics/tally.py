@@ -117,7 +117,6 @@ class Pairs(NamedTuple):
         return cls(found // span, found % span + low, counts)
 
     def moved(self, to: Int64) -> Pairs:
-        """Replace each number by `to[number]`."""
         return Pairs.of(to[self.numbers], self.values, self.counts)
 
 

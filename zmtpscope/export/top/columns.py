@@ -60,7 +60,6 @@ class Sums(NamedTuple):
 
     @classmethod
     def of(cls, numbers: NDArray[Any], count: int, octets: Int64, frames: Int64) -> Self:
-        """Add up messages with numbers below `count`."""
         return cls(*(np.bincount(numbers, each, count).astype(np.int64) for each in (None, octets, frames)))
 
     def part(self, which: Int64) -> Sums:

@@ -45,7 +45,6 @@ class ConnectionEnds:
         self._peers: tuple[Peer, Peer] | None = None
 
     def learn(self, side: int, socket_type: str | None, identity: str | None) -> None:
-        """Take an end's type and identity from a greeting, command or message."""
         self.socket_types[side] = socket_type or self.socket_types[side]
         self.identities[side] = identity or self.identities[side]
 

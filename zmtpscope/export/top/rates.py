@@ -75,7 +75,6 @@ class Rates:
 
     @property
     def messages_before(self) -> int:
-        """Messages in the interval that ended last."""
         return int(self.topics.previous[SENT].sum())
 
     def feed(self, batch: Batch) -> Iterator[Interval]:

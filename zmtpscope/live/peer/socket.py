@@ -307,7 +307,6 @@ class Socket:
 
     @property
     def connected(self) -> int:
-        """Connections that have completed their handshake."""
         return len(self._outbox.connections)
 
     async def wait_ready(self, count: int = 1) -> None:
@@ -430,12 +429,10 @@ class Socket:
         self._report(connection.remote, dropped)
 
     def _charge(self, connection: Connection) -> None:
-        """Enforce the memory limit of all connections."""
         for eviction in self._pool.charge(connection):
             self._end(*eviction)
 
     def _end(self, connection: Connection, error: PeerError) -> None:
-        """Close a connection at once and free its place."""
         self._forget(connection, error)
         connection.fail(error)
 

@@ -121,7 +121,6 @@ class Attempt:
 
     @property
     def socket_type(self) -> str | None:
-        """The peer's socket type, once announced."""
         socket_type: str | None = self.announced.get("socket_type") or self.peer.facts.get("socket_type")
         return socket_type
 

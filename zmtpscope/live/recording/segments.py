@@ -59,7 +59,6 @@ class Direction:
 
     @classmethod
     def pair(cls, one: Address, other: Address, sequence: int) -> tuple[Self, Self]:
-        """Return both directions between two sockets."""
         return cls(one, other, sequence), cls(other, one, sequence)
 
     def segment(self, flags: int, reverse: Direction, payload: bytes | memoryview = b"") -> bytes:

@@ -85,7 +85,6 @@ def hello_1(reader: Reader) -> None:
 
 
 def group_only(reader: Reader) -> None:
-    """Read the group of a SHOUT."""
     string(reader, "group")
 
 

@@ -121,7 +121,6 @@ class FilterBar(Vertical):
         self._set_completion(NOTHING)
 
     def set_history(self, texts: Sequence[str]) -> None:
-        """Set the previous filters, latest last."""
         self._history = tuple(texts)
         self._back = 0
 

@@ -124,7 +124,6 @@ class LineView(ScrollView, can_focus=True):
 
     @property
     def cursor(self) -> int:
-        """The line with the cursor, 0 without lines."""
         return self._cursor
 
     def go_to(self, place: int) -> None:
@@ -146,7 +145,6 @@ class LineView(ScrollView, can_focus=True):
 
     @property
     def width(self) -> int:
-        """Visible cells of a line."""
         return self.scrollable_content_region.width
 
     @property

@@ -115,7 +115,6 @@ class TableView(LineView):
 
     @property
     def columns(self) -> tuple[TableColumn, ...]:
-        """All columns, hidden ones included."""
         return self._table.columns
 
     @property

@@ -212,7 +212,6 @@ class RecordList:
         return PlaceFound(place, int(self._found.times[place]) == time)
 
     def look_at(self, count: int) -> None:
-        """Filter at least the first `count` records."""
         while self._looked_at < min(count, len(self._store)):
             self.step()
 

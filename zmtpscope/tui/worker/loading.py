@@ -163,7 +163,6 @@ class Loading:
         return not self.is_done
 
     def stop(self) -> None:
-        """Stop following a growing capture."""
         if self.opened.followed is not None:
             self.opened.followed.stop()
 

@@ -52,7 +52,6 @@ class Search:
 
     @property
     def is_done(self) -> bool:
-        """Whether a row was found, or all were searched."""
         return self.found is not None or self._looked_at == len(self._rows)
 
     @property

@@ -36,7 +36,6 @@ class _Part:
 
     @property
     def end(self) -> int:
-        """Offset after the last octet."""
         return self.first + len(self.octets)
 
     def add(self, octets: bytes, secrets: Iterable[range]) -> None:

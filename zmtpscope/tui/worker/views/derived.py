@@ -81,7 +81,6 @@ class Derived(Counter):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a step or a search for diagnoses is in progress."""
         return self._deriving is not None or self.is_searching
 
     @property

@@ -35,7 +35,6 @@ class KeptRequests:
         """Kept requests by conn_id."""
 
     def of_connection(self, conn_id: str) -> Sequence[np.void]:
-        """Return the kept requests of a connection, in order."""
         return list(self._kept.get(conn_id, ()))
 
     def __contains__(self, conn_id: str) -> bool:

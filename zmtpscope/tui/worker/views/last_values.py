@@ -90,7 +90,6 @@ def _change(before: MessageTable, last: MessageTable) -> str | None:
 
 
 def _members(run: MessageTable) -> dict[str, Any]:
-    """Return the members that a dissector found in a message, by name."""
     made = run.made(0)
     return made.fields if made is not None and isinstance(made.fields, dict) else {}
 

@@ -154,7 +154,6 @@ class RequestsView(DerivedView):
         self._contents.read((value, -1) for value in values if isinstance(value, int))
 
     def _content(self, value: str | int) -> str:
-        """Return a text, or the content of a message."""
         return safe_text(value) if isinstance(value, str) else self._contents[value, -1].text
 
 

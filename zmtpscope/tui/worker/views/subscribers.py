@@ -127,7 +127,6 @@ class SubscribedPublisher:
 
     @property
     def has_groups(self) -> bool:
-        """Whether the topics are groups."""
         return any(each.last.is_of_groups for each in self.subscribers.values())
 
     @property
@@ -213,7 +212,6 @@ def _subscribing(connections: Sequence[Subscriber], keys: dict[Alike, str]) -> I
 
 
 def _is_over(one: Subscriber, other: Subscriber) -> bool:
-    """Whether a connection ended before another began."""
     return not one.connection.is_open and one.connection.last_ns <= other.connection.start.ns
 
 

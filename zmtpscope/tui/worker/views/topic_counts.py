@@ -55,12 +55,10 @@ class TopicCounts:
 
     @property
     def octets(self) -> Int64:
-        """Octets of the frames of each row."""
         return self._columns[1, : len(self.keys)]
 
     @property
     def last(self) -> Int64:
-        """Number of the last message of each row."""
         return self._columns[2, : len(self.keys)]
 
     @property
@@ -75,7 +73,6 @@ class TopicCounts:
 
     @property
     def topic_of(self) -> Int64:
-        """Index of the topic in `topics`."""
         return self._columns[5, : len(self.keys)]
 
     def number(self, topic: bytes | None) -> int:

@@ -262,7 +262,6 @@ class TopicsView(CountingView):
         }
 
     def _data(self, filter: str) -> str:
-        """Return a filter that excludes messages that subscribe, which also have topics."""
         return every(filter, "kind in {data, encrypted}") if self._counts.has_marked else filter
 
 

@@ -28,11 +28,9 @@ class Step:
 
     @cached_property
     def messages(self) -> list[CountedMessages]:
-        """The messages among the records, as columns."""
         return list(self.store.messages(self.rows))
 
     def records(self, *types: str) -> Iterator[tuple[int, Record]]:
-        """Yield the records of these types, with their numbers."""
         return self.store.others(self.rows, types)
 
 

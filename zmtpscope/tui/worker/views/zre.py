@@ -168,7 +168,6 @@ class ZreView(CountingView):
         return table_of(columns, lines, wanted, text)
 
     def _name(self, uuid: str) -> str:
-        """Return the name of a node, or the start of its UUID."""
         node = self._nodes.get(uuid)
         return node.name if node is not None and node.name else uuid[:6]
 
@@ -211,7 +210,6 @@ def _heading(what: str, lines: Sequence[Line]) -> Line:
 
 
 def _some(names: Sequence[str]) -> str:
-    """Join the first names, and the number of further ones."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
 
