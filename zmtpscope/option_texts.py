@@ -125,7 +125,6 @@ def parse_payload(text: str) -> str:
 
 
 def known_payload(name: str) -> str:
-    """Check the name of an installed payload dissector."""
     from zmtpscope.payloads.registry import names  # searches for installed dissectors
 
     if name not in (known := names()):
@@ -214,7 +213,6 @@ def check_columns(owner: str, names: Sequence[str], known: Sequence[str]) -> Non
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Suggest the nearest known name, or all names."""
     import difflib
 
     known = list(known)

@@ -223,7 +223,6 @@ class Reader:
         return PacketBlock(self.data, links, starts, stops, missing, times, numbers, offsets, interfaces)
 
     def end_single_packets(self) -> None:
-        """Append the collected `single_packets` to `parts`."""
         if self.single_packets:
             self.parts.append(np.array(self.single_packets, np.int64).T.copy())
             self.single_packets = []

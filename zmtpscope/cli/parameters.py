@@ -59,7 +59,6 @@ class Command(click.Command):
         return {heading: options for heading, options in found.items() if options}
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one list of options for each heading."""
         for heading, options in self.options_by_heading(ctx).items():
             records = [each.get_help_record(ctx) for each in options]
             with formatter.section(heading):

@@ -109,7 +109,6 @@ class RequestHops:
 
 
 def _messages(batch: Batch, options: Options) -> Iterator[_Message]:
-    """Yield messages whose frames are known, in order."""
     columns = MessageColumns.of(batch, options)
     for row, values in enumerate(columns.records() if len(columns) else ()):
         if values["bodies"] is not None and None not in values["bodies"]:

@@ -163,7 +163,6 @@ class Derivation:
         return self._ordinal + 1
 
     def knowledge(self) -> Knowledge:
-        """Return the facts about all connections so far."""
         connections = [*self.ended.values(), *(each.observed for each in self.open.values())]
         connections.sort(key=began)
         left_out = self.left_out + self.room.left_out

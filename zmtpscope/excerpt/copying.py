@@ -47,7 +47,6 @@ def shortcomings(wanted: WantedPackets, copied: int) -> Iterator[str]:
 
 
 def _among(references: Int64, known: Int64) -> Bool:
-    """Return which `references` are in `known`, which is sorted."""
     if not len(known):
         return np.zeros(len(references), np.bool_)
     found: Bool = known[np.minimum(np.searchsorted(known, references), len(known) - 1)] == references

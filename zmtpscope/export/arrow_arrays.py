@@ -74,7 +74,6 @@ def _texts(values: Sequence[str]) -> tuple[bytes, Iterable[int]]:
 
 
 def _ends(sizes: Iterable[int], count: int, type_: type[np.generic]) -> pa.Buffer:
-    """Return 0 and the end of each value."""
     ends = np.zeros(count + 1, type_)
     np.cumsum(np.fromiter(sizes, np.int64, count), out=ends[1:])
     return pa.py_buffer(ends)

@@ -134,7 +134,6 @@ def _endpoint_lines(found: FindingEndpoints, files: Sequence[str | None], *, wit
 
 
 def _from_whom(at: AtEndpoint) -> str:
-    """Name the client, or write the number of clients."""
     if at.has_more_clients:
         return f"from more than {counted(len(at.clients), 'client')}" if at.clients else "from other clients"
     return f"from {len(at.clients)} clients" if len(at.clients) > 1 else f"from {next(iter(at.clients))}"

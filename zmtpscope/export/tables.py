@@ -85,7 +85,6 @@ class CsvTable:
         """Do nothing: all lines are written."""
 
     def _column_of(self, batch: Batch) -> Callable[[str], Column | list[Any]]:
-        """Return a function for the values of a field."""
         columns = columns_of_rows(batch, self._options)
         if columns is not None:
             return columns.__getitem__

@@ -23,7 +23,6 @@ class FilterError(ValueError):
         self.expected = expected
 
     def __str__(self) -> str:
-        """Return sentence, filter, and carets below the error."""
         hint = "" if self.hint is None else f"; {self.hint}"
         carets = " " * self.start + "^" * (self.stop - self.start)
         return f"{self.sentence}{hint}\n  {self.text}\n  {carets}"

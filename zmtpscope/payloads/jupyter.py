@@ -194,7 +194,6 @@ def _read_object(reader: Reader, name: str) -> dict[str, Json]:
 
 
 def _read_buffers(reader: Reader) -> None:
-    """Read the frames after the content. `buffers` are their sizes."""
     sizes: list[int] = []
     while reader.next_frame():
         sizes.append(len(reader.octets("buffer", hidden=True)))

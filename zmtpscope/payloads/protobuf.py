@@ -174,7 +174,6 @@ class _Fields:
             self.reader.value(name, each.stop - each.start, self._plain(declared, each))
 
     def _plain(self, declared: FieldType, each: WireField) -> Json:
-        """Return a value that is not a message."""
         if declared.type in NUMBERS:
             return self._number(declared, each.value)
         octets = self.data[each.begin : each.end]
@@ -251,7 +250,6 @@ def _printable(octets: bytes) -> str | None:
 
 
 def _fits(declared: FieldType, each: WireField) -> bool:
-    """Whether the wire type matches the declaration."""
     if declared.type in NUMBERS:
         return each.wire_type == NUMBERS[declared.type][0] or (each.wire_type == LENGTH and declared.repeated)
     if declared.type in (MESSAGE, GROUP):

@@ -109,7 +109,6 @@ def varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
 
 
 def _key(data: bytes, at: int, stop: int) -> tuple[int, int, int]:
-    """Return field number, wire type and end of the key."""
     key, end = varint(data, at, stop)
     number = key >> 3
     if not 0 < number <= LARGEST_NUMBER or end - at > LONGEST_KEY:

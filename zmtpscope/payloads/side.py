@@ -239,7 +239,6 @@ class SidePayloads:
         return best
 
     def _claimed_behind(self, message: Message, about: About) -> Payload | None:
-        """Return the dissector that claims the first possible frame after the first content frame."""
         for frame in message.bodies[1:]:
             found = self._of_frame(frame, about)
             if found is not None:
@@ -333,7 +332,6 @@ def claim_of(payload: Payload, message: Message, about: About) -> Claim:
 
 
 def is_claimed_at_once(payload: Payload, octets: bytes) -> bool:
-    """Whether the dissector claims a payload by its octets alone."""
     try:
         return bool(payload.claims_at_once(octets))
     except (Exception, SystemExit, Interrupted):

@@ -108,7 +108,6 @@ def _split_segments(parts: list[Segments], limit: Limit | None) -> tuple[list[Se
 
 
 def _count_before(taken: Column, references: Column, limit: Limit | None) -> int:
-    """Count items of one file before a limit."""
     if limit is None:
         return len(taken)
     low, high = int(taken.searchsorted(limit[0])), int(taken.searchsorted(limit[0], "right"))

@@ -215,7 +215,6 @@ class AnalyserStage:
                 yield batch_of([rows_chunk(place, each) for each in rows.finish()])
 
     def partitions(self, batches: Iterable[pa.RecordBatch], options: Options) -> Iterator[PartitionAnalysis]:
-        """Yield the analysis of each partition, one after the other."""
         chunks = (chunk for batch in batches for chunk in chunks_of(batch))
         for partition, some in groupby(chunks, attrgetter("partition")):
             flows = FlowFilter(partition, self.run.partitions, self.run.endpoints)

@@ -138,7 +138,6 @@ class StoredRows(StoredColumns):
         return self.table.frames["sizes"].all()
 
     def of_first_frames(self, name: str) -> Int64:
-        """Return the column `offsets`, `sizes` or `flags` of the first frame of each message."""
         column = self.table.frames[name]
         values = column.all() if len(column) == len(self) else column.take(self.first)
         return values + self.table.runs["first_offsets"].take(self.run_of) if name == "offsets" else values

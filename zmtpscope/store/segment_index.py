@@ -130,7 +130,6 @@ class SegmentIndex:
         return found
 
     def pieces(self, stream: Stream, start: int, stop: int, count: int) -> Pieces:
-        """Return the pieces in which octets arrived."""
         found = list(self._segments(stream, start, stop, count))
         begin = found[0][0] if found else start
         return Pieces(begin, [end for _, end, _, _ in found], [packet for _, _, packet, _ in found])

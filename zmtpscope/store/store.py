@@ -318,7 +318,6 @@ class Store:
         return [with_secrets(packet, batch, shows_leftovers=shows_leftovers) for packet in found]
 
     def _has_no_passwords(self, conn: int, near: int) -> bool:
-        """Whether a connection is known not to use PLAIN."""
         connection = self.connection(conn, near)
         values = {} if connection is None else self.row(connection)
         return values.get("mechanism") in OTHER_MECHANISMS or values.get("version") in WITHOUT_MECHANISMS

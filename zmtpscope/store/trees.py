@@ -52,7 +52,6 @@ def without_secrets(detail: Detail) -> Detail:
 
 
 def _named(protocol: str, options: Options) -> Named:
-    """Return the dissector, with the argument that the user gave."""
     rules = [rule.payload for rule in options.decode_as if rule.payload is not None]
     argument = next((argument for name, argument in rules if name == protocol), None)
     return Named(protocol, argument)

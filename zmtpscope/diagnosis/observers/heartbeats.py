@@ -229,7 +229,6 @@ class HeartbeatObserver(Observer):
         asker.open = sorted([*behind, *asker.open], key=attrgetter("observed.moment.ns"))
 
     def _show(self) -> None:
-        """Store the open PINGs where rules find them."""
         for side, asker in zip(self.observed.sides, self.askers, strict=True):
             if side.heartbeats is not None:
                 side.heartbeats.waiting = [each.observed for each in asker.open[:MAX_WAITING]]

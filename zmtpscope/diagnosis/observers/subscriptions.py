@@ -114,7 +114,6 @@ class Subscriptions:
         return found
 
     def derive(self) -> list[DerivedTable]:
-        """Return the subscriptions ended since the last call."""
         if self._changes:
             self._changes.sort()
             self._put_in_force(self._changes[-1].ordinal)

@@ -29,7 +29,6 @@ class Met(NamedTuple):
 
 
 def with_finding(knowledge: Knowledge, *ids: str) -> Iterator[Met]:
-    """Yield the connections that have one of these findings, each with the first."""
     for connection in knowledge.having(*ids):
         finding = connection.finding(*ids)
         if finding is not None:

@@ -1,4 +1,4 @@
-"""New connections whose whole opening is in one block, read all at once.
+"""New connections that open within one block, read all at once.
 
 From SYN to the end of the opening, their octets equal those of an earlier connection. Most short connections also end
 in the block.
@@ -61,7 +61,7 @@ class NewConnections:
         self.places: dict[int, int] = {}
         """Entry by slot of side 0."""
         self.is_here: Bool = np.ones(pairs.shape[1], np.bool_)
-        """False for connections whose part of the block the slow path reads."""
+        """Whether the fast path reads the connection's part of the block; otherwise the slow path does."""
         self.tcp: dict[int, Connection] = {}
         """Open connections, by entry."""
         self.writers: dict[int, RecordWriter] = {}
@@ -253,7 +253,7 @@ def _final_states(directions: Directions, pairs: Int64, block: SegmentBlock) -> 
 
 
 def find(block: SegmentBlock, directions: Directions, pairs: Int64, openings: Openings) -> list[NewConnections]:
-    """Return the connections with known openings, among candidates whose directions are `pairs`."""
+    """Return the connections with known openings, among candidates with the directions `pairs`."""
     found: list[NewConnections] = []
     for path in openings.paths():
         rows, fits = _following(path, block, directions, pairs)

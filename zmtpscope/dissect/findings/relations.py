@@ -75,7 +75,6 @@ class Relations:
             self.awaiting, side.awaited = True, ready.decided.ordinal
 
     def drain(self) -> tuple[list[Note], list[ConnectionFact]]:
-        """Return new notes, and new facts for other connections."""
         notes, self._notes = self._notes, []
         if self.heartbeats is not None:
             notes += self.heartbeats.drain()

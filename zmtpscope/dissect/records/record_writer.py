@@ -290,7 +290,6 @@ def _hint(finding: Finding) -> str | None:
 
 
 def _place(note: Note) -> tuple[Stamp, int, int]:
-    """Sort by packet, source and stream offset."""
     at = note.last or note.at
     start = -1 if note.finding.start is None else note.finding.start
     return stamp(at) if isinstance(at, Arrival) else at, note.source, start

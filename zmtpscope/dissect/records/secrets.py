@@ -23,7 +23,6 @@ def starred(data: bytes, base: int, secrets: list[range]) -> bytes:
 
 
 def places_of_secrets(run: MessageTable, row: int, made: Dissected) -> list[range]:
-    """Return the offsets of frames with a password."""
     first, last = int(run.first[row]), int(run.last[row])
     frames = sorted({first + index for index in made.secrets if 0 <= index <= last - first})
     return [range(int(run.bodies[frame]), int(run.bodies[frame] + run.sizes[frame])) for frame in frames]

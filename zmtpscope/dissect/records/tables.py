@@ -129,7 +129,6 @@ class Senders(TypedDict):
 
 
 def used_senders(senders: list[Sender], sender_of: Int64) -> Senders:
-    """Return the senders that have rows."""
     used, renumbered = np.unique(sender_of, return_inverse=True)
     found = [senders[number] for number in used.tolist()]
     return {"senders": found, "sender_of": None if len(found) == 1 else renumbered}

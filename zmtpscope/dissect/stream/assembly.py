@@ -205,7 +205,6 @@ class Assembly:
         self.damage(Kept(b"", context.end, None), 0)
 
     def drain(self) -> tuple[list[MessageTable], list[FrameTable]]:
-        """Return new message and frame rows."""
         runs, self.message_runs = self.message_runs, []
         frame_runs, self.frame_runs = self.frame_runs, []
         return runs, frame_runs

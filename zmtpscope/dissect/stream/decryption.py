@@ -93,7 +93,6 @@ class Decryption:
         return frames
 
     def _break(self) -> None:
-        """Record a gap in the decrypted stream."""
         self._is_from_the_start = False
         if self.reader is not None:
             self.reader.lose()

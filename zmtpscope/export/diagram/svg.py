@@ -144,7 +144,6 @@ class _Picture:
         yield "</svg>\n"
 
     def _life(self, x: float, top: float, bottom: float, breaks: Sequence[float]) -> str:
-        """Draw a lifeline, broken at pauses."""
         path = f"M{x:g} {top:g}"
         for y in breaks:
             path += f"V{y - 9:g}m-4 3l8 -6m-8 15l8 -6M{x:g} {y + 9:g}"

@@ -35,14 +35,12 @@ class Cuts:
         self.last = gap, files
 
     def is_of(self, finding: Record) -> bool:
-        """Whether a finding belongs to the last counted gap."""
         if self.last is None:
             return False
         gap, _ = self.last
         return finding.stream == gap.stream and all(finding.own[name] == gap.own[name] for name in ("source", "offset"))
 
     def write(self) -> Iterator[RowRange]:
-        """Yield the counted gaps as one line."""
         if self.last is not None:
             gap, files = self.last
             text = f"{counted(self.count, 'gap')} more of {counted(self.octets, 'octet')}, cut off by the snap length"

@@ -81,7 +81,6 @@ class Asker:
         self.count, self.last, self.slowest, self.since = 0, None, 0, sent
 
     def release(self) -> Iterator[RowRange]:
-        """Yield the counted PINGs, then the waiting ones."""
         yield from self.write()
         for ping, files in self.open:
             yield one(ping, files)

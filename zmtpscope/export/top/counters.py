@@ -143,7 +143,6 @@ class Counters(Generic[Key]):
         self.last = [None if last is None else last.read() for last in self.last]
 
     def active_rows(self) -> list[int]:
-        """Return the rows with messages in the current interval."""
         count = len(self.keys)
         active: list[int] = np.flatnonzero(self.interval[SENT, :count] + self.interval[RECEIVED, :count]).tolist()
         return active

@@ -62,7 +62,6 @@ class CaptureFilterError(ValueError):
         return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
-        """The message, with the filter and a caret below the error."""
         if self.column is None:
             return [self.words]
         shown = "".join(each if each.isprintable() else " " for each in self.text)

@@ -124,7 +124,6 @@ class RingSocket(PacketSocket):
         self._at = self._taken = self._found = 0
 
     def _count(self, index: int, hardware_type: int, packets: int) -> int:
-        """Return the number of an interface in the file, and count its packets."""
         number = self._number(index, hardware_type)
         self.counts[number] += packets
         return number

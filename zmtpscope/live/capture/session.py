@@ -147,7 +147,6 @@ class CaptureSession:
                 self._held[directory] = hold(directory)
 
     def _release(self) -> None:
-        """Report completely read files to the process."""
         for number, octets in list(self._consumed.items()):
             file = self.status.files[number]
             if file.is_complete and octets >= file.octets:

@@ -190,7 +190,6 @@ def _verdict(rows: Mapping[str, Sequence[Row]], about: About) -> str:
 
 
 def _cause(row: Row, causes: Sequence[Row], clock: Clock) -> dict[str, Any]:
-    """Describe a cause and its consequences for the overview."""
     key = f"{row['rule']} {row['subject']}"
     text = f"likely: {row['text']}" if row["certainty"] == "likely" else row["text"]
     consequences = [each["text"] for each in causes if each["because_of"] == key]

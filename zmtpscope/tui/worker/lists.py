@@ -219,7 +219,6 @@ class RecordList:
         return self._numbers()
 
     def numbers(self) -> Iterator[Int64]:
-        """Yield the record numbers of all rows, in portions."""
         numbers = self._numbers()
         for begin in range(0, len(numbers), STEP):
             yield numbers[begin : begin + STEP]

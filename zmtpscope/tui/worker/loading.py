@@ -141,7 +141,6 @@ class Loading:
 
     @property
     def _useless(self) -> list[str]:
-        """Return problems of key files and dissectors."""
         options = self.store.options
         keys = [] if options.keys is None else options.keys.problems
         return [*keys, *(options.payloads.problems if options.payloads is not None else ())]

@@ -65,7 +65,6 @@ def _node(depth: int, name: str, text: str, filter: str | None = None, link: int
 
 
 def _nodes_of_refs(store: Store, number: int, refs: Sequence[str]) -> Iterator[Node]:
-    """Yield the records that a finding refers to."""
     yield _node(1, "refs", f"{len(refs)}")
     for place, each in enumerate(refs):
         yield _node(2, f"refs[{place}]", safe_text(each), comparison("refs", each), store.find(each, near=number))

@@ -89,7 +89,6 @@ class Sources:
 
     @property
     def problem(self) -> str | None:
-        """A sentence if octets are left out."""
         longest = max((len(each.octets) for each in self._parts), default=0)
         if longest <= MAX_OCTETS:
             return None

@@ -58,7 +58,6 @@ class CountedFindings:
 
     @property
     def summary(self) -> str:
-        """Numbers of findings by severity, worst first, or ""."""
         counts = Counter[str]()
         for kind in self._kinds.values():
             counts[kind.severity] += len(kind.numbers)
