@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from struct import Struct
+
 import msgpack
 import orjson
 import pytest
@@ -219,6 +221,41 @@ def test_an_id_that_is_used_again_is_a_new_call() -> None:
         made.multipart(CLIENT, b"", rpc("0", method=method)).wait(0.01).multipart(SERVER, b"", reply).wait(0.1)
     (diagnosis,) = found(made.close(CLIENT), rule=FAILING)
     assert diagnosis.statement.endswith('answered 1 of 1 call of no_such_method with an error: "invalid"')
+
+
+def test_an_error_without_an_id_is_the_reply_to_the_oldest_call() -> None:
+    """A coordinator of LECO reports like this that it does not know the called component."""
+    made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
+    for number in range(4):
+        made.multipart(CLIENT, rpc(number, method="read")).wait(0.01)
+        made.multipart(SERVER, rpc(None, error={"code": -32093, "message": "unknown receiver"})).wait(0.2)
+    made.wait(9).close(CLIENT)
+    assert not found(made)
+    (diagnosis,) = found(made, rule=FAILING)
+    assert diagnosis.statement.endswith('answered 4 of 4 calls of read with an error: "unknown receiver"')
+
+
+def aiozmq(number: int, *error: str, replies: bool = True) -> list[bytes]:
+    """A reply of aiozmq.rpc, which is an error of this type, text and representation; or a call of add."""
+    header = Struct("<HHLd").pack(4711, 815, number, 1.7e9)
+    if not replies:
+        return [header, b"add", msgpack.packb([1, 2]), msgpack.packb({})]
+    return [header + bytes([bool(error)]), msgpack.packb([*error] if error else 3)]
+
+
+def test_calls_of_aiozmq_are_matched_by_their_ids() -> None:
+    made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
+    for number in range(9):
+        made.multipart(CLIENT, *aiozmq(number, replies=False)).wait(0.1)
+        if number != 5:
+            error = ("builtins.ValueError", "no", "ValueError('no')") if number == 3 else ()
+            made.multipart(SERVER, *aiozmq(number, *error)).wait(0.3)
+    made.wait(3).close(CLIENT)
+    (silent,) = found(made)
+    assert "1 call (add) has no reply for 4." in silent.statement
+    assert silent.statement.endswith("; 8 others had one")
+    (failing,) = found(made, rule=FAILING)
+    assert failing.statement.endswith('answered 1 of 8 calls of add with an error: "builtins.ValueError"')
 
 
 def test_a_result_of_null_is_no_error() -> None:

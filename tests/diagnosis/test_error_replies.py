@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 
+import cbor2
+import msgpack
 import orjson
 import pytest
 
@@ -37,6 +39,8 @@ def statements(*replies: bytes | tuple[bytes, ...], types: tuple[str, str] = ("R
         (orjson.dumps({"status": "error", "message": "busy"}), "busy"),
         (orjson.dumps({"success": False, "reason": "busy"}), "busy"),
         (orjson.dumps({"error": "busy"}), "busy"),
+        (cbor2.dumps({"success": False, "error": "no such object"}), "no such object"),
+        (msgpack.packb(["ValueError", [1], "ValueError(1)"]), "ValueError: ValueError(1)"),
         (pickle.dumps(KeyError("x")), "KeyError('x')"),
         (pickle.dumps((False, OSError("x"))), "OSError('x')"),
         (pickle.dumps(("ERROR", "x")), "('ERROR', 'x')"),

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
+import orjson
 import pytest
 
 from tests.diagnosis.talking import CLIENT, SERVER, Talk, knowledge_of
+from tests.traffic import Capture
+from zmtpscope.diagnosis.derivation import Derivation
 from zmtpscope.diagnosis.diagnose import diagnose
 from zmtpscope.diagnosis.diagnosis import Diagnosis
+from zmtpscope.dissect import Analyser, Options
 from zmtpscope.payloads.registry import Registry
 
 Id = Callable[[int], bytes]
@@ -66,6 +70,41 @@ def test_words_that_are_content_do_not_name_a_request() -> None:
             made.multipart(SERVER, uuid(number), b"ok").wait(0.3)
     (diagnosis,) = found(made.wait(4).close(CLIENT))
     assert "the last 2 calls (request) have no reply" in diagnosis.statement
+
+
+def test_an_id_can_be_the_start_of_a_frame() -> None:
+    made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
+    for number in range(12):
+        made.multipart(CLIENT, uuid(number) + b"header of a request", b"GET").wait(0.1)
+        if number < 10:
+            made.multipart(SERVER, uuid(number) + b"of a reply", b"ok").wait(0.3)
+    (diagnosis,) = found(made.wait(4).close(CLIENT))
+    assert "the last 2 calls (GET) have no reply" in diagnosis.statement
+
+
+def test_an_id_can_be_in_an_object_without_a_method() -> None:
+    made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
+    for number in range(12):
+        id_ = str(UUID(int=number * 7919 << 64))
+        made.multipart(CLIENT, b"", b"svc", orjson.dumps({"a": 1, "correlationId": id_})).wait(0.1)
+        if number < 10:
+            reply = {"correlationId": id_} | ({"error": "overflow"} if number == 3 else {"sum": 1})
+            made.multipart(SERVER, b"", b"svc", orjson.dumps(reply)).wait(0.3)
+    silent, failing = found(made.wait(4).close(CLIENT))
+    assert "the last 2 calls (svc) have no reply" in silent.statement
+    assert failing.statement.endswith('answered 1 of 10 calls of svc with an error: "overflow"')
+
+
+@pytest.mark.parametrize("size", [1, 3, 50])
+def test_p1_ids_are_the_same_in_blocks_of_any_size(size: int) -> None:
+    packets = talk(counter, range(30), b"GET", unanswered=(7, 29)).conversation.packets
+    derivation = Derivation()
+    for batch in Analyser(Options(bodies="none", payloads=Registry())).run(Capture(packets, size)):
+        derivation.feed(batch)
+    (connection,) = derivation.knowledge().connections
+    calls = connection.sides[CLIENT].calls
+    assert calls is not None
+    assert (calls.answered, [*calls.open]) == (28, ["00000007", "0000001d"])
 
 
 def test_an_error_in_a_reply_with_the_id_of_a_request_is_counted() -> None:

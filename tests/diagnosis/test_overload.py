@@ -67,6 +67,11 @@ def test_a_queue_that_grows_is_reported_with_both_latencies() -> None:
     assert (diagnosis.severity, diagnosis.certainty) == ("warn", "proven")
 
 
+def test_a_client_that_leaves_a_growing_queue_is_reported_although_the_first_latencies_vary() -> None:
+    talk = served(every(0.05, 200), 0.08, until=6).close()
+    assert told(talk) is not None
+
+
 def test_calls_with_ids_queue_at_a_router_too() -> None:
     assert told(served(every(0.05, 200), 0.08, until=6, types=("DEALER", "ROUTER"))) is not None
 

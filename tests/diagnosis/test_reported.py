@@ -17,6 +17,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "incompatible",
     ),
     "broker-worker-stopped": (
+        'warn likely: DEALER "calc" 127.0.0.1 does not reply to ROUTER 127.0.0.1:5560: the last 28 calls (c2, c1) have '
+        "no reply for 19.5 s; the 46 before had one; so 2 callers of ROUTER 127.0.0.1:5560 wait too",
         'warn likely: DEALER "calc" 127.0.0.1 sent nothing after packet 533, for 20 s, though ROUTER 127.0.0.1:5560 '
         "sent about 30 messages since; its longest pause before was 509 ms",
     ),
@@ -368,6 +370,22 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "jupyter-client-cut-off": (
         "error SUB 10.88.0.2 acknowledges no data of XPUB 10.88.0.1:6502 since packet 260: sent again 6 times "
         "in 20.2 s; 5 messages may not have arrived; the same on 2 more connections",
+    ),
+    "aiozmq-calls-forgotten": (
+        "warn likely: ROUTER 10.77.0.1:5830 does not reply to DEALER 10.77.0.2: 4 calls (add) have no reply for 15.6 "
+        "s; 17 others had one",
+    ),
+    "leco-unknown-receiver": (
+        "note ROUTER 10.77.0.1:12300 answered 42 of 42 calls of device.read with an error: "
+        '"Receiver is not in addresses list."',
+    ),
+    "zeromqjs-overloaded": (
+        "warn ROUTER 10.77.0.1:5895 does not keep up with the requests of DEALER 10.77.0.2: it replied after 22.2 ms "
+        "at first and after 7.34 s at the end, and 64 or more wait",
+    ),
+    "zprocess-becomes-slow": (
+        "note likely: REP 10.77.0.1:5810 became slow: its last replies to REQ 10.77.0.2, 13 of 73, took about 401 ms "
+        "each, those before about 0.206 ms",
     ),
 }
 """By capture: severity and sentence of each diagnosis; notes may be left out."""

@@ -1,17 +1,20 @@
-"""Messages that are calls or replies: zerorpc, JSON-RPC 2.0, Jupyter, JSON objects with a method, 7/MDP and 18/MDP."""
+"""Messages that are calls or replies: zerorpc, aiozmq, JSON-RPC 2.0, Jupyter, objects with a method, and MDP."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from struct import Struct
 from typing import Any, NamedTuple
 
 from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.records import to_text
 
-MESSAGEPACK, JSON, JUPYTER = "messagepack", "json", "jupyter"
+MESSAGEPACK, JUPYTER = "messagepack", "jupyter"
+OBJECTS = {MESSAGEPACK, "json", "cbor"}
+"""Formats with objects."""
 ERROR = "ERR"
 """Name of the event by which zerorpc reports an exception."""
 OF_ITS_OWN = "_zpc_"
@@ -30,6 +33,14 @@ SUCCESS = "ok", "success"
 LONGEST_ID, LONGEST_NAME, LONGEST_ERROR = 80, 40, 80
 MDP_CLIENT, MDP_WORKER = {b"MDPC01": False, b"MDPC02": True}, {b"MDPW01": False, b"MDPW02": True}
 """Whether a version has partial replies, by the first frame; 18/MDP has them."""
+AIOZMQ = Struct("<HHLd")
+"""Header of a call of aiozmq.rpc."""
+AIOZMQ_SIZES = {AIOZMQ.size, AIOZMQ.size + 1}
+"""Sizes of the headers of calls and replies."""
+AIOZMQ_ERROR = re.compile(rb"[A-Za-z_][\w.]*(?:Error|Exception)")
+ARRAY_AND_MAP = re.compile(rb"[\x90-\x9f\xdc\xdd][\x80-\x8f\xde\xdf]")
+RECENT = 1e9, 4e9
+"""Times of calls (s)."""
 REQUEST, PARTIAL, FINAL = b"\2", b"\3", b"\4"
 WORK = "work"
 """Name shown for work that a broker sends to a worker: its messages do not contain the service."""
@@ -61,6 +72,9 @@ def calls_of(run: MessageTable, *, are_read: bool) -> Iterator[tuple[int, Call]]
             call = _of_mdp(run, row)
             if call is not None:
                 yield row, call
+    elif AIOZMQ_SIZES.issuperset(run.sizes[run.first].tolist()):
+        yield from ((row, call) for row in rows if (call := _of_aiozmq(run, row)) is not None)
+        return
     payloads: Iterable[Dissected | None] = map(run.made, rows) if are_read else run.payloads or ()
     for row, made in enumerate(payloads):
         call = UNKNOWN if made is None else _of_payload(made)
@@ -77,7 +91,7 @@ def _of_payload(made: Dissected) -> Call | None:
     if isinstance(fields, list):  # of several frames, such as an id or a command before an object
         objects = [each for each in fields if isinstance(each, dict)]
         fields = objects[0] if len(objects) == 1 else fields
-    if made.protocol in (MESSAGEPACK, JSON) and isinstance(fields, dict):
+    if made.protocol in OBJECTS and isinstance(fields, dict):
         return _of_json_rpc(fields) if fields.get("jsonrpc") == "2.0" else _of_object(fields)
     return UNKNOWN
 
@@ -146,15 +160,18 @@ def _of_zerorpc(header: dict[str, Any], name: str | bytes, arguments: Any) -> Ca
 
 
 def _of_json_rpc(fields: dict[str, Any]) -> Call | None:
-    """Return the call or reply of a JSON-RPC object; None for a notification, which has no id."""
-    id_, method = fields.get("id"), fields.get("method")
-    if id_ is None or isinstance(id_, dict | list):
+    """Return the call or reply of a JSON-RPC object; None for a notification, which has no id.
+
+    An error without an id is the reply to a call that the server could not read or pass on.
+    """
+    id_, method, error = fields.get("id"), fields.get("method"), fields.get("error")
+    if isinstance(id_, dict | list) or (id_ is None and (method is not None or error is None)):
         return None
+    shown = None if id_ is None else repr(id_)[:LONGEST_ID]
     if method is not None:
-        return Call(repr(id_)[:LONGEST_ID], shown_name(str(method)), replies=False, needs_reply=True)
-    error = fields.get("error")
+        return Call(shown, shown_name(str(method)), replies=False, needs_reply=True)
     texts = [error.get("message")] if isinstance(error, dict) else [] if error is None else [error]
-    return Call(repr(id_)[:LONGEST_ID], "", True, None if error is None else shown_error(texts))
+    return Call(shown, "", True, None if error is None else shown_error(texts))
 
 
 def _of_mdp(run: MessageTable, row: int) -> Call | None:
@@ -174,6 +191,25 @@ def _of_mdp(run: MessageTable, row: int) -> Call | None:
         if is_from_broker:
             return _request(WORK.encode(), rest[3:]) if rest[0] == REQUEST else None
         return Call(None, "", replies=True) if rest[0] == (FINAL if MDP_WORKER[header] else PARTIAL) else None
+    return None
+
+
+def _of_aiozmq(run: MessageTable, row: int) -> Call | None:
+    """Return a call of aiozmq (a header, the name, and arguments as an array and a map), or its reply.
+
+    The header contains two random numbers, the id and the time, and in a reply whether it is an error.
+    """
+    first, last = int(run.first[row]), int(run.last[row])
+    header, *rest = (run.head(frame) or b"" for frame in range(first, last + 1))
+    if len(header) not in AIOZMQ_SIZES or not RECENT[0] < AIOZMQ.unpack_from(header)[3] < RECENT[1]:
+        return None
+    id_ = header[4:8].hex()
+    if len(header) == AIOZMQ.size and len(rest) == 3 and ARRAY_AND_MAP.fullmatch(rest[1][:1] + rest[2][:1]):
+        return Call(id_, shown_name(_text(rest[0])), replies=False, needs_reply=True)
+    if len(header) > AIOZMQ.size and len(rest) == 1 and header[-1] <= 1:
+        texts = AIOZMQ_ERROR.search(rest[0]) if header[-1] else None
+        error = "" if texts is None else shown_error([texts[0]])
+        return Call(id_, "", replies=True, error=error if header[-1] else None)
     return None
 
 

@@ -52,7 +52,7 @@ class CallObserver(Observer):
             if self._ids.is_over:
                 self._take(moment, number, call)
                 continue
-            for sent in self._ids.take(Sent(moment, number, frames_of(run, row), call)):
+            for sent in self._ids.take(Sent(moment, number, frames_of(run, row, call.id), call)):
                 self._take(sent.moment, sent.side, sent.call)
         self._take_room()
 

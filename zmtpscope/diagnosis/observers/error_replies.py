@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
-from zmtpscope.diagnosis.observers.call_messages import JSON, error_of, shown_error
+from zmtpscope.diagnosis.observers.call_messages import OBJECTS, error_of, shown_error
 from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.payloads.dissected import Dissected
 
@@ -33,6 +34,8 @@ OF_OBJECT = re.compile(
 """Part of every JSON object with an error."""
 EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception)\(")
 """A call in a pickle that makes an exception."""
+CLASS = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception)")
+"""An exception, first in an array."""
 FAILED = re.compile(r"\('(?:error|err|fail|failed|exception)'[,)]", re.IGNORECASE)
 """A tuple of a pickle that begins with a status."""
 
@@ -72,13 +75,21 @@ def _lines(frames: list[bytes]) -> list[str]:
 
 def _of_payload(made: Dissected) -> str | None:
     fields = made.fields
-    if made.protocol == JSON:
-        objects = [fields] if isinstance(fields, dict) else fields if isinstance(fields, list) else []
-        errors = (error_of(each) for each in objects if isinstance(each, dict))
-        return next((error for error in errors if error is not None), None)
+    if made.protocol in OBJECTS:
+        parts = [fields, *fields] if isinstance(fields, list) else [fields]
+        return next((error for part in parts if (error := _of_part(part)) is not None), None)
     if made.protocol == PICKLE and isinstance(fields, dict):
         calls, result = fields["calls"], str(fields["result"])
         failed = next((str(call) for call in calls if EXCEPTION.match(str(call))), None) if calls else None
         failed = failed or (result if FAILED.match(result) else None)
         return None if failed is None else shown_error([failed.removeprefix("builtins.")])
+    return None
+
+
+def _of_part(part: Any) -> str | None:
+    """Return the error of an object, or of an array that begins with the name of an exception."""
+    if isinstance(part, dict):
+        return error_of(part)
+    if isinstance(part, list) and part and isinstance(part[0], str) and CLASS.fullmatch(part[0]):
+        return shown_error(part[:: max(1, len(part) - 1)])
     return None

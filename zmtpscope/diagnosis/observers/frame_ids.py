@@ -1,7 +1,9 @@
-"""Ids of requests in frames of their own, such as a counter or a UUID, which the reply repeats."""
+"""Ids of requests of unknown protocols: a counter or a UUID in a frame of its own, at the start of a frame, or in a
+JSON object without a method, that the reply repeats."""
 
 from __future__ import annotations
 
+from itertools import product
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.moments import Moment
@@ -24,45 +26,54 @@ FEW_KINDS = 2
 """A kind of message occurs at least this often on average. Otherwise the first word is content."""
 REQUEST = "request"
 """Name of a request whose kind is unknown."""
-HELD = 600
+HELD = 900
 """Approximate memory of a message in which to look for ids."""
 
 
 class Sent(NamedTuple):
-    """A message: its sender, first frames (None: too long for an id), and call according to its payload."""
+    """A message: its sender, first frames (None: none, or too long for an id), and call according to its payload.
+
+    The frame `MAX_FRAMES` is the id in its payload.
+    """
 
     moment: Moment
     side: int
     frames: tuple[bytes | None, ...]
     call: Call
 
-    def id_at(self, frame: int) -> bytes | None:
-        """Return a frame that may be an id, or None."""
-        return (self.frames[frame] or None) if frame < len(self.frames) else None
+    def id_at(self, frame: int, is_start: bool) -> bytes | None:
+        """Return a frame that may be an id, or the octets of an id at the start of it, or None."""
+        found = self.frames[frame] if frame < len(self.frames) else None
+        if not found or (is_start and len(found) <= LONG_ID):
+            return None
+        return found[:LONG_ID] if is_start else found
 
     def kind(self, of_id: int) -> str:
         """Return the word at the start of the first frame besides the id, or an empty string."""
-        frame = next((each for place, each in enumerate(self.frames) if place != of_id and each != b""), None)
+        frames = enumerate(self.frames[:MAX_FRAMES])
+        frame = next((each for place, each in frames if place != of_id and each != b""), None)
         word = WORD.match(frame or b"")
         return "" if word is None else word[0].decode()
 
 
-def frames_of(run: MessageTable, row: int) -> tuple[bytes | None, ...]:
-    """Return the first frames of a message as far as they may be ids."""
+def frames_of(run: MessageTable, row: int, id_: str | None) -> tuple[bytes | None, ...]:
+    """Return the first frames of a message as far as they may be ids, and the id in its payload."""
     first, last = int(run.first[row]), int(run.last[row])
     frames = range(first, min(last + 1, first + MAX_FRAMES))
-    return tuple(run.head(frame) if run.sizes[frame] <= MAX_ID else None for frame in frames)
+    found = [run.head(frame) if run.sizes[frame] <= MAX_ID else None for frame in frames]
+    return *found, *(None,) * (MAX_FRAMES - len(found)), None if id_ is None else id_.encode()
 
 
 class Places(NamedTuple):
-    """The frame with the id in the messages of `asker`, and in those of the other side."""
+    """The frame with the id in messages of `asker` and of the other side; `is_start`: more follows in the frame."""
 
     asker: int
     of_request: int
     of_reply: int
+    is_start: bool
 
-    def of(self, side: int) -> int:
-        return self.of_request if side == self.asker else self.of_reply
+    def id_of(self, sent: Sent) -> bytes | None:
+        return sent.id_at(self.of_request if sent.side == self.asker else self.of_reply, self.is_start)
 
 
 class FrameIds:
@@ -71,38 +82,41 @@ class FrameIds:
     def __init__(self) -> None:
         self.held: list[Sent] = []
         """Messages until the places are known."""
-        self._values = set[tuple[int, int, bytes | None]]()
-        """Their frames: side, place and octets."""
         self.places: Places | None = None
         self.is_over = False
         self._has_kinds = False
+        self._values: tuple[set[bytes], set[bytes]] = set(), set()
+        """Values of each side that may be ids."""
+        self._repeating = [0, 0]
+        """Messages of each side that repeat a value of the other one."""
 
     def take(self, sent: Sent) -> list[Sent]:
         """Return the messages for which it is now known whether they have an id, in order."""
         if self.places is not None:
             return [self._with_id(sent, self.places)]
         self.held.append(sent)
-        self._values.update((sent.side, place, frame) for place, frame in enumerate(sent.frames) if frame)
-        if sent.call.id is not None or sent.call.replies is not None:
+        if sent.call.name or sent.call.replies is not None:
             return self.give_up()
         self.places = self._find(sent)
         if self.places is None:
             return self.give_up() if len(self.held) == MAX_LEARNED else []
         kinds = [each.kind(self.places.of_request) for each in self.held if each.side == self.places.asker]
         self._has_kinds = FEW_KINDS * len(set(kinds)) <= len(kinds)
-        return [self._with_id(each, self.places) for each in self._end()]
+        return [self._with_id(each, self.places) for each in self._release()]
 
     def give_up(self) -> list[Sent]:
         """Stop looking for ids, and return the messages held."""
         self.is_over = True
-        return self._end()
+        return self._release()
 
-    def _end(self) -> list[Sent]:
-        held, self.held, self._values = self.held, [], set()
+    def _release(self) -> list[Sent]:
+        held, self.held = self.held, []
+        for values in self._values:
+            values.clear()
         return held
 
     def _with_id(self, sent: Sent, places: Places) -> Sent:
-        id_, replies = sent.id_at(places.of(sent.side)), sent.side != places.asker
+        id_, replies = places.id_of(sent), sent.side != places.asker
         if id_ is None:
             return sent
         name = sent.call.name or (self._has_kinds and sent.kind(places.of_request)) or REQUEST
@@ -110,20 +124,23 @@ class FrameIds:
 
     def _find(self, last: Sent) -> Places | None:
         """Return the places of ids if the last message is the reply that completes the evidence."""
-        asker = 1 - last.side
-        repeated = (
-            Places(asker, of_request, of_reply)
-            for of_reply, id_ in enumerate(last.frames)
-            for of_request in (range(MAX_FRAMES) if id_ else ())
-            if (asker, of_request, id_) in self._values
-        )
-        return next(filter(self._are_ids, repeated), None)
+        own, others = (self._values[side] for side in (last.side, 1 - last.side))
+        found = [*product((False, True), range(len(last.frames)))]
+        values = {place: id_ for place in found if (id_ := last.id_at(place[1], place[0])) is not None}
+        own.update(values.values())
+        repeated = [place for place, id_ in values.items() if id_ in others]
+        self._repeating[last.side] += bool(repeated)
+        if not repeated or self._repeating[last.side] % MIN_REPEATED:
+            return None
+        asked = product(repeated, range(MAX_FRAMES + 1))
+        places = (Places(1 - last.side, of_request, of_reply, is_start) for (is_start, of_reply), of_request in asked)
+        return next(filter(self._are_ids, places), None)
 
     def _are_ids(self, places: Places) -> bool:
         """Whether the other side repeats enough values that the asker sent once, and more than it does not repeat."""
         asked, replied, again, strange = dict[bytes, int](), dict[bytes, int](), set[bytes](), 0
         for sent in self.held:
-            id_ = sent.id_at(places.of(sent.side))
+            id_ = places.id_of(sent)
             if id_ is None:
                 continue
             if sent.side != places.asker:

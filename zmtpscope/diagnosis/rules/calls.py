@@ -300,11 +300,11 @@ TABLE = (
         UNANSWERED,
         "warn",
         "A call has no reply",
-        "zerorpc, JSON-RPC 2.0 and Jupyter put an id into each call, and the reply repeats it, as do many objects with "
-        "a method, command or action, and frames that contain only an id (five different ones, of 8 octets or quickly "
-        "repeated, show which frame); clients and workers of a broker of 7/MDP or 18/MDP receive one reply per "
-        "request, in order. A call had no reply for at least 3 s, and for three times the longest time of any reply. "
-        "A note for Jupyter requests that run code. Likely only: the call may take long.",
+        "zerorpc, aiozmq, JSON-RPC 2.0 and Jupyter put an id into each call, and the reply repeats it, as do many "
+        "objects with a method, command or action, and frames that are an id or begin with one (five different ones, "
+        "of 8 octets or quickly repeated, show which frame); clients and workers of a broker of 7/MDP or 18/MDP "
+        "receive one reply per request, in order. A call had no reply for at least 3 s, and for three times the "
+        "longest time of any reply. A note for Jupyter requests that run code. Likely only: the call may take long.",
         "A reply or a zerorpc heartbeat has the id of the call, the called side closes the connection, one of its "
         "messages is incomplete, or the call was not acknowledged. A broker waits for its worker. An object of an own "
         "protocol whose method was never answered needs no reply, nor do messages of which many have none.",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
+from zmtpscope.diagnosis.across.endings import end_of
 from zmtpscope.diagnosis.across.hanging import Hanging, hanging, latencies
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import duration, name_of, same_on
@@ -13,7 +15,7 @@ from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rul
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.durations import Trend, median
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.observed_facts import ObservedOrder, ObservedRequests
+from zmtpscope.diagnosis.observers.observed_facts import MAX_CALLS, ObservedOrder, ObservedRequests
 from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND
 
@@ -24,6 +26,8 @@ MIN_REPLIES = 16
 PARTS = 4
 SLOWER = 4
 """The last quarter of replies takes at least this multiple of the first."""
+NOISE = 1.25
+"""Factor by which a quarter of the replies may be quicker than the quarter before."""
 MIN_LATENCY = 100 * MILLISECOND
 """A server with a shorter latency (ns) keeps up."""
 MIN_WAITING = 4
@@ -85,7 +89,8 @@ class Queue(NamedTuple):
             return False  # newer ones overtook it: the server works on several at once
         between = (self.newest - self.oldest.ns) / max(1, self.known - 1)
         is_queued = age <= MANY_TIMES * last and 2 * between * self.pending >= age
-        return is_queued and quarters == sorted(quarters) and last >= max(MIN_LATENCY, SLOWER * first)
+        is_rising = all(later * NOISE >= sooner for sooner, later in pairwise(quarters))
+        return is_queued and is_rising and last >= max(MIN_LATENCY, SLOWER * first)
 
 
 def _overloaded(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -149,9 +154,9 @@ def _growing(knowledge: Knowledge) -> Iterator[Diagnosis]:
     found = grouped(
         ((connection.endpoint, name_of(connection, 1 - queue.asker), queue.in_order is None), queue)
         for connection in knowledge.connections
-        if connection.is_open and connection.is_whole
+        if connection.is_whole
         for queue in _queues(connection)
-        if queue.grows(knowledge.last_ns)
+        if queue.grows(end_of(connection, knowledge.last_ns))
     )
     for (endpoint, server, is_known), same in found.items():
         if is_known or _replies_in_turn(same, knowledge.by_endpoint[endpoint]):
@@ -207,13 +212,14 @@ def _growing_at(server: str, same: Sequence[Queue], *, is_known: bool) -> Diagno
     first, *_, last = worst.quarters
     client = name_of(worst.connection, worst.asker)
     what = "the requests" if is_known else "the messages"
+    waiting = f"{worst.pending} or more" if worst.pending == MAX_CALLS else str(worst.pending)
     if_ = "" if is_known else ", if it replies to each in order"
     return Diagnosis.of(
         OVERLOADED,
         "warn" if is_known else "note",
         server,
         f"{server} does not keep up with {what} of {client}{if_}: it replied after {duration(first)} at first and "
-        f"after {duration(last)} at the end, and {worst.pending} wait{same_on(len(same) - 1, 'other client')}",
+        f"after {duration(last)} at the end, and {waiting} wait{same_on(len(same) - 1, 'other client')}",
         HINT,
         evidence=(Evidence(worst.oldest, "the oldest one that waits"),),
         about=same,
