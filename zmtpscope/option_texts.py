@@ -15,7 +15,7 @@ DURATIONS_NS = {"us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 36
 SELECTORS = ("tcp.port", "udp.port", "conn", "topic")
 LAST_PORT = 65535
 BODY_FORMS = ("auto", "text", "hex", "payload")
-"""Bodies as text if printable, else hex; always text; always hex; as decoded by payload dissectors."""
+"""Forms of bodies: text if printable, else hex; always text; always hex; as decoded by payload dissectors."""
 
 
 class Body(NamedTuple):
@@ -81,7 +81,7 @@ def parse_duration(text: str) -> int:
 
 
 def parse_decode_as(text: str) -> DecodeAs:
-    """`SELECTOR==VALUE,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD[/ARGUMENT]]`, where SELECTOR is tcp.port,
+    """Parse `SELECTOR==VALUE,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD[/ARGUMENT]]`, where SELECTOR is tcp.port,
     udp.port, conn or topic. An empty part before another part is not set: `zmtp///PUB` sets only the type."""
     match = re.fullmatch(r"(.*?)==(.*),zmtp((?:/[^/:]*){0,3})(?::([^/]+)(?:/(.+))?)?", text)
     if match is None:

@@ -32,7 +32,7 @@ def from_text(text: str) -> bytes:
 
 
 class RecordType(NamedTuple):
-    """`fields` has the order of every output."""
+    """A type of records. `fields` has the order of every output."""
 
     name: str
     meaning: str

@@ -36,8 +36,11 @@ OTHERS = {"display_filter": "filter", "bpf_filter": "capture_filter"}
 
 
 def analyser_options(settings: Settings, *, frames: bool = False, details: bool = False) -> Options:
-    """Raises `ValueError` for invalid values, `KeyFileError` or `OSError` for unreadable files, `TypeError` for
-    unknown settings."""
+    """Return the analyser's options.
+
+    Raises `ValueError` for invalid values, `KeyFileError` or `OSError` for unreadable files, `TypeError` for unknown
+    settings.
+    """
     from zmtpscope.dissect import Options
 
     for name in settings:
@@ -67,7 +70,7 @@ def _parsed(name: str, value: Any) -> Any:
 
 
 def names(given: PathLike | Iterable[PathLike]) -> list[str]:
-    """Raises `TypeError` if `given` is neither a name nor several names."""
+    """Return one or several names as a list. Raises `TypeError` if `given` is neither a name nor several names."""
     several: object = [given] if isinstance(given, str | os.PathLike) else given
     if not isinstance(several, Iterable) or isinstance(several, bytes | IOBase):
         raise TypeError(f"expected a name or several, not {type(given).__name__}")
@@ -75,7 +78,7 @@ def names(given: PathLike | Iterable[PathLike]) -> list[str]:
 
 
 def packet_limit(packets: int | None) -> int | None:
-    """Raises `ValueError` for an invalid number."""
+    """Return the limit, or None. Raises `ValueError` for an invalid number."""
     if packets is not None and (not isinstance(packets, int) or packets < 1):
         raise ValueError(f"packets={packets!r}: use 1 or more")
     return packets

@@ -67,7 +67,6 @@ def counts_on_request() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def _handled(numbers: Sequence[signal.Signals], handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handle signals with `handler` within the block."""
     before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield

@@ -64,7 +64,6 @@ class ConversationText:
         yield from self._described(MARKERS[side], f"side {side}", who, values)
 
     def _described(self, marker: str, style: str, who: str, values: Values) -> Iterator[str]:
-        """Describe the record, then yield its bodies."""
         kind = values["record"]
         words = _message(values) if kind == "message" else DESCRIBE[kind](values)
         packet = "" if values["packet"] is None else values["packet"]

@@ -323,7 +323,6 @@ class Analyser:
         return next((rule for rule in rules if rule.matches(tcp.number, tcp.ports)), None)
 
     def _read_behind_topics(self) -> None:
-        """Dissect one-frame messages that begin with a topic."""
         tables, payloads = (
             [table for table in self.sink.batch.messages if has_topic_in_front(table)],
             self.options.payloads,

@@ -54,7 +54,6 @@ def _among(references: Int64, known: Int64) -> Bool:
 
 
 def _of_connections(block: SegmentBlock, wanted: WantedPackets) -> Int64:
-    """Return the packets of a block that belong to wanted connections or ranges."""
     found = [np.empty(0, np.int64)]
     for number, key in enumerate(block.keys):
         size = (len(key) - 4) // 2

@@ -229,7 +229,6 @@ def _json(column: Payloads) -> _Contents:
 
 
 def _others(column: Payloads) -> _Contents:
-    """Return the results that are neither JSON nor plain text."""
     listed = column.made.tolist() if (column.inside == OTHER_INSIDE).any() else ()
     made = {row: each for row, each in enumerate(listed) if each is not None and each.protocol}
     fields = [

@@ -123,7 +123,6 @@ def _finding_lines(summary: Summary, paint: Paint, files: Sequence[str | None], 
 
 
 def _endpoint_lines(found: FindingEndpoints, files: Sequence[str | None], *, with_hints: bool) -> Iterator[str]:
-    """Yield the endpoints of one kind of finding, most findings first, with remedies if they differ."""
     rows = sorted(found.endpoints.items(), key=lambda row: (-row[1].count, row[1].first))
     for (address, port), at in rows[:MAX_ROWS]:
         hint = f" -> {at.hint}" if with_hints and at.hint else ""

@@ -121,7 +121,6 @@ class Rows:
     # -- evaluation once for many rows ------------------------------------------------------------------------------
 
     def _by_words(self, condition: Condition, columns: dict[str, Column], rows: Int64) -> Bool:
-        """Evaluate once for each combination of words."""
         codes = np.zeros(len(rows), np.int64)
         for column in columns.values():
             size, of_rows = _codes(column, rows)
@@ -131,7 +130,6 @@ class Rows:
         return np.array(answers, np.bool_)[which] if len(rows) else np.zeros(0, np.bool_)
 
     def _by_texts(self, condition: Condition, columns: dict[str, Column], rows: Int64) -> Bool:
-        """Evaluate once for each distinct text."""
         ((name, column),) = columns.items()
         octets = column.octets if isinstance(column, Texts) else column
         assert isinstance(octets, Octets)

@@ -72,7 +72,6 @@ def _rows_that_fulfil(filter: Filter, columns: RowColumns[Any], start: int | Non
 
 
 def _taken(runs: Sequence[R], rows: Mapping[int, Bool]) -> list[R]:
-    """Reduce runs to these rows, without empty ones."""
     taken: list[R] = []
     for run in runs:
         wanted = rows[id(run)]

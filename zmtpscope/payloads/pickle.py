@@ -132,7 +132,6 @@ def _fields(walk: Walk) -> Json:
 
 
 def _nodes(reader: Reader, walk: Walk) -> list[FieldNode]:
-    """Make one leaf of the tree per opcode."""
     return [
         FieldNode(
             f"pickle.{step.name.lower()}", reader.offset + step.start, step.stop - step.start, shown(plain(step.value))

@@ -119,7 +119,6 @@ def _text(octets: bytes) -> str:
 
 
 def _quoted(line: bytes) -> Json:
-    """Decode a string literal of Python 2."""
     if len(line) < 2 or line[:1] not in (b'"', b"'") or line[-1:] != line[:1]:
         raise Malformed("a string has no quotation marks")
     octets = line[1:-1]

@@ -79,7 +79,6 @@ class Protobuf(Payload):
 
 
 def _wanted(name: str, settings: Settings) -> Wanted | str:
-    """Return the message type, or why there is none."""
     if not settings.files:
         return "no descriptor set: add one with --payload-file protobuf=FILE (protoc --descriptor_set_out=FILE)"
     schema = Schema()
@@ -184,7 +183,6 @@ class _Fields:
         return self.schema.enums.get(declared.type_name, {}).get(value, value) if declared.type == ENUM else value
 
     def _packed(self, name: str, declared: FieldType, each: WireField) -> None:
-        """Add the numbers of a packed field."""
         reader = self.reader
         with reader.group(name):
             reader.octets("tag", each.begin - each.start, hidden=True)

@@ -58,7 +58,6 @@ def read_schema(descriptor_set: bytes) -> Schema:
 
 
 def _declare(schema: Schema, scope: str, part: _Part, *, messages: int, enums: int) -> None:
-    """Add the messages and enums in the fields of these numbers."""
     for enum in part.parts(enums):
         words = schema.enums.setdefault(_join(scope, enum.text(1)), {})
         for value in enum.parts(2):

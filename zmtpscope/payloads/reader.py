@@ -356,7 +356,6 @@ class Reader(FrameCursor):
         self.secrets += [self.frame] * bool(inside.secrets)
 
     def _reader_of(self, octets: bytes, start: int, source: int) -> Reader:
-        """Return a reader for a nested payload at offset `start` of `source`."""
         return Reader(
             self.prefix,
             (octets,),

@@ -246,7 +246,6 @@ class SidePayloads:
         return None
 
     def _of_frame(self, octets: bytes, about: About, but: Payload | None = None) -> Payload | None:
-        """Return the dissector that claims one frame, except `but`."""
         best, strength, message = None, (Claim.NO, False), Message((octets,), 0, None)
         for dissector in self.shapes.of_frame(octets):
             each = self._one(dissector)
@@ -291,7 +290,6 @@ class SidePayloads:
         return self.made[dissector.name]
 
     def _inner(self, reader: Reader) -> Opened:
-        """Read a payload that was decompressed."""
         message = Message(reader.frames, 0, None)
         asked = [each for each in self.registry.dissectors.values() if each.automatic]
         best: tuple[Claim, Payload] | None = None

@@ -56,12 +56,12 @@ class MicroBatch:
     files: list[BatchFile] = field(default_factory=list)
     """Files that no earlier micro-batch has taken."""
     files_so_far: int = 0
-    """Including earlier micro-batches."""
+    """Number of files so far, including earlier micro-batches."""
     until: int | None = None
     """Time (ns) before which packets are taken; a later micro-batch takes the others. The time of a packet is the
     largest so far in its file. None: all packets."""
     is_last: bool = False
-    """The capture ends with this micro-batch."""
+    """Whether the capture ends with this micro-batch."""
     seen: dict[str, Capture] = field(default_factory=dict)
     """Taken files that are still in the folder, by name."""
 

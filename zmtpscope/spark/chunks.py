@@ -39,7 +39,6 @@ class Kind(IntEnum):
     """`taken` is the largest time of all packets of the file, `octets` its reports."""
     FACT = 3
     ROWS = 4
-    """Rows of the result, in Arrow."""
     OBSERVED = 5
     """Observations of one partition's connections, for diagnoses across all connections."""
     WRITTEN = 6

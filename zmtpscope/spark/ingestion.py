@@ -229,7 +229,6 @@ class WriterStage:
 
 
 def _facts(batches: Iterable[pa.RecordBatch], written: list[Part]) -> Iterator[Chunk]:
-    """Append the files written to `written`."""
     for batch in batches:
         for chunk in chunks_of(batch):
             if chunk.kind == Kind.WRITTEN:

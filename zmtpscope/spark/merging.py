@@ -58,7 +58,6 @@ class Merger:
         yield from self._blocks(None)
 
     def _blocks(self, limit: Limit | None) -> Iterator[TakenBlock]:
-        """Yield the rows before `limit` as a block, if there are any."""
         self._octets = 0
         packets, self._packets = _split_packets(self._packets, limit)
         segments, self._segments = _split_segments(self._segments, limit)
@@ -85,7 +84,6 @@ class Merger:
 
 
 def _split_packets(parts: list[Packets], limit: Limit | None) -> tuple[list[Packets], list[Packets]]:
-    """Split packets into the ones before `limit` and all others."""
     before, behind = [], []
     for packets, taken in parts:
         count = _count_before(taken, packets.references, limit)

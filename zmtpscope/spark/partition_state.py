@@ -43,7 +43,7 @@ class PartitionState:
         self.analyser = analyser
         self.segmenter = Segmenter()
         self.files: list[str | None] = []
-        """All so far; packet references index them."""
+        """All files so far; packet references index them."""
         self.unread: list[Unread] = []
         self.problems: list[CaptureProblem] = []
         """Problems in the files of the last micro-batch."""

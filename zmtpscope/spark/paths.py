@@ -23,7 +23,7 @@ from zmtpscope.spark.folders import is_column
 LOG = logging.getLogger(__name__)
 
 MAX_NAMED = 5
-"""Skipped files that the warning names."""
+"""Number of skipped files that the warning names."""
 
 PATH_OPTIONS = ("path", "paths")
 """Options in which Spark passes the paths of `load`: one path, or a JSON list."""
@@ -59,10 +59,10 @@ class Lookup(NamedTuple):
     """How captures are found, as in other Spark sources."""
 
     recursive: bool = False
-    """Search all subdirectories, or only the ones that are columns."""
+    """Whether to search all subdirectories, or only the ones that are columns."""
     names: str = "*"
     base: str | None = None
-    """Below this directory folders are columns. None: the given directory, unless `recursive`."""
+    """The directory below which folders are columns; None: the given directory, unless `recursive`."""
 
     def wanted(self, path: str, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return the candidates whose names match. Raises `CaptureError` if no file in `path` matches."""
@@ -85,7 +85,7 @@ class FoundCaptures:
     """Directory of each file below which its folders are columns, with a slash at the end."""
 
     def add(self, file: Candidate, size: int, lookup: Lookup) -> None:
-        """Raises `CaptureError` for a capture outside of the base."""
+        """Add a file. Raises `CaptureError` for a capture outside of the base."""
         if file.path in self.files:
             return
         self.files[file.path] = size
@@ -168,8 +168,6 @@ def _add_directory(directory: str, lookup: Lookup, found: FoundCaptures) -> None
 
 
 def _files_in(directory: str, lookup: Lookup) -> list[Candidate]:
-    """Return the files in a directory and its searched subdirectories, by name."""
-
     def refuse(error: OSError) -> None:
         raise CaptureError(error.filename, f"cannot be listed: {error.strerror}")
 

@@ -84,11 +84,11 @@ class ReadSettings:
     recursive: bool = False
     names: str = "*"
     base: str | None = None
-    """Below this directory folders are columns."""
+    """The directory below which folders are columns."""
     per_file: bool = False
     """Whether each file is a capture of its own; otherwise all files are one capture."""
     fails: bool = False
-    """A damaged file fails the job; otherwise its readable packets are read and a finding names it."""
+    """Whether a damaged file fails the job; otherwise its readable packets are read and a finding names it."""
     folders: Mapping[str, FolderColumn] = field(default_factory=dict)
     """Columns from folders of the captures."""
 
@@ -198,8 +198,10 @@ class ReadSettings:
             raise SettingsError(f"schema: {error}") from None
 
     def dissect_options(self, columns: Iterable[str]) -> Options:
-        """Return options for rows of `record` with these columns. Reads the key files; raises `SettingsError` if
-        that fails."""
+        """Return options for rows of `record` with these columns.
+
+        Reads the key files; raises `SettingsError` if that fails.
+        """
         wanted = {*columns, *_reads(self.filter)}
         keeps_bodies = bool(wanted & {"bodies", "bodies_kept", "body"})
         return self._options(
@@ -288,7 +290,6 @@ def _hosts(value: Any) -> frozenset[bytes]:
 
 
 def _time(value: Any) -> int:
-    """Return a time as nanoseconds since the epoch."""
     text = str(value).strip()
     if re.fullmatch("[0-9]{1,19}", text):
         return int(text)

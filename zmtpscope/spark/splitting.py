@@ -155,7 +155,6 @@ def split_fragment_key(key: bytes) -> tuple[bytes, int]:
 
 
 def _joined(parts: Sequence[Segments]) -> tuple[SegmentRows, Column, list[bytes]]:
-    """Join rows of several blocks to one table, with their times as taken and payloads."""
     pieces: list[bytes] = []
     keys: list[bytes] = []
     flows = []

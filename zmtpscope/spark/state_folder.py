@@ -45,7 +45,7 @@ class StateFolder:
         self._write(f"{batch.number}.json", json.dumps(asdict(batch)).encode())
 
     def batch(self, number: int) -> MicroBatch:
-        """Raises `SettingsError` if it was not written here."""
+        """Return the input of a micro-batch. Raises `SettingsError` if it was not written here."""
         if number == 0:
             return MicroBatch()
         octets = self._read(f"{number}.json")

@@ -24,11 +24,11 @@ class StreamSettings:
     """Folder that driver and workers share."""
     most_files: int = FILES_A_BATCH
     growing: int = 1
-    """Files written at a time; as many of the newest are left alone."""
+    """Number of files written at a time; as many of the newest are left alone."""
     finish: bool = False
-    """The capture has ended: all files are complete, and the rest is written at the end."""
+    """Whether the capture has ended: all files are complete, and the rest is written at the end."""
     skip_grown: bool = False
-    """Ignore data added to a file after it was read; otherwise such a file fails the query."""
+    """Whether to ignore data added to a file after it was read; otherwise such a file fails the query."""
 
     @property
     def partitions(self) -> int:

@@ -44,7 +44,6 @@ class Lines:
             return lines
 
     def _text_at(self, row: int) -> TextLines:
-        """Return a `TextLines` ready to format `row`."""
         at, text = self._at
         nearest = max(each for each in self._copies if each <= row)
         if not nearest <= at <= row:

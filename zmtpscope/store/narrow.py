@@ -226,7 +226,6 @@ def _bounds(predicate: Predicate) -> tuple[int | None, int | None, bool] | None:
 
 
 def _between(packed: Packed, low: int | None, high: int | None) -> Decision:
-    """Decide which packed numbers are between two limits, both included."""
     more = packed.more
     most = 0 if more is None else int(np.iinfo(more.dtype).max)
     first = 0 if low is None else low - packed.base

@@ -57,7 +57,6 @@ def _moved(span: range, shift: int, inside: range) -> range:
 
 
 def _outside(whole: range, parts: list[range]) -> Iterator[range]:
-    """Yield the ranges of `whole` that are in none of `parts`."""
     at = whole.start
     for part in sorted(parts, key=lambda part: part.start):
         if part.start > at:

@@ -84,7 +84,6 @@ class TemplateLines:
         return "".join(chain.from_iterable(zip(self.template.texts, [*shown, ""], strict=True)))
 
     def _pieces(self, columns: MessageColumns, start: int | None) -> list[str]:
-        """Return the pieces of several lines as a flat list."""
         pieces = [""] * (self._width * len(columns))
         for place, text in enumerate(self.template.texts):
             if text:

@@ -96,7 +96,7 @@ class Inspector(App[None]):
         self._reading = ReadAgain()
         """Settings that the user added since the start."""
         self._marks_of = -1
-        """`Progress.epoch` whose marks are shown."""
+        """`Progress.epoch` of the marks on the screen."""
         self._is_paused = False
         self._harmless = HarmlessLines()
         self._states: dict[str, ListState] = {}
@@ -244,7 +244,7 @@ class Inspector(App[None]):
         return not (action == "command" and (isinstance(self.focused, Input) or self.screen.is_modal))
 
     async def action_command(self, name: str) -> None:
-        """Run the command whose key was pressed."""
+        """Run the command of the pressed key."""
         command = BY_NAME[name]
         if command.is_instant:
             await self._do(command, "")
@@ -345,7 +345,6 @@ class Inspector(App[None]):
             await self._open(view.name)
 
     async def _open(self, name: str) -> None:
-        """Show another pane and focus it."""
         switcher = self.query_one(ContentSwitcher)
         if name not in self._panes:
             self._panes[name] = self._new_pane(name)

@@ -289,7 +289,6 @@ class RecordsPane(Pane):
         await self._ask(_joined(self.spec.filter, f"!({await self._filter_here()})"))
 
     async def _filter_here(self) -> str:
-        """Return a filter for the value under the cursor."""
         if self.details.fields.has_focus:
             node = self.details.selected_node
             if node is None or not node.filter:

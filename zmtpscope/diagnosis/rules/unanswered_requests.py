@@ -92,7 +92,6 @@ def _stopped_at_the_end(endpoint: Endpoint, waiting: Sequence[Hanging], knowledg
 
 
 def _hangs(waiting: Hanging, knowledge: Knowledge) -> bool:
-    """Whether the request hangs, without another cause."""
     return (
         is_long(waiting, knowledge)
         and not waiting.is_unacknowledged
@@ -230,7 +229,6 @@ def _waits(waiting: Hanging) -> str:
 
 
 def _more(line: Sequence[Hanging]) -> str:
-    """Describe the other requests without a reply, and their clients."""
     count = sum(each.requests.waiting_count for each in line) - 1
     if not count:
         return ""

@@ -120,7 +120,6 @@ class Messages:
         self.counts = self._count()
 
     def _whole_frames(self, edges: Int64) -> Int64:
-        """Return the number of frames of complete messages in each run."""
         ends = (self._all[3] & MORE) == 0
         has_frames = edges[1:] > edges[:-1]
         ends[edges[1:][has_frames & (self.positions > self.ends)] - 1] = False  # the last body is incomplete

@@ -220,7 +220,6 @@ class SideStates:
             self.pieces.pop(slot, None)
 
     def _carried(self, slot: int) -> FrameColumns:
-        """Return the frames of the incomplete message."""
         if not self.open[slot]:
             return NO_FRAMES
         frames = FrameColumns()

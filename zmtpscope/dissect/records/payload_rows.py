@@ -142,7 +142,6 @@ class PayloadRows:
 
     @property
     def _wanted(self) -> Wanted:
-        """Return what the dissectors currently need."""
         side, everything = self.side, self.asks_about_all
         return Wanted(
             claims=not (everything or side.left_alone),

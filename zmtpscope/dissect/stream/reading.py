@@ -371,7 +371,6 @@ class Reading:
         self._give_up_unit(AT_THE_END if ended else AT_THE_END_OF_THE_CAPTURE, ordinal)
 
     def _give_up_unit(self, reason: str, ordinal: int) -> None:
-        """Emit the current message and unit as incomplete."""
         start, end = self.reader.position, self.arrivals.end
         first = self.arrivals.at(start) if start < end else None
         self._give_up_message(ordinal)
@@ -380,7 +379,6 @@ class Reading:
             self.outputs.leave(Leftover(start, end, end - start - self.reader.inside, UNFINISHED, reason, decided))
 
     def _give_up_message(self, ordinal: int) -> None:
-        """Emit the current message as incomplete."""
         messages = self.messages
         if self.units.incomplete:
             self.units.release(self.doubtful_from, over=True)

@@ -209,7 +209,6 @@ class SideStream:
             self._take(block.octets(rows))
 
     def _take(self, octets: bytes) -> None:
-        """Process octets up to the end of the stream so far."""
         while octets:
             if self.mode is Mode.READING and self.reading is not None:
                 stopped = self.reading.feed(octets)

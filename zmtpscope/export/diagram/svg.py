@@ -159,7 +159,6 @@ class _Picture:
             yield _text(x, y + number * HEADING_LINE, about, "small quiet middle") + "\n"
 
     def _row(self, row: Row, y: float) -> tuple[float, list[str]]:
-        """Return the height and the elements of a row."""
         if row.kind == PAUSE:
             middle = (self.places[0] + self.places[-1]) / 2 if len(self.places) > 1 else self.places[0] + 60
             return PAUSE_HEIGHT, [self._on_ground(middle, y + PAUSE_HEIGHT / 2 + 4, row.what, "small pause middle")]

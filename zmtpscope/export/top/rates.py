@@ -210,7 +210,6 @@ class Rates:
         self._rows.count(columns.data, self._add)
 
     def _add(self, columns: Columns, found: Found) -> None:
-        """Count messages that are not subscriptions."""
         rows, firsts, lasts = first_and_last(found.topics)
         sums = Sums.of(found.topics, len(self.topics), columns.octets, columns.frames).part(rows)
         nothing = np.zeros(len(rows), np.bool_)

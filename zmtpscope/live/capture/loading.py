@@ -58,7 +58,6 @@ def _is_ours(name: str) -> bool:
 
 
 def _imports(module: ModuleType) -> Iterator[str]:
-    """Yield the modules that a module's source imports, and names imported from ours."""
     import ast  # rarely needed, and a capture must start at once
     import inspect
 

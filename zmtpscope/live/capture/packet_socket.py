@@ -184,7 +184,6 @@ class PacketSocket(ABC):
         self.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, pointer)
 
     def _number(self, index: int, hardware_type: int, name: str | None = None) -> int:
-        """Return the number that the file gives to an interface of the system."""
         number = self._numbers.get(index)
         if number is None:
             number = self._numbers[index] = len(self.interfaces)

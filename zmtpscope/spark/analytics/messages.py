@@ -197,7 +197,7 @@ def _at_rank(percent: int) -> Column:
 
 
 def _nanoseconds(interval: float) -> int:
-    """Raises `ValueError` for less than a microsecond."""
+    """Convert seconds to nanoseconds. Raises `ValueError` for less than a microsecond."""
     width = round(interval * SECOND)
     if width < 1000:
         raise ValueError(f"an interval of {interval} s is too short; use 0.000001 or more")

@@ -33,7 +33,7 @@ MAX_ROWS = 20
 """Rows of a table in the page. The Parquet file has all."""
 MAX_NAMED = 12
 LONGEST_CELL, LONGEST_WORD = 160, 24
-"""Characters: longer cells are cut, longer words are broken."""
+"""Characters of a cell and of a word: longer cells are cut, longer words are broken."""
 
 HEADS = {
     "p50": "median",
@@ -174,7 +174,6 @@ def _number(number: int, word: str) -> str:
 
 
 def _verdict(rows: Mapping[str, Sequence[Row]], about: About) -> str:
-    """Return a sentence about the problems found."""
     counts = Counter(row["severity"] for row in rows["causes"] if row["because_of"] is None)
     words = [_number(counts["error"], "error")] if counts["error"] else []
     words += [_number(counts["warn"], "warning")] if counts["warn"] else []

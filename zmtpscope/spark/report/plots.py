@@ -33,7 +33,7 @@ LEFT_OUT = (f"{SVG}metadata", f"{SVG}style")
 """The metadata, and a style rule that would apply to the whole page."""
 
 WIDE, NARROW = 8.6, 3.6
-"""Widths in inches of 80 pixels."""
+"""Widths of plots in inches of 80 pixels."""
 ROW = 0.46
 """Height of a row of bars, in inches."""
 LONGEST_LABEL = {WIDE: 90, NARROW: 42}
@@ -79,7 +79,7 @@ class Part(NamedTuple):
     name: str | None
     values: Sequence[float]
     colours: Sequence[str]
-    """One for all labels or one for each."""
+    """One colour for all labels, or one for each."""
 
 
 class Range(NamedTuple):

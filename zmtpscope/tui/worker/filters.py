@@ -104,7 +104,6 @@ def meaning_of(field: FilterField) -> str:
 
 
 def _members(store: Store) -> list[Any]:
-    """Return the payload fields of some of the last messages."""
     rows = np.arange(max(0, len(store) - MAX_EXAMINED), len(store))
     numbers = store.select(_HAS_MEMBERS, rows)[-MAX_MESSAGES:]
     if not len(numbers):

@@ -136,7 +136,6 @@ class Worker:
             self._cancel_saving()
 
     def _answer_all(self, timeout: float) -> None:
-        """Answer the received requests, after at most `timeout` seconds."""
         for number, request in self._channel.receive(timeout):
             if isinstance(request, Find):
                 self._begin_search(number, request)

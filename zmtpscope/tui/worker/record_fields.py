@@ -86,7 +86,6 @@ def _nodes_of_list(field: Field, value: list[Any]) -> Iterator[Node]:
 
 
 def _nodes_of_payload(name: str, value: dict[str, Any]) -> Iterator[Node]:
-    """Yield protocol and summary of a payload, and its members by path."""
     yield _node(1, name, safe_text(value["protocol"] or ""))
     for inner in ("protocol", "summary"):
         if value[inner] is not None:

@@ -79,7 +79,6 @@ def _number(cell: str) -> int | float | str:
 
 
 def _csv_lines(table: Table, begin: int, end: int) -> Iterator[bytes]:
-    """Yield a line of column names, then a line per row."""
     written = io.StringIO(newline="")
     writer = csv.writer(written, lineterminator="\n")
     if not begin:

@@ -93,7 +93,6 @@ class PeersView(DerivedView):
         return Line(key, values, f"conn == {connection.stream.conn}")
 
     def _lifeline(self, connections: Sequence[ObservedConnection]) -> str:
-        """Draw the times of connections over the capture."""
         start, end = self.derived.knowledge.first_ns or 0, self.derived.knowledge.last_ns
         scale = LIFELINE / max(1, end + 1 - start)
         line, ends = [AWAY] * LIFELINE, set[int]()
