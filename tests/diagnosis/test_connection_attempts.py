@@ -321,8 +321,9 @@ def test_a_program_that_is_full_serves_nobody() -> None:
 def _reset_answers(number: int, at: float, *, again: bool) -> Talk:
     """A client that resets SYN and ACK; `again`: with the SYN of attempt 0."""
     talk = Talk(0 if again else number, at=at)
-    del talk.conversation.packets[2:]
-    talk.conversation.reset(CLIENT, knows=False)
+    syn, answer = talk.conversation.packets[:2]
+    talk.conversation.packets = [syn, answer if again else replace(answer, time=answer.time + SECOND // 2)]
+    talk.wait(0 if again else 0.5).conversation.reset(CLIENT, knows=False)
     return talk
 
 

@@ -60,6 +60,9 @@ SHORT_WAIT, MIN_FAST = SECOND // 5, 10
 DEFAULT_WAIT = 90 * SECOND // 1000, 220 * SECOND // 1000
 """Bounds of a wait with the default interval (100 ms, up to doubled); two attempts are enough then."""
 
+GIVEN_UP = SECOND // 10
+"""Minimum time (ns) from a SYN to the RST of a client that gave up before the answer arrived."""
+
 SYN_AGAIN = SECOND // 2
 """Minimum time (ns) until TCP sends a SYN again; systems wait for a second at first (RFC 6298, 2.1)."""
 
@@ -107,6 +110,12 @@ class Tried:
 
     @property
     def is_insistent(self) -> bool:
+        """Whether a client tries again and again, and resets answers that arrive long after its SYN.
+
+        A health check resets the answer at once.
+        """
+        if min(each.arrival.time - each.last.time for each in (self.first, self.last)) < GIVEN_UP:
+            return False
         lasted = self.last.last.time - self.first.connection.start.time
         return self.is_like_zeromq or (self.gaps >= MIN_FAST and lasted <= SECOND * self.gaps)
 
