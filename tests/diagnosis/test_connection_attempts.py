@@ -354,3 +354,25 @@ def test_an_address_that_answers_instead_of_the_one_asked_is_named() -> None:
         "10.0.0.9:5555 answers connection attempts to 10.0.0.1:5555, and 10.0.0.2 resets its answers: 10.0.0.2 tried "
         "once (7 SYNs)"
     )
+
+
+def test_a_socket_with_two_endpoints_of_which_one_does_not_answer_is_named() -> None:
+    served = Talk(9, at=0, port=5556).handshake("REQ", "REP").wait(8).message(SERVER, b"x")
+    diagnosis = told_of(served, Talk(50, at=0.2).unanswered(7))["connection-unanswered"]
+    assert "ZMQ_IMMEDIATE" not in diagnosis.hint, "the host is up: its other port answers"
+    other = Talk(9, at=0, port=5556).handshake("REQ", "REP")
+    other.conversation.packets = [
+        replace(each, hosts=(each.hosts[0], bytes([10, 0, 0, 9]))) for each in other.conversation.packets
+    ]
+    diagnosis = told_of(other, Talk(50, at=0.2).unanswered(7))["connection-unanswered"]
+    assert diagnosis.text.endswith("; REQ 10.0.0.2 is connected to REP 10.0.0.9:5556 meanwhile")
+    assert "ZMQ_IMMEDIATE" in diagnosis.hint
+
+
+def test_a_port_that_only_a_loopback_address_serves_is_named() -> None:
+    local = Talk(9, at=0).handshake("REQ", "REP").wait(5).message(SERVER, b"x")
+    loopback = bytes([127, 0, 0, 1])
+    local.conversation.packets = [replace(each, hosts=(loopback, loopback)) for each in local.conversation.packets]
+    diagnosis = told_of(local, *_refused(20, 30, 0.1))["connection-refused"]
+    assert diagnosis.text.endswith("; 127.0.0.1:5555 is served")
+    assert "bound to 127.0.0.1:5555 only" in diagnosis.hint

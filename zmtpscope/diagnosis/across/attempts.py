@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding
+from zmtpscope.diagnosis.across.words import address, client_name, server_name
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
 from zmtpscope.dissect.findings.attempts import CONNECTED_BEFORE
 from zmtpscope.findings.capturing import NO_ROUTE, REJECTED, UNANSWERED
@@ -17,6 +18,12 @@ from zmtpscope.words import counted
 
 MIN_LATE = SECOND
 """A client of libzmq often starts before its server: one that connects within this time has lost nothing."""
+
+
+IN_TURN = ("DEALER", "REQ", "PUSH")
+"""Socket types that send their messages to all their peers in turn."""
+AT_ONCE = SECOND
+"""A socket usually connects to all its endpoints within this time."""
 
 
 class Tried(NamedTuple):
@@ -166,3 +173,29 @@ def _is_between(connection: ObservedConnection, tried: Tried) -> bool:
         each.moment.ns <= start.ns and each.moment.file == start.file and (start.packet or 0) < each.last_packet
         for each in tried.findings
     )
+
+
+def in_turn(knowledge: Knowledge, id_: str) -> dict[str, str]:
+    """Return endpoints with the outcome `id_`, as subjects, each with a connection that may belong to the same socket.
+
+    The client connected to another endpoint at about the same time, and is still connected.
+    """
+    tried = [each for each in knowledge.findings if each.id == id_ and each.client and each.endpoint]
+    clients = {each.client for each in tried}
+    own = grouped((each.client.ip, each) for each in knowledge.connections if each.client.ip in clients)
+    found: dict[str, str] = {}
+    for finding in tried:
+        beside = (
+            each
+            for each in own.get(finding.client or "", ())
+            if abs(each.start.ns - finding.moment.ns) <= AT_ONCE and each.endpoint != finding.endpoint
+        )
+        connection = next(filter(_serves_in_turn, beside), None)
+        if connection is not None and finding.endpoint is not None:
+            text = f"{client_name(connection)} is connected to {server_name(connection)}"
+            found.setdefault(address(finding.endpoint), text)
+    return found
+
+
+def _serves_in_turn(connection: ObservedConnection) -> bool:
+    return connection.client.socket_type in IN_TURN and connection.is_open and is_agreed(connection)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.attempts import MIN_LATE, Tried, clients_of, is_zeromq, tried_in_vain
+from zmtpscope.diagnosis.across.attempts import MIN_LATE, Tried, clients_of, in_turn, is_zeromq, tried_in_vain
 from zmtpscope.diagnosis.across.disconnects import passing
 from zmtpscope.diagnosis.across.endings import was_told_to_exit
 from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding
@@ -145,6 +145,11 @@ def _left(rule: str, words: Words, tried: list[Tried], knowledge: Knowledge) -> 
     return _diagnosis(rule, severity, tried, text, words.hint)
 
 
+IN_TURN_HINT = (
+    "disconnect from it: if one socket connects to both, it sends to them in turn, and every second message waits for "
+    "this one; ZMQ_IMMEDIATE leaves out peers that are not connected"
+)
+
 NOT_ANSWERED = InVain(
     UNANSWERED,
     Words(
@@ -246,6 +251,7 @@ def _explained(diagnosis: Diagnosis, finding: RunFinding) -> Diagnosis:
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Diagnose unanswered endpoints, each with the evidence that its host is up, if there is any."""
     first = {address(each.endpoint): each for each in knowledge.findings if each.id == UNANSWERED and each.endpoint}
+    beside = in_turn(knowledge, UNANSWERED)
     for diagnosis in in_vain("connection-unanswered", NOT_ANSWERED)(knowledge):
         finding = first.get(diagnosis.subject)
         if finding is not None and INSTEAD in finding.text:
@@ -277,6 +283,12 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 text=f"{diagnosis.text}; {address(others[0])} on the same host answers meanwhile",
                 hint="the host is up, and a closed port would be refused: a firewall drops the packets for this "
                 "port, or the queue of its listener is full",
+            )
+        elif diagnosis.subject in beside:
+            yield replace(
+                diagnosis,
+                text=f"{diagnosis.text}; {beside[diagnosis.subject]} meanwhile",
+                hint=f"{diagnosis.hint}, or {IN_TURN_HINT}",
             )
         else:
             yield diagnosis

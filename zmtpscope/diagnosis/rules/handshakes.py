@@ -148,8 +148,8 @@ def _others(waiting: Waiting, first: Hung, knowledge: Knowledge) -> list[Other]:
 
 
 HANGS_HINT = (
-    "its kernel accepts connections, but the program sends nothing: check whether it hangs, is stopped, or is not "
-    "ZeroMQ; ZMQ_HANDSHAKE_IVL sets how long the other side waits"
+    "its kernel accepts connections, but nothing of the program arrives: check whether it hangs, is stopped, or is not "
+    "ZeroMQ, or a firewall drops its data; ZMQ_HANDSHAKE_IVL sets how long the other side waits"
 )
 MOMENT_HINT = (
     "no action if its program, or the server behind a TCP proxy, restarted then; otherwise check whether that program "

@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from zmtpscope.diagnosis.across.attempts import in_turn
 from zmtpscope.diagnosis.across.endings import is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge
-from zmtpscope.diagnosis.across.words import address, client_name, server_name
+from zmtpscope.diagnosis.across.words import address
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Rule
-from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.rules.connection_attempts import InVain, Words, in_vain
+from zmtpscope.diagnosis.rules.connection_attempts import IN_TURN_HINT, InVain, Words, in_vain
 from zmtpscope.dissect.identity import is_loopback
 from zmtpscope.findings.capturing import REFUSED
-from zmtpscope.grouping import grouped
-from zmtpscope.records import SECOND
-
-IN_TURN = ("DEALER", "REQ", "PUSH")
-"""Socket types that send their messages to all their peers in turn."""
-AT_ONCE = SECOND
-"""A socket usually connects to all its endpoints within this time."""
 
 NOT_LET_IN = InVain(
     REFUSED,
@@ -41,7 +34,8 @@ NOT_LET_IN = InVain(
 def _refused(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Diagnose refused endpoints, together for two hosts that refuse each other."""
     found = {each.subject: each for each in in_vain("connection-refused", NOT_LET_IN)(knowledge)}
-    mutual, served, in_turn = _mutual(knowledge), _served_loopback(knowledge), _in_turn(knowledge)
+    mutual, served = _mutual(knowledge), _served_loopback(knowledge)
+    beside, local = in_turn(knowledge, REFUSED), _served_locally(knowledge)
     while found:
         subject = next(iter(found))
         diagnosis = found.pop(subject)
@@ -62,13 +56,18 @@ def _refused(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 text=f"{diagnosis.text}; {elsewhere} on the same host is served",
                 hint=f"connect to {elsewhere}, since localhost may be 127.0.0.1 or ::1, or let the server bind to both",
             )
-        elif subject in in_turn:
+        elif subject in local:
             diagnosis = replace(
                 diagnosis,
-                text=f"{diagnosis.text}; {in_turn[subject]} meanwhile",
-                hint="start the server, or disconnect from it: if one socket connects to both, it sends to them in "
-                "turn, and every second message waits for this one; ZMQ_IMMEDIATE leaves out peers that are not "
-                "connected",
+                text=f"{diagnosis.text}; {local[subject]} is served",
+                hint=f"if both are one host, its server is bound to {local[subject]} only: bind it to tcp://*:PORT, or "
+                "to the address that the client uses; otherwise start the server",
+            )
+        elif subject in beside:
+            diagnosis = replace(
+                diagnosis,
+                text=f"{diagnosis.text}; {beside[subject]} meanwhile",
+                hint=f"start the server, or {IN_TURN_HINT}",
             )
         yield diagnosis
 
@@ -102,30 +101,16 @@ def _served_loopback(knowledge: Knowledge) -> dict[str, str]:
     }
 
 
-def _in_turn(knowledge: Knowledge) -> dict[str, str]:
-    """Return refused endpoints, as subjects, each with a connection that may belong to the same socket.
-
-    The client connected to another endpoint at about the same time, and is still connected.
-    """
-    refused = [each for each in knowledge.findings if each.id == REFUSED and each.client and each.endpoint]
-    clients = {each.client for each in refused}
-    own = grouped((each.client.ip, each) for each in knowledge.connections if each.client.ip in clients)
-    found: dict[str, str] = {}
-    for finding in refused:
-        beside = (
-            each
-            for each in own.get(finding.client or "", ())
-            if abs(each.start.ns - finding.moment.ns) <= AT_ONCE and each.endpoint != finding.endpoint
-        )
-        connection = next(filter(_serves_in_turn, beside), None)
-        if connection is not None and finding.endpoint is not None:
-            text = f"{client_name(connection)} is connected to {server_name(connection)}"
-            found.setdefault(address(finding.endpoint), text)
-    return found
-
-
-def _serves_in_turn(connection: ObservedConnection) -> bool:
-    return connection.client.socket_type in IN_TURN and connection.is_open and is_agreed(connection)
+def _served_locally(knowledge: Knowledge) -> dict[str, str]:
+    """Return refused addresses of other hosts or this one, as subjects, each with a loopback address that serves the
+    same port."""
+    served = {
+        port: address((ip, port))
+        for (ip, port), connections in knowledge.by_endpoint.items()
+        if is_loopback(ip) and any(map(is_agreed, connections))
+    }
+    tried = (each.endpoint for each in knowledge.findings if each.id == REFUSED and each.endpoint)
+    return {address((ip, port)): served[port] for ip, port in tried if port in served and not is_loopback(ip)}
 
 
 TABLE = (
