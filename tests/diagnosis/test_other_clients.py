@@ -87,3 +87,24 @@ def test_a_websocket_at_a_tcp_endpoint_is_named() -> None:
     found = told_of(talk)["foreign-client"]
     assert "10.0.0.2 speaks WebSocket (ws://) to 10.0.0.1:5555, which is ZeroMQ" in found.text
     assert "tcp:// instead of ws://" in found.hint
+
+
+def _browser(at: float) -> Talk:
+    return Talk(50, at=at, client=9).say(CLIENT, b"GET / HTTP/1.1\r\n\r\n").greet(SERVER).close(SERVER)
+
+
+def _served(number: int, seconds: float) -> Talk:
+    talk = Talk(number, at=0).handshake("DEALER", "ROUTER").message(CLIENT, b"ask").message(SERVER, b"answer")
+    return talk.wait(seconds).close(SERVER)
+
+
+def test_a_program_that_ends_on_foreign_octets_may_have_failed_on_them() -> None:
+    talks = [_served(0, 5), _served(1, 5), _browser(5)]
+    diagnosis = told_of(*talks)["foreign-client"]
+    assert diagnosis.text.endswith("which is ZeroMQ; at once 10.0.0.1:5555 closed 2 other connections")
+    assert "may have failed" in diagnosis.hint
+
+
+def test_a_program_that_goes_on_with_others_has_not_failed() -> None:
+    diagnosis = told_of(_served(0, 5), _served(1, 15), _browser(5))["foreign-client"]
+    assert diagnosis.text == "10.0.0.9 speaks HTTP to 10.0.0.1:5555, which is ZeroMQ"

@@ -278,6 +278,20 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         'warn likely: SUB 10.9.0.1 subscribed to "temp" at PUB 10.9.0.2:5556: none of at least 38 messages begins with '
         'it; the second frame of messages begins with it, and the first one is "{"v": 1}"',
     ),
+    "fails-on-http": (
+        "warn likely: 10.9.0.3 speaks HTTP to 10.9.0.2:5558, which is ZeroMQ; at once 10.9.0.2:5558 closed 3 other "
+        "connections",
+        "note ROUTER 10.9.0.2:5558 closes 3 connections with DEALER 10.9.0.1; no reconnection succeeded until the "
+        "capture ended",
+    ),
+    "req-with-dropped-endpoint": (
+        "error Nothing answers at 10.9.0.3:5555: 10.9.0.1 tried once (7 SYNs) in 7.1 s to reach 10.9.0.3:5555; REQ "
+        "10.9.0.1 is connected to REP 10.9.0.2:5555 meanwhile",
+    ),
+    "bound-to-loopback": (
+        "error Nothing listens at 10.9.0.2:5555: 10.9.0.1 tried 49 times in 7.4 s to reach 10.9.0.2:5555; "
+        "127.0.0.1:5555 is served",
+    ),
     "filter-resets-on-content": (
         "warn likely: a device between PUSH 10.9.1.2 and PULL 10.9.2.2:5557 reset their connection with the address of "
         "PULL 10.9.2.2:5557, 2.41 s after it began, 4 times in 9.08 s, every 3.01 s: the RST has TTL 64, and the SYN "

@@ -9,9 +9,10 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding, once
 from zmtpscope.diagnosis.across.words import address, how_often, repeated, server_name
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
-from zmtpscope.diagnosis.rules.from_findings import with_finding
+from zmtpscope.diagnosis.rules.from_findings import Met, with_finding
 from zmtpscope.findings.capturing import ANSWERS, ATTEMPTS, NO_ROUTE
 from zmtpscope.grouping import grouped
+from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
 REACHED = ATTEMPTS.keys() - {NO_ROUTE}
@@ -22,6 +23,13 @@ MAX_TRIES = 2
 
 FOREIGN = "ZMTP-CONN-04"
 WEBSOCKET = "speaks WebSocket"
+AT_ONCE = SECOND // 5
+
+FAILED_HINT = (
+    "the program may have failed on these octets: see its log, and update its library (old releases abort on them); "
+    "keep other clients away from the port"
+)
+
 FOREIGN_HINT = "correct the port of that client; if it is a health check, make it check the TCP connection only"
 WEBSOCKET_HINT = "connect to tcp:// instead of ws://, or bind that socket to ws://"
 
@@ -172,18 +180,36 @@ def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
         detail = first.text.partition(": it ")[2]
         speaks = detail or "speaks another protocol"
         who = f"{address(endpoint)} {speaks}, and {client} connects to it" if listens else f"{client} {speaks}"
+        failed = [] if listens else _failed_behind(met[0], knowledge) or _failed_behind(met[-1], knowledge)
+        hint = FAILED_HINT if failed else WEBSOCKET_HINT if speaks.startswith(WEBSOCKET) else FOREIGN_HINT
         yield Diagnosis.of(
             "foreign-client",
             "note" if client in _scans(knowledge) else "warn",
             ends.name,
             (f"{who} as to ZeroMQ" if listens else f"{who} to {server_name(connection)}, which is ZeroMQ")
-            + repeated([each.finding.moment.ns for each in met]),
-            WEBSOCKET_HINT if speaks.startswith(WEBSOCKET) else FOREIGN_HINT,
+            + repeated([each.finding.moment.ns for each in met])
+            + (f"; at once {address(endpoint)} closed {counted(len(failed), 'other connection')}" if failed else ""),
+            hint,
             evidence=(Evidence.of(each) for _, each in met[:MAX_EVIDENCE]),
-            about=met,
+            about=(*met, *failed),
             explains=(FOREIGN,),
             last_ns=max(each.finding.last_ns for each in met),
+            proven=not failed,
         )
+
+
+def _failed_behind(met: Met, knowledge: Knowledge) -> list[ObservedConnection]:
+    """Return the other connections of an endpoint if the listener ended all of them when foreign octets arrived."""
+    found, since = [], met.finding.moment.ns
+    for each in knowledge.by_endpoint[met.connection.endpoint]:
+        if each is met.connection or each.start.ns > since or not is_agreed(each):
+            continue
+        ending = ending_of(each)
+        if ending is None or ending.moment.ns - since > AT_ONCE:
+            return []  # the program goes on
+        if ending.moment.ns >= since and ending.side == each.listener:
+            found.append(each)
+    return found
 
 
 def _tls_to_websocket(finding: RunFinding) -> Diagnosis:
@@ -216,10 +242,11 @@ TABLE = (
         "warn",
         "A client of another protocol uses the port",
         "The first octets of one side match no version of ZMTP, while the other side speaks it. The protocol is "
-        "named if its first two octets show it (HTTP, TLS, SSH). A note if the address scans ports.",
+        "named if its first two octets show it (HTTP, TLS, SSH). A note if the address scans ports. If the listener "
+        "ended all its other connections within 0.2 s, it probably failed on these octets.",
         "The first octets are those of a version of ZMTP, or the other side does not speak ZMTP.",
         _foreign,
-        ("reconnect-storm",),
+        ("reconnect-storm", "peer-departed"),
     ),
     Rule(
         "plain-websocket",
