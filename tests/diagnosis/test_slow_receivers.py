@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.diagnosis.publishing_traffic import Subscriber, diagnosed
+from tests.diagnosis.requesting_traffic import Asker
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.diagnosis.telling import told_of
 from tests.readings import CAPTURES, run
+from tests.scripted import command, message
 from tests.traffic import Capture
 from zmtpscope.diagnosis.derivation import Derivation
 from zmtpscope.diagnosis.diagnose import diagnose
@@ -95,3 +97,55 @@ def test_a_worker_that_opens_its_window_again_and_again_is_only_slow(naps: tuple
     diagnosis = told_of(worker)["push-blocked" if severity == "warn" else RULE]
     assert diagnosis.severity == severity
     assert ("is slow to read" in diagnosis.text) is (severity == "note")
+
+
+class Fed(Asker):
+    """A PULL with heartbeats at a PUSH, and the messages that it gets."""
+
+    def __init__(self, types: tuple[str, str] = ("PULL", "PUSH")) -> None:
+        super().__init__(types)
+
+    def ping(self, side: int, *, is_answered: bool) -> None:
+        self.send(side, command("NULL", "PING", ttl=0, context=b""))
+        if is_answered:
+            self.send(1 - side, command("NULL", "PONG", context=b""))
+
+    def fed(self, seconds: float, *, pings: int) -> Fed:
+        """Answer one PING, get messages, and leave PINGs unanswered for this time, but send own ones."""
+        self.ping(1, is_answered=True)
+        for number in range(20):
+            self.send(1, message(b"work %d" % number))
+        for _ in range(pings):
+            self.ping(1, is_answered=False)
+            self.pause(round(1000 * seconds / pings))
+            self.ping(0, is_answered=True)
+        self.close()
+        return self
+
+
+@pytest.mark.parametrize(
+    ("types", "seconds", "severity"),
+    [(("PULL", "PUSH"), 5, "warn"), (("PULL", "PUSH"), 1, "note"), (("SUB", "PUB"), 1, "warn")],
+)
+def test_a_receiver_whose_queue_is_full_leaves_pings_unanswered(
+    types: tuple[str, str], seconds: float, severity: str
+) -> None:
+    fed = Fed(types).fed(seconds, pings=5)
+    (diagnosis,) = diagnosed(fed, rule=RULE)
+    assert (diagnosis.severity, diagnosis.certainty) == (severity, "likely")
+    assert diagnosis.text.startswith(
+        f"{types[0]} 10.0.0.2 does not read the data of {types[1]} 10.0.0.1:5555: it goes on to send, but leaves the "
+        "PING in packet 30, which follows messages, without a PONG for"
+    )
+    assert not diagnosed(fed, rule="protocol-violation")
+
+
+def test_pings_without_messages_before_them_are_not_held_up_by_a_full_queue() -> None:
+    fed = Fed()
+    fed.ping(1, is_answered=True)
+    for _ in range(5):
+        fed.ping(1, is_answered=False)
+        fed.ping(0, is_answered=True)
+    fed.send(1, message(b"work"))
+    fed.close()
+    assert not diagnosed(fed, rule=RULE)

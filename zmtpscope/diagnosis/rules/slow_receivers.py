@@ -28,6 +28,9 @@ SHORTEST_NS = 100 * MILLISECOND
 LONG_NS = SECOND
 """A pause this long gets a warning, regardless of the effect."""
 
+LONG_FULL_NS = 3 * SECOND
+"""The queue of a worker may be full for a shorter time, because a PUSH fills it."""
+
 OPENED, MIN_REOPENED, LONGER = "opened", 3, 2
 """A receiver reads slowly, but steadily, if it opened its window this many times, and the longest time was at most
 this multiple of the second longest."""
@@ -39,6 +42,8 @@ DISCONNECTED = "disconnected"
 """`until` of a stall that ended with the connection."""
 
 GAP, UNREAD, READS_AGAIN = "SEQUENCE-01", "ZMTP-CONN-24", "ZMTP-CONN-25"
+
+UNANSWERED_PINGS = ("ZMTP31-PING-04", "ZMTP31-PING-09")
 
 UNFINISHED = ("ZMTP10-FRAME-05", "ZMTP10-FRAME-06", "ZMTP3X-FRAME-05", "ZMTP3X-FRAME-06")
 """Findings about a stream that ends inside a frame, as it must if the connection ends while one side cannot send."""
@@ -62,6 +67,13 @@ WAITING = (
 STOPPED = (
     "check that program: it is stopped (a signal, a debugger), hangs, or takes longer for a message than they arrive; "
     "messages to it wait in the buffers of its system, and are lost if it ends"
+)
+
+
+FULL_QUEUE = (
+    "libzmq reads nothing while the receive queue of a socket is full: make the receiver read faster (in its own "
+    "thread), share the work among more receivers, or raise ZMQ_RCVHWM; a ZMQ_HEARTBEAT_TIMEOUT below the time that "
+    "the queue is full closes the connection"
 )
 
 
@@ -100,13 +112,13 @@ def _of_connections(knowledge: Knowledge) -> Iterator[Diagnosis]:
             own = by_receiver.get((connection.conn_id, 1 - sender), [])
             stalls = connection.sides[sender].stalls
             unread = connection.findings.get((UNREAD, 1 - sender))
-            diagnosis = (
-                _stalled(connection, sender, stalls, own, knowledge)
-                if stalls
-                else _stopped(connection, sender, unread)
-                if unread is not None
-                else _dropped(connection, sender, own)
-            )
+            if stalls:
+                diagnosis = _stalled(connection, sender, stalls, own, knowledge)
+            elif unread is not None:
+                diagnosis = _stopped(connection, sender, unread)
+            else:
+                diagnosis = _dropped(connection, sender, own)
+            diagnosis = diagnosis or _leaves_pings(connection, sender)
             if diagnosis is not None:
                 yield diagnosis
 
@@ -160,7 +172,7 @@ def _stalled(
             for stall, time in zip(stalls[:MAX_EVIDENCE], lasted, strict=False)
         ),
         about=(connection,),
-        explains=UNFINISHED if was_left else (),
+        explains=UNANSWERED_PINGS + UNFINISHED if was_left else UNANSWERED_PINGS,
         count=times,
         last_ns=last.moment.ns + lasted[-1],
     )
@@ -194,6 +206,36 @@ def _stopped(connection: ObservedConnection, sender: int, unread: ObservedFindin
         about=(connection,),
         explains=(UNREAD, READS_AGAIN),
         last_ns=connection.last_ns,
+        proven=False,
+    )
+
+
+def _leaves_pings(connection: ObservedConnection, sender: int) -> Diagnosis | None:
+    """Diagnose a receiver that sends, and leaves PINGs unanswered that follow messages, though it answered before.
+
+    libzmq reads nothing from a connection while the receive queue of the socket is full.
+    """
+    side, receiver = connection.sides[sender], 1 - sender
+    found = [each for id_ in UNANSWERED_PINGS if (each := connection.findings.get((id_, sender))) is not None]
+    if not found or side.heartbeats is None or side.rhythm is None or side.last_outage is not None:
+        return None
+    left = [ping for ping in side.heartbeats.waiting if ping.heard_ns is not None and not ping.is_within]
+    if not left or not side.heartbeats.counts["answered"] or side.rhythm.first_ns > left[0].moment.ns:
+        return None
+    name, lasted = name_of(connection, receiver), connection.last_ns - left[0].moment.ns
+    is_long = lasted >= LONG_FULL_NS or connection.sides[receiver].socket_type in SUBSCRIBERS_AND_DISH
+    return Diagnosis.of(
+        SLOW_RECEIVER,
+        "warn" if is_long else "note",
+        _subject(connection, receiver),
+        f"{name} does not read the data of {name_of(connection, sender)}: it goes on to send, but leaves the PING in "
+        f"packet {left[0].moment.packet}, which follows messages, without a PONG for {duration(lasted)}",
+        FULL_QUEUE,
+        evidence=(Evidence(ping.moment, "a PING without PONG", ping.ref) for ping in left[:MAX_EVIDENCE]),
+        about=(connection,),
+        explains=UNANSWERED_PINGS,
+        count=len(left),
+        last_ns=left[-1].moment.ns,
         proven=False,
     )
 
@@ -283,7 +325,10 @@ TABLE = (
         "sends nothing acknowledged the data of a slow sender at once, and then only after the timer for delayed "
         "acknowledgments, 35 to 55 ms, at least eight times in a row for 2 s: a program that is stopped does not "
         "read. Linux has no such delay after a pause of 200 ms, so fewer than five messages a second do not show this. "
-        "A note if it is no subscriber, because a worker that takes one message at a time reads as seldom.",
+        "A note if it is no subscriber, because a worker that takes one message at a time reads as seldom. Likely "
+        "only, too, if it leaves PINGs that follow messages without a PONG, although it sends and answered before: "
+        "libzmq does not read while the receive queue of a socket is full; a note for a worker if that lasts for less "
+        "than 3 s.",
         "Its receive window was closed for less than 100 ms, no sibling got more messages, and its system "
         "acknowledges data at once, or did so late from the start.",
         _of_rule(SLOW_RECEIVER),
