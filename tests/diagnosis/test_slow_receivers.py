@@ -145,6 +145,7 @@ def test_pings_without_messages_before_them_are_not_held_up_by_a_full_queue() ->
     fed.ping(1, is_answered=True)
     for _ in range(5):
         fed.ping(1, is_answered=False)
+        fed.pause(200)
         fed.ping(0, is_answered=True)
     fed.send(1, message(b"work"))
     fed.close()
