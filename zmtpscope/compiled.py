@@ -23,7 +23,7 @@ class Pair(NamedTuple):
 
 
 PAIRS: dict[str, Pair] = {}
-"""Pairs in use, by module and function name."""
+"""Pairs of a twin and its compiled version that are in use, by module and function name."""
 
 
 def state() -> str:

@@ -9,7 +9,7 @@ from zmtpscope import record_fields as fields
 from zmtpscope.record_fields import COMMON, STREAM, Field
 
 MASK = "***"
-"""Replaces a secret of any size."""
+"""Text in place of a secret of any size."""
 
 SECOND = 1_000_000_000
 MILLISECOND = SECOND // 1000

@@ -32,7 +32,7 @@ class Settings(ReadTexts, total=False):
 
 
 OTHERS = {"display_filter": "filter", "bpf_filter": "capture_filter"}
-"""Settings by their names in similar libraries."""
+"""Settings by the names that similar libraries have for them."""
 
 
 def analyser_options(settings: Settings, *, frames: bool = False, details: bool = False) -> Options:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 MAX_OCTETS = 4 << 20
-"""Maximum octets of all waiting fragments; above, the oldest datagram is dropped."""
+"""Octets of all waiting fragments; above, the oldest datagram is dropped."""
 LONGEST_WAIT = 30_000_000_000
 """Maximum nanoseconds that a datagram waits for its last fragment."""
 OVERHEAD = 128

@@ -19,8 +19,10 @@ from zmtpscope.capture.statistics import FileStatistics, InterfaceStatistics
 MAGIC = b"\x0a\x0d\x0d\x0a"
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
 SMALLEST = {SECTION: 28, INTERFACE: 20, OLD_PACKET: 32, SIMPLE_PACKET: 16, PACKET: 32}
-"""Minimum octets of a block, without options and packet data. An invalid statistics block is ignored; other block
-types are skipped."""
+"""Octets of a block, without options and packet data.
+
+An invalid statistics block is ignored; other block types are skipped.
+"""
 LARGEST_STATISTICS = 1 << 16
 """Octets of a statistics block; larger ones, which no tool writes, are skipped."""
 
@@ -39,7 +41,7 @@ DROP_COUNT = 4
 DROP_COUNT_SIZE, OPTION = 8, 4
 """Octets of the value of `DROP_COUNT`, and of an option header."""
 MAX_OPTIONS = 8
-"""Maximum number of options of a packet to read. Tools write one or two."""
+"""Options of a packet to read. Tools write one or two."""
 STATISTICS_HEADER = 12
 START_TIME, END_TIME = 2, 3
 MICROSECOND = 1000

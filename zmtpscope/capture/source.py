@@ -24,7 +24,7 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 STANDARD_INPUT = 0
 READ_ONLY = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 RAW_READ = 1 << 20
-"""Octets to read before decompression."""
+"""Octets of one read before decompression."""
 RECORDS = 1 << 20
 RECORDS_PER_OCTET = 2
 """Records allowed per octet of a compressed file, besides `RECORDS`.

@@ -33,7 +33,7 @@ CAPTURE_ONLY = {
     "user": "--user",
     "engine": "--engine",
 }
-"""Options that require -i, by parameter."""
+"""Options that require -i, by the name of their parameter."""
 
 
 def parse_limits(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:

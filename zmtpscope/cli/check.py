@@ -51,7 +51,7 @@ def _explain(context: click.Context, parameter: click.Parameter, name: str | Non
 
 
 UNSHOWN = {"body": Body("none", None), "show_secrets": False}
-"""Diagnoses need no bodies and show no secrets."""
+"""Settings of the analyser, because diagnoses need no bodies and show no secrets."""
 
 
 class Why(NamedTuple):

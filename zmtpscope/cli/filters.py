@@ -62,7 +62,7 @@ def given_choice(given: dict[str, Any], conns: Iterable[int]) -> Chosen:
 
 
 NOUNS = {"zre_pair": "pair of ZRE nodes"}
-"""Nouns for record types whose name is none."""
+"""Nouns for record types whose own name is no noun."""
 
 
 class Filtered:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SELECTORS = ("conn", "peer", "topic", "filter")
 
 MAX_SHOWN = 5
-"""Names in an error about an unknown one."""
+"""Number of names that an error about an unknown one lists."""
 
 
 @command(short_help="Show one conversation: a connection, a peer or a topic.")

@@ -66,7 +66,6 @@ RECORD_LINES = (
     VERBOSE,
     ALL,
 )
-"""Output options of `read` and `live`."""
 
 
 def check_output(given: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ VALUES: dict[str, Collection[str] | None] = {
     "ping": ("yes", "no"),
     "implementation": None,
 }
-"""Valid values by name; None: any text."""
+"""Valid values of expectations by name; None: any text."""
 PROPERTY = "property:"
 
 

@@ -32,7 +32,7 @@ ABOUT = (
     "bodies_kept",
 )
 MAX_FILES = 1_000_000
-"""Use a joined file for more messages."""
+"""Files; for more messages users need a joined file."""
 
 Values = dict[str, Any]
 

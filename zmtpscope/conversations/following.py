@@ -17,7 +17,7 @@ from zmtpscope.records import to_text
 from zmtpscope.zmtp.events import MARKED
 
 COMMANDS = frozenset({"SUBSCRIBE", "CANCEL", "JOIN", "LEAVE", "ERROR"})
-"""Commands with application data or subscriptions."""
+"""Commands that contain application data or subscriptions."""
 
 PLACES = frozenset({"gap", "stall", "leftover", "connection"})
 """Records to add for each connection with a selected record."""

@@ -25,16 +25,16 @@ from zmtpscope.curve_keys.lines import (
 )
 
 LONGEST_LINE = 1000
-"""Maximum octets of a line: four times the longest valid one."""
+"""Octets of a line: four times the longest valid one."""
 
 MAX_SERVER_KEYS = 1000
-"""Maximum number of server keys of a file. Each one is tried on each connection."""
+"""Server keys of a file. Each one is tried on each connection."""
 
 MAX_LINES_OF_A_CONNECTION = 16
-"""Maximum number of lines of a file for the same connection (C')."""
+"""Lines of a file for the same connection (C')."""
 
 MAX_PROBLEM_LINES = 10
-"""Maximum number of lines to list for one file; further ones are counted."""
+"""Lines to list for one file; further ones are counted."""
 
 UNKNOWN_LABEL = "the line begins with CURVE_, but not with a known label (capitals, then a space); it was skipped"
 

@@ -13,7 +13,7 @@ from zmtpscope.curve_keys.contents import Contents
 from zmtpscope.curve_keys.lines import CLIENT_TRANSIENT, SHARED, KeyLine, build_key_line
 
 LARGEST_FILE = 64 << 20
-"""Maximum octets of a file: 470,000 lines in hex, 1.3 s, 170 MB of memory."""
+"""Octets of a file: 470,000 lines in hex, 1.3 s, 170 MB of memory."""
 
 MAX_LINES = 500_000
 """Maximum number of lines of a file.

@@ -10,7 +10,7 @@ from zmtpscope.dissect.analyser import ENDED, Ongoing
 from zmtpscope.findings import SEVERITIES
 
 MAX_REPORTED = 65_536
-"""Diagnoses to report; further ones are not reported."""
+"""Diagnoses to report."""
 
 
 MAX_ENDED = 4096

@@ -9,7 +9,7 @@ ALL_HELD = 256 << 20
 received."""
 
 ALL_MEMBERSHIPS = 64 << 20
-"""Part of it for open topics and groups."""
+"""Part of `ALL_HELD` for open topics and groups."""
 
 
 @dataclass(slots=True, eq=False)

@@ -45,9 +45,9 @@ MAX_DESTINATIONS = 1024
 SURE = 3
 """Similar datagrams to one destination before they are read as RADIO."""
 FIRST_PORT = 1024
-"""Lowest port, of sender or receiver, for guesses."""
+"""Lowest port of sender or receiver at which RADIO is guessed."""
 OTHERS_PORTS = frozenset({1194, 1645, 1646, 1812, 1813, 1900, 3702, 4500, 4789, 5353, 5355, 5670, 6081, 51820})
-"""Ports of other protocols, which are not guessed."""
+"""Ports of other protocols, at which RADIO is not guessed."""
 FIRST_CHARACTER = 0x20
 """First octets of RADIO messages, the length of the group, are lower.
 

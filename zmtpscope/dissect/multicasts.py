@@ -22,7 +22,7 @@ FIRST_OCTETS = {4: range(0xE0, 0xF0), 16: range(0xFF, 0x100)}
 OTHERS = (b"\xe0\0\0", b"\xef\xff\xff", b"\xff\x02")
 """Prefixes of groups that systems join for themselves: 224.0.0.0/24, 239.255.255.0/24 (SSDP), link-local of IPv6."""
 MAX_OCTETS_APART = 2
-"""Octets in which a misspelled group may differ."""
+"""Octets in which a misspelled group differs."""
 
 JOIN, LEAVE = True, False
 REPORTS = {0x12: JOIN, 0x16: JOIN, 0x17: LEAVE, 0x83: JOIN, 0x84: LEAVE}

@@ -96,7 +96,7 @@ WORDS = {
     "message": _OF_ALL_ROWS | {"bodies_kept", "version", "socket_type", "peer_socket_type", "kind", "confidence"},
     "frame": _OF_ALL_ROWS,
 }
-"""Types of columns, by record types that are rows."""
+"""Types of the columns of words, by record types that are rows."""
 
 PAYLOAD = pa.struct([("protocol", pa.string()), ("summary", pa.string()), ("fields", pa.string())])
 

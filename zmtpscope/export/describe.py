@@ -25,7 +25,7 @@ SUMS = frozenset({*FINDING_BY_OUTCOME.values(), PACKETS_DROPPED, CLOCK_WENT_BACK
 """Findings whose text includes the number of events."""
 
 GIVEN_UP = {"end of the connection": "waited for until the end"}
-"""Longer texts for reasons of a gap."""
+"""Longer texts for some reasons of a gap."""
 
 SPELT = {"HELLO": "(spelt WELCOME on the wire)", "ERROR": "(spelt ^RROR on the wire)"}
 """Remarks on names that libzmq spells differently in PLAIN (wire.md 8.2)."""
@@ -260,7 +260,7 @@ def _end_of(values: Values) -> str:
 
 
 UNSEEN = {"reused": "ended unseen", "evicted": "given up"}
-"""Ends that were not captured, except for connections open at the end of the capture."""
+"""Words for ends of connections that were not captured."""
 
 
 def _by(values: Values, side: int) -> str:

@@ -67,7 +67,7 @@ The column grows with its contents; wider ones shift only their own line.
 """
 
 NARROWEST_FULL, WIDEST_FULL = 21, 48
-"""Columns for each address if all lines have both."""
+"""Columns of each address if all lines have both."""
 
 TO = " > "
 

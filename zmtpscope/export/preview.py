@@ -12,7 +12,7 @@ READABLE = 0.65
 """Share of readable octets of a body that is shown as text; others are shown as hex digits."""
 
 OCTETS = 4
-"""Octets examined for each character of a line."""
+"""Number of octets examined for each character of a line."""
 
 LEAST = 8
 """Characters that a part of a message needs to be shown."""

@@ -24,7 +24,7 @@ LABEL = 16
 INDENT = " " * 11
 """Indentation of the endpoints of a finding, below its severity."""
 MAX_ROWS = 5
-"""Endpoints for each kind of finding, most findings first."""
+"""Endpoints listed for each kind of finding, most findings first."""
 
 
 def summary_lines(

@@ -26,7 +26,7 @@ RECORDS, OCTETS = 4096, 8 << 20
 """Waiting records and octets. A batch stays in memory while one of its rows waits."""
 
 HOLDING_OCTETS = frozenset({"greeting", "command", "datagram"})
-"""Gaps and leftovers only contain the number of octets."""
+"""Records with the octets of a stream; gaps and leftovers only contain the number of octets."""
 
 EARLIEST = -(1 << 63)
 SORTED_AT_ONCE = 62

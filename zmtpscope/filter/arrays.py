@@ -16,7 +16,7 @@ from zmtpscope.filter.conditions import Comparison, Contains, IsThere, OneOf, Pr
 from zmtpscope.records import from_text
 
 LONGEST_NAME = 64
-"""Maximum octets of texts that arrays distinguish; they take one operation for each octet."""
+"""Octets of texts that arrays distinguish; they take one operation for each octet."""
 
 GATHERED_SHARE = 4
 """Octets are copied together for a search if they are less than one in this many."""

@@ -24,7 +24,7 @@ LARGEST_WINDOW = 16 << 20
 SKIPPABLE_HEADER = 8
 USED_UP = f"not decompressed: the messages of this side expand to more than {UNPACKED_PER_OCTET} times their size"
 MAX_SKIPPED = 4
-"""Maximum number of skippable frames that `claim` skips."""
+"""Skippable frames that `claim` skips."""
 
 
 class Compressed(Framewise[bool]):

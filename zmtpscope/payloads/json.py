@@ -22,7 +22,7 @@ MAX_CLAIMED, FEW_CLAIMED = 1000, 100
 """Values that `claim` parses if orjson fails: the first for a frame below the limit of values, the second for any
 other."""
 HEAD = 4096
-"""Octets that a summary reads."""
+"""Number of octets that a summary reads."""
 MIN_INTEGER, BEYOND_INTEGERS = -(2.0**63), 2.0**64
 """A float beyond these bounds may have been an integer of more than 64 bits."""
 

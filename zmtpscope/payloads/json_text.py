@@ -18,7 +18,7 @@ SPACES = b" \t\r\n"
 
 _SPACE = rb"[ \t\r\n]*+"
 _STRING = rb'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
-"""Possessive, so that an unterminated string is scanned once."""
+"""Matches a string. Possessive, so that an unterminated string is scanned once."""
 _BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?" + _SPACE)
 _BETWEEN = re.compile(_SPACE)
 _VALUE = re.compile(

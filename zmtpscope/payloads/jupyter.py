@@ -16,11 +16,11 @@ from zmtpscope.records import MASK
 from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 DELIMITER = b"<IDS|MSG>"
-"""Frame between identities or topic, and signature."""
+"""The frame between identities or topic, and signature."""
 BEHIND = 5
 """Frames that must follow the delimiter: signature, header, parent header, metadata, content."""
 SIGNED = 4
-"""Signed frames: header, parent header, metadata, content."""
+"""Number of signed frames: header, parent header, metadata, content."""
 
 
 _SIGNATURE = re.compile(rb"(?:[0-9A-Fa-f]{2}){0,64}")

@@ -32,7 +32,7 @@ CHANNELS = {
     **{f"{name}_{way}": channel for channel, all in _REQUESTS.items() for name in all for way in ("request", "reply")},
     **dict.fromkeys(_PUBLISHED, "iopub"),
 }
-"""Channels by message type. kernel_info uses several channels."""
+"""Channels by message type. Messages of kernel_info use several channels."""
 
 
 def channel_of(kind: str, socket_type: str | None) -> str | None:

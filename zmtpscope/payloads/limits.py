@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from zmtpscope.payloads.values import Json, plain, to_key
 
 MAX_FIELDS = 10_000
-"""Maximum number of fields of one message, nested ones included."""
+"""Fields of one message, nested ones included."""
 MAX_OCTETS = 16 << 20
-"""Maximum octets read of one message, unpacked ones included."""
+"""Octets read of one message, unpacked ones included."""
 MAX_FINDINGS = 1000
 DEEPEST = 64
 """Maximum depth of nested objects and arrays."""
 MAX_SOURCES = 3
-"""Maximum number of packed parts of one message that are unpacked, nested or not."""
+"""Packed parts of one message that are unpacked, nested or not."""
 
 UNPACKED_AT_FIRST, FIELDS_AT_FIRST = MAX_OCTETS, 2 * MAX_FIELDS
 """First allowance of a side for unpacking: octets, and fields read from them."""

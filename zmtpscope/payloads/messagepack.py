@@ -58,7 +58,7 @@ _TIMESTAMP = 0xFF
 """The type of extension -1, a timestamp, as an octet."""
 
 _TIMESTAMPS = (4, 8, 12)
-"""Octets of a timestamp."""
+"""Possible sizes of a timestamp in octets."""
 
 _EPOCH = datetime(1970, 1, 1)
 

@@ -12,12 +12,12 @@ from zmtpscope.payloads.values import plain, shown
 from zmtpscope.zmtp.reader import FieldNode
 
 _HEADED = b"\x80"
-"""PROTO, first in protocol 2 and later."""
+"""The opcode PROTO, first in protocol 2 and later."""
 _STOP = b"."
 _MAX_LISTED = 100
-"""Maximum number of distinct calls, and of strings, in the fields."""
+"""Distinct calls, and strings, in the fields."""
 _MAX_NAMED = 5
-"""Maximum number of imports and calls in a finding or summary."""
+"""Imports and calls in a finding or summary."""
 _MAX_REPORTED = 1024
 """Sets of imports that a side remembers as reported."""
 

@@ -21,7 +21,7 @@ _NO_CONSTANTS = {"BINGET", "EXT1", "EXT2", "EXT4", "GET", "GLOBAL", "INST", "LON
 _LENGTHS = {-2: (1, False), -3: (4, True), -4: (4, False), -5: (8, False)}
 """Size of a length prefix, and whether it is signed, by code in pickletools."""
 _LINE = -1
-"""An argument that ends with its line, in pickletools."""
+"""Size in pickletools of an argument that ends with its line."""
 
 
 class Opcode(NamedTuple):

@@ -16,7 +16,7 @@ _LONGEST_NAME = 500
 """Characters of a module or name. Longer strings name nothing."""
 _MAX_SHOWN = 8
 UNKNOWN = "?"
-"""A value that is computed while loading."""
+"""Stands for a value that is computed while loading."""
 
 _STOP = ord(".")
 _IN_PLACE = {"APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "READONLY_BUFFER"}

@@ -35,7 +35,7 @@ MAX_KEYS = 4 * MAX_FIELDS
 """Keys to parse in one message; afterwards no octets are tried as nested fields."""
 FIRST_PRINTABLE = 0x20
 NAMED = 5
-"""Messages listed in the error about an unknown one."""
+"""Number of messages listed in the error about an unknown one."""
 
 
 class Wanted(NamedTuple):

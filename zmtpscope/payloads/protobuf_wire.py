@@ -11,7 +11,7 @@ VARINT, FIXED_64, LENGTH, GROUP, GROUP_END, FIXED_32 = range(6)
 WIDTHS = {FIXED_64: 8, FIXED_32: 4}
 LARGEST_NUMBER = (1 << 29) - 1
 LONGEST_KEY = 5
-"""Maximum octets of a number of 32 bits."""
+"""Octets of a number of 32 bits."""
 LONGEST_VARINT = 10
 LARGEST_VARINT = (1 << 64) - 1
 

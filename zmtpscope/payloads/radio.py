@@ -5,7 +5,7 @@ from __future__ import annotations
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader
 
 LARGEST = 8192
-"""Maximum octets of a datagram of libzmq."""
+"""Octets of a datagram of libzmq."""
 
 
 class Radio(Payload):

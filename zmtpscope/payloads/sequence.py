@@ -15,7 +15,7 @@ from zmtpscope.payloads.text import is_text
 from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 PROOF = 3
-"""Consecutive steps of 1 that prove a sequence number."""
+"""Number of consecutive steps of 1 that prove a sequence number."""
 MAX_TOPICS = 4096
 """Topics per side; the least recently used one is forgotten."""
 LONGEST_TOPIC = 255

@@ -6,7 +6,7 @@ from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader
 from zmtpscope.payloads.values import BETWEEN_FRAMES, LONGEST_SUMMARY
 
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
-"""ESC is allowed because logs contain colours."""
+"""Matches control characters, except ESC, because logs contain colours."""
 
 
 class Text(Payload):

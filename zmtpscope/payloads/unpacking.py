@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 ALWAYS = 1 << 20
-"""Octets that any data may unpack to."""
+"""Number of octets that any data may unpack to."""
 MAX_TIMES = 100
 """Maximum ratio of unpacked to packed size above `ALWAYS`."""
 FAR_LARGER = 10
-"""Ratio of a decompression bomb above the limit."""
+"""Ratio to the limit above which data is called a decompression bomb."""
 MAX_STREAMS = 1000
 
 

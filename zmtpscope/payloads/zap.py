@@ -28,7 +28,7 @@ CURVE_KEY = 32
 
 STATUSES = (b"200", b"300", b"400", b"500")
 LARGEST_METADATA = 1 << 16
-"""Maximum octets of metadata that `claim` checks."""
+"""Octets of metadata that `claim` checks."""
 
 ASKING = frozenset({"REQ", "DEALER", "ROUTER", None})
 ANSWERING = frozenset({"REP", "ROUTER", "DEALER", None})

@@ -23,7 +23,7 @@ COST_OF_SEGMENT = 64
 LARGE_TASK, COST_OF_FILE = 64 << 20, 1 << 18
 """Octets at which a task is full, and the cost of opening a file, as a number of octets."""
 FLOWS_OF_A_PARTITION = 32
-"""Flows to assign; smaller ones are hashed."""
+"""Number of large flows that are assigned to each partition; smaller ones are hashed."""
 
 
 def large_flows(

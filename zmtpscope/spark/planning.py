@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 OCTETS_OF_A_PARTITION = 32 << 20
-"""One partition reads smaller captures faster than two."""
+"""Octets of captures per partition: one partition reads smaller captures faster than two."""
 MAX_SCANS = 8
 """Scans unless the user requests more: each of them reads all files."""
 

@@ -36,7 +36,7 @@ LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
-"""Keep a session on one machine private to it."""
+"""Settings that keep a session on one machine private to it."""
 
 
 def session(settings: Mapping[str, str] | None = None) -> SparkSession:

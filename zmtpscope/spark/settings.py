@@ -49,7 +49,7 @@ def one_sentence(*more: type[Exception]) -> Iterator[None]:
 
 
 LARGEST_BODY = 1 << 30
-"""Spark cannot hold values of twice this size."""
+"""Octets of a body: Spark cannot hold values of twice this size."""
 MAX_PARTITIONS = 10_000
 NO_BODY = Body("none", None)
 DEFAULT = ReadOptions()
@@ -341,7 +341,7 @@ NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "capture": ("per_file", _one_of("all", "perFile")),
     "onError": ("fails", _one_of("continue", "fail")),
 }
-"""Field and parser, which raises `ValueError` with a sentence."""
+"""The field and the parser of each option; the parser raises `ValueError` with a sentence."""
 
 OPTIONS = {name.lower(): option for name, option in NAMES.items()}
 assert {name for name, _ in NAMES.values()} - {*READ_OPTIONS} == {each.name for each in fields(ReadSettings)} - {

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import NamedTuple
 
 LIMIT = 16 << 30
-"""Octets of the file."""
+"""Maximum octets of the temporary file."""
 
 
 class OctetsError(Exception):

@@ -14,7 +14,7 @@ from zmtpscope.store.rows import IN_FILES
 from zmtpscope.store.segment_index import SegmentIndex
 
 MAX_KEPT_ONCE = 16_384
-"""Different octets for which duplicates are found."""
+"""Octet strings for which duplicates are found."""
 
 
 class Keeping:

@@ -21,7 +21,7 @@ from zmtpscope.zmtp.reader import FieldNode
 
 OF_STREAM = Stream._fields
 SET = ("schema", "record")
-"""Equal in all records of a type."""
+"""Fields that are equal in all records of a type."""
 
 NUMBERS = {
     name: tuple(

@@ -12,10 +12,10 @@ from zmtpscope.dissect.records.topic_words import FACTOR
 from zmtpscope.store.packed import Int64, Packed, joined
 
 TEXT_COST = 64
-"""Memory overhead of a text."""
+"""Memory in octets of a text, besides its contents."""
 
 PER_ROW = 8
-"""Distinct texts in a row. Above, only the size of each topic is kept."""
+"""Maximum number of distinct texts per row. Above, only the size of each topic is kept."""
 
 FEW = 1024
 """Octets of texts that are kept for any number of rows."""

@@ -98,11 +98,11 @@ WIRESHARK: dict[str, Shown] = {
     "zmtp.ping.context": bytes.hex,
     "zmtp.flags": "0x{:02x}".format,
 }
-"""Formats that differ from ours."""
+"""Formats of fields with Wireshark names that differ from ours."""
 
 
 MAX_REMEMBERED, LONGEST_REMEMBERED = 4096, 256
-"""Texts to cache, and their length in octets."""
+"""Texts to cache, and their octets."""
 
 
 class Remembered(dict[Any, str]):

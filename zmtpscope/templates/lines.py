@@ -17,7 +17,7 @@ from zmtpscope.templates.cells import Cells, shown_by
 from zmtpscope.templates.template import Template
 
 ROWS = 1 << 16
-"""Rows to format at once."""
+"""Number of rows to format at once."""
 
 
 class TemplateLines:

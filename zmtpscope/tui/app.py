@@ -62,7 +62,7 @@ from zmtpscope.tui.widgets.row_list import RowList
 from zmtpscope.tui.widgets.table_view import TableView
 
 PROBLEMS = "problems"
-"""Name of the view in the title bar."""
+"""Name of the view whose count the title bar shows."""
 WORKER_GONE = "zmtpscope: the process that reads the capture has ended, which it never should; please report it"
 
 WIDGETS = (LineView, RowList, FieldTree, HexView, TableView)

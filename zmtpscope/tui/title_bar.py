@@ -17,9 +17,9 @@ GAP = "  "
 MIN_NAME = 12
 """Minimum cells of the capture name, which is cut first."""
 MIN_LAG = 1.0
-"""Seconds of lag that are normal."""
+"""Lag in seconds below which it is normal."""
 MAX_SEEN = 60
-"""Seconds in a plot."""
+"""Number of seconds in a plot."""
 
 
 class TitleBar(Horizontal):

@@ -15,7 +15,7 @@ LARGEST_AWAITED_COMMAND = 1 << 20
 """Maximum size in octets of a command that is awaited. Only the name of a larger one is read."""
 
 COMMAND_HEAD = 1 + 255
-"""Octets that contain any command name."""
+"""Number of octets that contain any command name."""
 
 PADDED_NAME = re.compile(rb"(?=[A-Z ]{8})[A-Z]+ *")
 """Matches a name of the early 3.0 draft: eight characters, padded with spaces (wire.md 7.4)."""

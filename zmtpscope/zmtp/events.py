@@ -11,9 +11,9 @@ from zmtpscope.zmtp.regime import Regime
 ENCRYPTED = 0x100
 """Flag in `FrameColumns.flags`, above the octet on the wire: a MESSAGE of CURVE or GSSAPI."""
 SUBSCRIBE = 0x200
-"""A subscription message: `01` and the topic."""
+"""Flag of a subscription message: `01` and the topic."""
 CANCEL = 0x400
-"""A cancel message: `00` and the topic."""
+"""Flag of a cancel message: `00` and the topic."""
 
 MARKED = SUBSCRIBE | CANCEL
 

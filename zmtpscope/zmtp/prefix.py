@@ -14,9 +14,9 @@ FLAGS_1 = {0x00: frozenset({0x00, 0x01}), 0x01: frozenset({0x00, 0x01})} | {
 """Flags octets of real 1.0 peers, by the flags of the first frame: libzmq 2.1.11 sets 7E on every frame."""
 
 FIRM_FRAMES = 4
-"""Consecutive 1.0 frames that rule out other protocols."""
+"""Number of consecutive 1.0 frames that rule out other protocols."""
 FIRM_ANONYMOUS = 3
-"""The same after the identity frame of a peer without an identity."""
+"""The same number after the identity frame of a peer without an identity."""
 ANONYMOUS = (b"\1\0", b"\1\x7e")
 
 USUAL_MECHANISMS = (b"NULL", b"PLAIN", b"CURVE", b"GSSAPI")

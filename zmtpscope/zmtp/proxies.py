@@ -221,4 +221,4 @@ READERS: tuple[tuple[bytes, Callable[[_Octets, _Octets], Read]], ...] = (
     (b"\5", _socks_5),
     (b"\4\1", _socks_4),
 )
-"""Parser by the first octets of a client."""
+"""Parsers by the first octets of a client."""

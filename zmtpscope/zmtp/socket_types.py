@@ -58,23 +58,23 @@ SINGLE_PART = ("CLIENT", "SERVER", "DISH", "SCATTER", "GATHER", "PEER", "CHANNEL
 """Types that send only single-part messages (wire.md 10.5); RADIO sends two frames, group and body."""
 
 ONE_WAY = PUBLISHERS_AND_RADIO | SUBSCRIBERS_AND_DISH | ONLY_SEND | ONLY_RECEIVE
-"""Types whose messages have no replies."""
+"""Types that send or receive messages without replies."""
 
 REQUEST_ID_SIZE = 4
 """Octets of the optional request id that libzmq sends before the delimiter (wire.md 10.1)."""
 
 ROUTING = frozenset({"DEALER", "ROUTER"})
-"""Types that need not send and receive in turns, and whose messages have an envelope at most."""
+"""Types that need not send and receive in turns, and add at most an envelope to a message."""
 
 TWO_WAY = ROUTING | {"PAIR", "CLIENT", "SERVER", "PEER", "CHANNEL"}
 """Types that send and receive at any time."""
 
 IDENTIFIED = frozenset({"REQ", "DEALER", "ROUTER"})
-"""A ROUTER uses their Identity (wire.md 7.2)."""
+"""Types whose Identity a ROUTER uses (wire.md 7.2)."""
 
 
 LARGEST_IDENTITY = 255
-"""Maximum octets of an identity in every version."""
+"""Octets of an identity in every version."""
 
 
 def may_meet(one: str, other: str) -> bool:

@@ -14,7 +14,7 @@ from zmtpscope.zmtp.websocket import HEAD_END
 VERSION = "zws-2.0"
 
 LARGEST_HEAD = 16 << 10
-"""Maximum octets of an HTTP head; a larger one is not an upgrade to ZWS."""
+"""Octets of an HTTP head; a larger one is not an upgrade to ZWS."""
 
 REQUEST_START, RESPONSE_START = b"GET ", b"HTTP/1."
 SWITCHING = re.compile(rb"HTTP/1\.[0-9] 101(?: .*)?")

@@ -11,7 +11,7 @@ CONTROL = 8
 """The lowest opcode of control frames, which may separate the fragments of a message."""
 
 LARGEST_CONTROL = 125
-"""Payload octets of a control frame."""
+"""Maximum payload octets of a control frame."""
 
 FINAL, RESERVED, OPCODE = 0x80, 0x70, 0x0F
 MASKED, LENGTH = 0x80, 0x7F

@@ -18,7 +18,7 @@ ZWS_MORE, ZWS_COMMAND = 0x01, 0x02
 FLAG_BITS = (("zws.flags.more", ZWS_MORE), ("zws.flags.command", ZWS_COMMAND), ("zws.flags.reserved", 0xFC))
 
 CONTROL_NAMES = {CLOSE: "WS-CLOSE", PING: "WS-PING", PONG: "WS-PONG"}
-"""Control frames are reported as commands of these names."""
+"""Names of the commands as which control frames are reported."""
 
 
 def read_header_zws(reader: Reader) -> tuple[int, int]:

@@ -44,7 +44,7 @@ continue."""
 NEVER_WHOLE = "WebSocket message that is never whole"
 
 LARGEST_IN_FRAGMENTS = 1 << 20
-"""Maximum octets of a fragmented message, headers included; the end of a larger one is not awaited."""
+"""Octets of a fragmented message, headers included; the end of a larger one is not awaited."""
 
 
 class ZwsReader(SideReader):

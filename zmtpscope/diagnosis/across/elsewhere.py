@@ -11,7 +11,7 @@ from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publish
 from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
 
 MAX_PUBLISHERS = 16
-"""Publishers of matching topics to examine for each subscription."""
+"""Publishers to examine for the topic of a subscription."""
 
 
 class Topics(NamedTuple):

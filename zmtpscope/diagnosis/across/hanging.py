@@ -18,7 +18,7 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 
 LONG_NS = SECOND
-"""A younger request may still get a reply."""
+"""Age (ns) below which a request may still get a reply."""
 MANY_TIMES = 3
 """A request that has waited for less than this multiple of the longest latency at its endpoint may still get a
 reply."""

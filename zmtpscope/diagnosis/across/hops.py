@@ -14,7 +14,7 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 
 LONGEST_HOP_NS = SECOND
-"""A broker passes a request on within this time."""
+"""Time (ns) within which a broker passes a request on."""
 
 TOGETHER_NS = SECOND // 2
 """A program that ends closes all its connections within this time (ns)."""

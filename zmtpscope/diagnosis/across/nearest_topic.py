@@ -53,7 +53,7 @@ MAX_IN_FRONT = 8
 """Maximum superfluous octets before a name."""
 
 MAX_NAMED = 2
-"""Octets to name one by one."""
+"""Different octets to name one by one."""
 
 WILDCARDS = b"*#>"
 """Wildcards of other systems, which are ordinary octets in ZeroMQ."""
@@ -156,7 +156,7 @@ def _separators(subscription: bytes, topic: bytes) -> str | None:
 
 
 MISTAKES: tuple[Callable[[bytes, bytes], str | None], ...] = (_case, _wide, _around, _separators, _within, _longer)
-"""Mistakes to look for, likeliest first."""
+"""Functions that look for one mistake each, likeliest first."""
 
 
 def ends_in_wildcard(subscription: bytes) -> bool:

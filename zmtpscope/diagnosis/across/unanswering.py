@@ -46,7 +46,7 @@ LONG_WAIT = 5 * SECOND
 """Messages at the end of an exchange wait at least this long for an answer."""
 
 MIN_ANSWERS = 5
-"""Answered turns before."""
+"""Turns that were answered before."""
 
 THINKS_LONGER = 2
 """The side that asks takes at least this multiple of the other side's median time."""

@@ -12,7 +12,7 @@ from zmtpscope.records import MILLISECOND, SECOND, from_text, to_text
 from zmtpscope.words import counted, host_port, how_many_times
 
 MIN_CADENCE = 3
-"""Times that are enough to show a rhythm."""
+"""Number of times that are enough to show a rhythm."""
 LARGEST_DEVIATION = 0.25
 """Largest deviation of an interval from the median, as a fraction of it."""
 

@@ -26,7 +26,7 @@ ID = re.compile(r"(?:(?:req(?:uest)?|call|msg|message|correlation|rpc|transactio
 """Members of an object that a reply repeats. Others (`device_id`) are the same in many calls."""
 ERRORS = re.compile(r"(?:err(?:or)?|exception|traceback)(?:_?(?:msg|message|text))?", re.IGNORECASE)
 TEXTS = "type", "message", "msg", "text", "reason", "detail"
-"""Members of an error that describe it."""
+"""Members of an error object that describe it."""
 FAILED = re.compile(r"err(?:or)?|fail(?:ed|ure)?|exception", re.IGNORECASE)
 SUCCESS = "ok", "success"
 """Members that are false after a failure."""
@@ -40,7 +40,7 @@ AIOZMQ_SIZES = {AIOZMQ.size, AIOZMQ.size + 1}
 AIOZMQ_ERROR = re.compile(rb"[A-Za-z_][\w.]*(?:Error|Exception)")
 ARRAY_AND_MAP = re.compile(rb"[\x90-\x9f\xdc\xdd][\x80-\x8f\xde\xdf]")
 RECENT = 1e9, 4e9
-"""Times of calls (s)."""
+"""Range of the times of calls (s since 1970) that are taken for recent."""
 REQUEST, PARTIAL, FINAL = b"\2", b"\3", b"\4"
 WORK = "work"
 """Name shown for work that a broker sends to a worker: its messages do not contain the service."""

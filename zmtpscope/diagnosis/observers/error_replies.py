@@ -14,7 +14,7 @@ PICKLE = "pickle"
 MAX_FRAMES = 4
 """First frames of a message that may be a status or a text."""
 HEAD = 160
-"""Octets of a frame to look at."""
+"""Number of octets of a frame to look at."""
 
 WORDS = rb"ERR|ERROR|FAIL|FAILED|FAILURE|NOK|NACK|NAK|EXCEPTION"
 TEXT = re.compile(
@@ -23,19 +23,19 @@ TEXT = re.compile(
 )
 """Start of a text that reports an error. A number after it, such as `Error: 0.02`, is a measured value."""
 STATUS = re.compile(rb"(?:%s)" % WORDS, re.IGNORECASE)
-"""A frame that is a status."""
+"""Matches a frame that is a status."""
 MARKS = b"ERR", b"FAIL", b"NOK", b"NACK", b"NAK", b"EXCEPTION", b"rror", b"xception", b"ailed", b"Traceback", b"ailure"
-"""Every text of an error contains one of these."""
+"""Octets of which every text of an error contains one."""
 OF_OBJECT = re.compile(
     rb'"(?:err(?:or)?|exception|traceback)(?:_?(?:msg|message|text))?"\s*:\s*["{]'
     rb'|"status"\s*:\s*"(?:err|fail|exc)|"(?:ok|success)"\s*:\s*false',
     re.IGNORECASE,
 )
-"""Part of every JSON object with an error."""
+"""Matches a part of every JSON object with an error."""
 EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception)\(")
-"""A call in a pickle that makes an exception."""
+"""Matches a call in a pickle that makes an exception."""
 CLASS = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception)")
-"""An exception, first in an array."""
+"""Matches the name of an exception, which is first in an array."""
 FAILED = re.compile(r"\('(?:error|err|fail|failed|exception)'[,)]", re.IGNORECASE)
 """A tuple of a pickle that begins with a status."""
 

@@ -22,7 +22,7 @@ from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.zmtp.socket_types import ROUTING
 
 OCTETS = 120
-"""Approximate memory of a waiting message."""
+"""Approximate memory of a waiting message in octets."""
 MAX_DELAYS = 64
 """Last replies whose distance from the client's last message is kept."""
 MAX_WAITING = 8192

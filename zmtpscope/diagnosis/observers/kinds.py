@@ -15,19 +15,19 @@ from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.zmtp.socket_types import TWO_WAY
 
 MAX_LEARNED = 32
-"""First messages of a side that show its kinds."""
+"""Number of first messages of a side that show its kinds."""
 
 MAX_ENVELOPE = 3
 """Frames up to the empty one that ends an envelope."""
 
 HEAD = 256
-"""Octets of a frame to look at."""
+"""Number of octets of a frame to look at."""
 
 WORD = re.compile(rb"[A-Za-z_][\w.\-/]{0,31}(?=[\s:=,;(|\0]|$)")
-"""A command at the start of a frame."""
+"""Matches a command at the start of a frame."""
 
 MEMBER = re.compile(rb'"(?:method|cmd|command|action|type|msg_type|op|request)"\s*:\s*"([^"\\]{1,32})"')
-"""A command in a JSON object."""
+"""Matches a command in a JSON object."""
 
 
 class KindObserver(Observer):

@@ -45,7 +45,7 @@ MISSING = ("unseen_bytes", "unfinished_bytes", "undissected_bytes", "sealed_0", 
 """Fields that count unread data, which may contain a reply."""
 
 UNFIT = ("reused", "evicted")
-"""Ends of connections that were not captured."""
+"""Ends of connections, as in `close`, that were not captured."""
 
 
 class RequestObserver(Observer):

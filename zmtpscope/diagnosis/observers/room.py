@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Protocol
 
 MAX_REMEMBERED = 256 << 20
-"""Approximate memory for all individual requests, subscriptions and topics."""
+"""Approximate memory in octets for all individual requests, subscriptions and topics."""
 
 
 class Remembering(Protocol):

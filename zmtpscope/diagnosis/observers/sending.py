@@ -79,7 +79,7 @@ def _orders_and_ends(runs: Sequence[MessageTable]) -> tuple[list[int], list[int]
 
 
 COLUMNS_COST = 24
-"""Memory of a message in `RunSummary.last`."""
+"""Memory in octets of a message in `RunSummary.last`."""
 
 
 class Came(NamedTuple):

@@ -34,7 +34,7 @@ MAX_ENDED = 1024
 """Ended subscriptions to remember; the oldest are forgotten."""
 
 SUBSCRIPTION_COST = 640 + 2 * NODE_COST
-"""Memory of a subscription without its topic."""
+"""Memory in octets of a subscription without its topic."""
 
 
 class Change(NamedTuple):

@@ -22,7 +22,7 @@ MIN_SHARE = 1 / 20
 MANY, LARGE_SHARE = 8, 1 / 8
 """Lost segments of a side; fewer count if they are a larger fraction."""
 FULL = 1400
-"""Octets of a large message in a segment."""
+"""Octets of a large message that a segment carries."""
 
 MIN_WAITING = 2
 """New connections to another host that wait to be accepted at a time: one alone may have met an outage."""

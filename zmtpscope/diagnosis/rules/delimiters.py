@@ -18,7 +18,7 @@ WHAT = {
     "REQREP-03": "replies to {peer} without the empty frame before the reply: the reply is dropped",
     "REQREP-05": "sends {peer} a request without the empty frame before it: the REP drops it silently",
 }
-"""Description of the sender's action, by finding."""
+"""What the sender has done, by finding."""
 
 HINTS = {
     "REQREP-01": "make the REQ send an empty frame first, as 28/REQREP requires",

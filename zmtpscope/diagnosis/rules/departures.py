@@ -41,7 +41,7 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted, listed
 
 MIN_PERIOD = SECOND
-"""Shorter lives are a storm of reconnections."""
+"""Minimum life of a connection (ns); shorter lives are a storm of reconnections."""
 MIN_TIMES = 3
 LARGEST_DEVIATION = 0.1
 """Lives that differ by a larger fraction are not periodic. Ends closer than this fraction of the period are one

@@ -23,7 +23,7 @@ TOGETHER_NS = SECOND // 2
 MAX_NAMED, MAX_LISTED = 3, 32
 
 PRECISION = SECOND // 10
-"""Precision of the last attempt to connect."""
+"""How precisely (ns) the time of the last attempt to connect is known."""
 
 MIN_GONE = 3 * SECOND
 """Subscribers count as gone for good this long after their publisher left."""

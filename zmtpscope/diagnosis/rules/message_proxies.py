@@ -101,7 +101,7 @@ MIN_SILENCE, MIN_MESSAGES = 3 * SECOND, 8
 """A proxy has stopped if it forwards nothing for this long and receives this many messages meanwhile."""
 
 PATIENCE_NS = SECOND
-"""A proxy forwards a subscription within this time."""
+"""Time (ns) within which a proxy forwards a subscription."""
 
 MAX_COMPARED = 524_288
 """Incoming and outgoing topics to compare in a run. Proxies that need more are skipped."""

@@ -29,7 +29,7 @@ SLOWER = 4
 NOISE = 1.25
 """Factor by which a quarter of the replies may be quicker than the quarter before."""
 MIN_LATENCY = 100 * MILLISECOND
-"""A server with a shorter latency (ns) keeps up."""
+"""Latency (ns) below which a server keeps up."""
 MIN_WAITING = 4
 """Requests that wait at the end."""
 MANY_TIMES = 3

@@ -15,7 +15,7 @@ from zmtpscope.words import counted
 PASSED_OVER = "subscriber-passed-over"
 
 MIN_SILENCE = 3 * SECOND
-"""A shorter time without messages is a pause."""
+"""Time without messages (ns) below which it is only a pause."""
 MANY_PAUSES = 4
 """A silence shorter than this multiple of the longest earlier one is a pause."""
 MIN_MESSAGES = 8

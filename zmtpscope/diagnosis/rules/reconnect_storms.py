@@ -14,7 +14,7 @@ from zmtpscope.diagnosis.rules.other_clients import said_nothing
 from zmtpscope.words import counted
 
 MIN_TIMES = 3
-"""Connections ended by the server that are no coincidence."""
+"""Number of connections ended by the server from which on it is no coincidence."""
 
 STORM = "ZMTP-CONN-10"
 MIN_FAILED = 6

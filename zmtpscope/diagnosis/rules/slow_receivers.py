@@ -23,7 +23,7 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, SUBSCRIBERS_AND_DI
 SLOW_RECEIVER, PUSH_BLOCKED = "slow-receiver", "push-blocked"
 
 SHORTEST_NS = 100 * MILLISECOND
-"""A shorter pause of a receiver is not reported."""
+"""Minimum length (ns) of a receiver's pause to report."""
 
 LONG_NS = SECOND
 """A pause this long gets a warning, regardless of the effect."""

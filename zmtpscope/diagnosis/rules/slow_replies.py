@@ -35,7 +35,7 @@ SLOWER = 8
 """The last part takes at least this multiple of the first."""
 
 MIN_NS = 50 * MILLISECOND
-"""The last part takes at least this long."""
+"""Minimum duration (ns) of the last part."""
 
 STAYS = 4
 """The whole last quarter takes at least this multiple of the first part. Otherwise it was slow only for a while."""

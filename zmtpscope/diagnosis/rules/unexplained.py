@@ -22,7 +22,7 @@ NO_HANDSHAKE = "handshake-failing"
 MIN_TIMED, TIMER_SPREAD = 3, 20
 """Connections with equal durations, within a twentieth, that show a timer."""
 MIN_WAIT = 10 * SECOND // 1000
-"""A timer closes only after this long without data."""
+"""Minimum time without data (ns) after which a timer closes."""
 
 ACCEPTED = frozenset({"ZMTP3X-META-11"})
 """Violations that libzmq and all known peers accept, so they are notes."""

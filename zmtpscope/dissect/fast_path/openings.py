@@ -71,7 +71,7 @@ MAX_LOST = 16
 """Consecutive connections without a known opening, after which only one of so many is tried."""
 
 FEWEST_IN_VAIN = 4
-"""Released connections of a step before their share counts."""
+"""Number of released connections of a step from which on their share counts."""
 
 FIRST_TIME = 1_700_000_000 * SECOND
 KEY = bytes([127, 0, 0, 1, 127, 0, 0, 2, 0xC3, 0x50, 0x15, 0xB3])

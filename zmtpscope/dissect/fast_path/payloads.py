@@ -30,7 +30,7 @@ from zmtpscope.zmtp.regime import Framing, Phase, regime
 
 NOBODY = Stream(None, "", None, "", 0, "", 0)
 ANY_REGIME = regime(Framing.V2, None, None, Phase.TRAFFIC)
-"""Placeholder: decisions here do not depend on the regime."""
+"""The regime of joined rows: decisions here do not depend on it."""
 
 
 class Claims:

@@ -38,7 +38,7 @@ class Alternating(NamedTuple):
 
 
 NONE = 0
-"""In place of a missing packet."""
+"""Stands for a missing packet."""
 
 
 def alternating(messages: Messages, carrying: CarryingRows) -> tuple[Alternating, Int64]:

@@ -23,7 +23,7 @@ FILE_DAMAGED = "CAPTURE-02"
 CLOCK_WENT_BACK = "CAPTURE-03"
 
 NO_CONNECTION = 1 << 63
-"""Sorts after all connections and datagrams."""
+"""A sort key after all connections and datagrams."""
 
 MAX_NAMED = 8
 

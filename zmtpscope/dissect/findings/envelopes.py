@@ -12,7 +12,7 @@ from zmtpscope.dissect.records.message_columns import delimiters
 from zmtpscope.dissect.records.tables import MessageTable
 
 NO_DELIMITER = -1
-"""Value if no frame before the last is empty."""
+"""Stands for the envelope of a message in which no frame before the last is empty."""
 NOT_KNOWN = -2
 """The octets of the envelope were not kept, or are too many."""
 EMPTY = 0

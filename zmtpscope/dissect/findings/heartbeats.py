@@ -25,7 +25,7 @@ OPEN_PINGS = 3
 """A side has too many open PINGs with more than this number."""
 
 MAX_REMEMBERED = 64
-"""Maximum number of open PINGs, and of unmatched PONGs, to remember."""
+"""Open PINGs, and unmatched PONGs, to remember."""
 
 LONGEST_KEPT = 32
 """Octets of a stored context; a longer one is replaced by its hash."""

@@ -35,7 +35,7 @@ FOR_A_PROXY = "for or from a proxy"
 
 
 FIRST = 32
-"""Octets kept of a leftover, to display them."""
+"""Number of octets of a leftover that are kept to display them."""
 
 
 class Gap(NamedTuple):

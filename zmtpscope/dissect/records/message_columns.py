@@ -43,7 +43,7 @@ GROUPED = PUBLISHERS | {"RADIO"}
 """Socket types whose messages of several frames begin with a topic or group."""
 
 NO_TOPIC = -1
-"""Offset of a missing topic."""
+"""Stands for the offset of a missing topic."""
 
 NOT_KEPT, HEAD_KEPT_ONLY, KEPT = range(3)
 KEPT_WORDS = ("none", "head", "full")

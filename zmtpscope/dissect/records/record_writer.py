@@ -24,10 +24,10 @@ from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.reader import Finding
 
 NEITHER = 2
-"""Sorts records about both sides after the records of either."""
+"""A side that sorts records about both sides after the records of either."""
 
 AT_THE_END = 1 << 62
-"""Sorts a record about a whole stream."""
+"""An offset that sorts a record about a whole stream after all others."""
 
 MAX_WRITTEN = 10
 """Records of one finding on one side. Further ones are counted, and written once at the end."""

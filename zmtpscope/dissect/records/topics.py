@@ -49,10 +49,10 @@ ALL_MEMORY = 64 << 20
 `LARGEST_MEMORY`, as its reader does. ZMTP-CONN-13 reports a side with more, whose first subscriptions count."""
 
 FEW = 64
-"""Octets of all topics, plus `PER_TOPIC` each, that are compared with whole columns."""
+"""Limit for comparing topics with whole columns: octets of all topics, plus `PER_TOPIC` each."""
 PER_TOPIC = 2
 MIN_ROWS = 4
-"""Messages per topic octet to do so."""
+"""Messages per topic octet to compare topics with whole columns."""
 
 
 Names = tuple[bytes, ...]

@@ -27,10 +27,10 @@ MAX_FRAMES = 1 << 20
 """Frames of a message. A longer one becomes incomplete parts of this size, without bodies."""
 
 FRAME_WEIGHT = 32
-"""Memory octets of a frame of an incomplete message."""
+"""Memory in octets of a frame of an incomplete message."""
 
 FEW_FRAMES = 16
-"""Python sums fewer values faster than numpy."""
+"""Number of values below which Python sums faster than numpy."""
 
 NO_ROW, FIRST_ROW = np.empty(0, np.int64), np.zeros(1, np.int64)
 

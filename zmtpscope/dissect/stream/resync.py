@@ -35,7 +35,7 @@ RETAINED_SEGMENTS = 16 << 10
 TRIMMED = 4
 """Trim once a limit is exceeded by this fraction (1/4), not with every segment."""
 TRIAL_WEIGHT, EDGE_WEIGHT = 256, 64
-"""Memory octets of a trial and of an edge."""
+"""Memory in octets of a trial and of an edge."""
 ENOUGH = 12
 ENOUGH_AT_THE_END = 5
 MIN_FRAMES = 3

@@ -40,7 +40,7 @@ TRIED_OCTETS = 8 << 20
 keys."""
 
 ALWAYS_TRIED = 16
-"""Keys tried even on a large MESSAGE."""
+"""Number of keys that are tried even on a large MESSAGE."""
 
 
 class _ServerPair(NamedTuple):

@@ -24,7 +24,7 @@ from zmtpscope.dissect.tcp.stalls import Intervals
 
 NOT_PLAIN = SYN | FIN | RST | CUT | CLOSED_WINDOW | UNREACHABLE
 MAX_OPEN = 65_536
-"""Maximum number of open connections. When full, the oldest silent connection is evicted, or else the oldest one."""
+"""Open connections. When full, the oldest silent connection is evicted, or else the oldest one."""
 
 REMEMBERED_CLOSED = 16_384
 """Directions of closed connections, so that a late acknowledgment opens no new connection."""

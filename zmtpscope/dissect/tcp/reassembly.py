@@ -20,7 +20,7 @@ HOLE_PACKETS = 64
 HOLE_TIME = 1_000_000_000
 """Nanoseconds, by the connection's clock, after which the same happens."""
 SIDE_OCTETS, SIDE_SEGMENTS = 8 << 20, 8192
-"""Octets, and segments, that wait after one hole."""
+"""Maximum octets, and segments, that wait after one hole."""
 ALL_OCTETS = 64 << 20
 """Waiting after all holes of a run. When exceeded, the hole that has waited longest is declared."""
 REMEMBERED_HOLES = 64

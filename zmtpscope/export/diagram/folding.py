@@ -14,7 +14,7 @@ from zmtpscope.export.diagram.events import Event
 LONGEST_CYCLE = 64
 
 CYCLES = 3
-"""Repetitions in a row that make a cycle."""
+"""Number of repetitions in a row that make a cycle."""
 
 SHORT_CYCLE = 2
 """Events in a cycle that is drawn twice before the fold; longer ones are drawn once."""

@@ -18,7 +18,7 @@ FOLD, PAUSE, REST = "fold", "pause", "rest"
 """Kinds of rows that are no events: a fold, a pause, and a summary of omitted events at the end."""
 
 FEW_CONNECTIONS = 3
-"""Connections up to which handshakes are drawn in full."""
+"""Number of connections up to which handshakes are drawn in full."""
 
 SHORTEST_PAUSE = SECOND // 10
 PAUSE_SHARE = 20

@@ -17,7 +17,7 @@ CLOSEST, WIDEST = 6, 22
 """Smallest and largest distance between lifelines, in columns."""
 
 MIN_WORDS = 30
-"""Columns left for the texts of arrows."""
+"""Columns for the texts of arrows."""
 
 
 class Marks(NamedTuple):

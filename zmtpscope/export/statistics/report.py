@@ -19,7 +19,7 @@ from zmtpscope.words import counted
 
 PLURALS = {"endpoint": "endpoints", "topic": "topics", "peer": "peers", "connection": "connections", "type": "types"}
 SHOWN_ROWS = 5
-"""Rows of a kind if several kinds are shown."""
+"""Number of rows of a kind if several kinds are shown."""
 
 BLOCKS, ASCII_BLOCKS = "▁▂▃▄▅▆▇█", ".:-=+*%#"
 NOTHING = "·"

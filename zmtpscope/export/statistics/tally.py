@@ -19,7 +19,7 @@ PART_BITS = 5
 PARTS = 1 << PART_BITS
 LARGEST_BITS = 40
 LARGEST = (1 << LARGEST_BITS) - 1
-"""Octets; larger sizes count as this."""
+"""Size in octets as which larger sizes count."""
 
 RANGES = PARTS * (LARGEST_BITS - PART_BITS + 1)
 MAX_SIZES = 128
@@ -92,7 +92,7 @@ BARS = 64
 
 MIN_BAR_NS = 1_000_000
 FEW_CELLS = 1 << 18
-"""Combinations of two numbers to count in one array."""
+"""Maximum number of combinations of two numbers to count in one array."""
 
 
 class Pairs(NamedTuple):

@@ -38,7 +38,7 @@ DLT_RAW = 12
 NETMASK_UNKNOWN = -1
 OPTIMIZE = 1
 COMPILER_SECONDS = 60
-"""Filters with host names wait for name servers."""
+"""Time in seconds to compile a filter: filters with host names wait for name servers."""
 
 HOW_TO_GET_LIBPCAP = (
     "install libpcap (Debian: apt install libpcap0.8; Fedora: dnf install libpcap; "

@@ -42,7 +42,7 @@ LINK_TYPES = {
 """LINKTYPE of packets of a SOCK_RAW packet socket, by hardware type (ARPHRD of <linux/if_arp.h>)."""
 
 ANY = "any"
-"""All interfaces together, including future ones."""
+"""The name of all interfaces together, including future ones."""
 
 IFF_UP, IFF_LOOPBACK, IFF_RUNNING = 0x1, 0x8, 0x40  # netdevice(7)
 

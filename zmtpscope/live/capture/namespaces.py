@@ -9,7 +9,7 @@ import os
 import sys
 
 NAMED = "/run/netns"
-"""Namespaces created by `ip netns add NAME`."""
+"""The folder of namespaces created by `ip netns add NAME`."""
 CLONE_NEWNET = 0x40000000  # <linux/sched.h>
 
 

@@ -63,7 +63,7 @@ class Worker:
 
 
 LARGEST_OUTPUT = 1 << 18
-"""Waiting octets above which callers must flush."""
+"""Number of waiting octets above which callers must flush."""
 
 
 class Messages(Protocol):

@@ -21,7 +21,7 @@ from zmtpscope.zmtp.peer.patterns import PATTERNS
 SEND_TIMEOUT = 5.0
 """Seconds to wait while a receiver takes nothing: for each that is known to read, and for all others together."""
 RENEWAL = 0.01
-"""Seconds added to the shared ones per second."""
+"""Seconds that are added to the shared ones per second."""
 MIN_TAKEN = 1 << 16
 """Octets that a slow receiver must take in `SEND_TIMEOUT`; with less it is stuck."""
 KNOWN = 1 << 19
@@ -103,7 +103,7 @@ ROUTES: dict[str, Route] = {
 
 
 MIN_FRAME = 2
-"""Minimum octets of a frame's header."""
+"""Octets of a frame's header."""
 
 
 class Outbox:

@@ -61,7 +61,7 @@ CONNECT_LIMIT = 5.0
 MAX_IN_VAIN = 32
 """Messages sent without a receiver after which other tasks run."""
 MAX_CONCURRENT = 256
-"""Messages received without waiting after which other tasks run."""
+"""Number of messages received without waiting after which other tasks run."""
 
 
 class ConnectionClosed(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 LARGEST_TAKEN, MIN_TAKEN = 1 << 18, 1 << 14
-"""Octets of one read from the system."""
+"""Largest and smallest number of octets of one read from the system."""
 TAKEN_BY_ALL = 1 << 24
 """Octets of a read, summed over all connections of a socket."""
 READ_AHEAD = 1 << 14

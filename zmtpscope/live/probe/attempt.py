@@ -27,7 +27,7 @@ SHORTEST_PAUSE = 0.1
 LAST_WORDS = 0.1
 """Seconds in which the other endpoint may take the remaining octets of a closed connection."""
 VERSION_STOP = SIGNATURE_SIZE + 1
-"""Octets of our greeting before the major version."""
+"""Number of octets of our greeting before the major version."""
 FORMS = {Class.REVISION_1: Form.GREETING_2, Class.REVISION_2: Form.GREETING_2, Class.REVISION_3: Form.GREETING_3}
 """Forms by the class of the first octets of a greeting."""
 

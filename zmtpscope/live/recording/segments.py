@@ -19,7 +19,7 @@ Address = tuple[str, int]
 LARGEST_PACKET = 65_535
 """Octets of a packet with all headers: the limit of IPv4's length field, and of other tools."""
 LARGEST_PAYLOAD = LARGEST_PACKET - 60
-"""Payload of a segment, for both IPv6 and IPv4."""
+"""Maximum payload of a segment, for both IPv6 and IPv4."""
 
 MODULUS = 1 << 32
 CHECKSUM_MODULUS = 0xFFFF
@@ -34,7 +34,7 @@ SYN_OPTIONS = Struct(">BBHBB3B3x").pack(2, 4, LARGEST_PAYLOAD, 4, 2, 3, 3, 14)
 """Maximum segment size, selective acknowledgments (Wireshark reports them missing otherwise) and a window of 1 GiB (RFC
 7323), which no recording fills."""
 WORDS_OF_HEADER = 5
-"""A TCP header without options, in 32-bit words."""
+"""Size of a TCP header without options, in 32-bit words."""
 
 
 class Direction:

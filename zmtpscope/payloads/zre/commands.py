@@ -11,7 +11,7 @@ SIGNATURE = b"\xaa\xa1"
 VERSIONS = (2, 3)
 
 SMALLEST_STRING, SMALLEST_ENTRY = 4, 5
-"""Minimum octets of an entry of a list, and of a dictionary."""
+"""Octets of an entry of a list, and a dictionary."""
 
 
 class PastTheFrame(Malformed):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_INTERVALS = 240
-"""Maximum number of intervals of a plot; more do not improve it."""
+"""Intervals of a plot; more do not improve it."""
 
 INTERVALS = (
     *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),

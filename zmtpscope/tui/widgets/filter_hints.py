@@ -11,7 +11,7 @@ from zmtpscope.tui.widgets.columns import fitted, width_of
 from zmtpscope.tui.widgets.styles import Palette, palette_of
 
 MAX_SHOWN = 10
-"""Maximum number of visible completions."""
+"""Visible completions."""
 MIN_NOTE = 12
 """Minimum cells for a note."""
 NOTHING = Completion(0, 0, (), ())

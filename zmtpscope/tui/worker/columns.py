@@ -27,7 +27,7 @@ Values = Mapping[str, Any]
 
 CONTENT_WIDTH = 400
 MAX_HEX = 128
-"""Maximum octets of a frame in hex, and frames of a message."""
+"""Octets of a frame in hex, and frames of a message."""
 MIN_PAUSE_NS = SECOND // 2
 """Shorter times since the row above are not shown."""
 

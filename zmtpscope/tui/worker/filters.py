@@ -27,7 +27,7 @@ Offer = tuple[str, str]
 """A text to insert, and its meaning."""
 
 MOST = 200
-"""Maximum number of completions."""
+"""Completions."""
 
 OPERATORS: tuple[tuple[str, str, tuple[Type, ...]], ...] = (
     ("==", "is", tuple(Type)),

@@ -45,7 +45,7 @@ MIN_ROWS, MAX_ROWS = 512, 4096
 """Minimum rows of a step, since fewer cost about as much, and maximum."""
 
 MAX_OCTETS = 4 << 20
-"""Maximum octets in a step of several messages."""
+"""Octets in a step of several messages."""
 
 STEP_SECONDS = 0.012
 

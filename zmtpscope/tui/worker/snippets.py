@@ -15,7 +15,7 @@ from zmtpscope.tui.worker.sending import Sending, sending_of
 from zmtpscope.tui.worker.sides import Sides
 
 MAX_OCTETS = 60_000
-"""Maximum octets of a record: an argument holds 128 KiB, and hex needs two characters per octet."""
+"""Octets of a record: an argument holds 128 KiB, and hex needs two characters per octet."""
 
 CREDENTIALS = {
     ("PLAIN", False): ("--plain-file", "client.plain"),

@@ -15,7 +15,7 @@ _NEW_FACING_OLD = _OLD._replace(forms=(Form.PSEUDO_SIGNATURE, Form.FRAMES_1))
 """An observer needs more than the greetings for these; we know our own version."""
 
 _SHOWN = 32
-"""Octets shown of data that is not ZMTP."""
+"""Number of octets shown of data that is not ZMTP."""
 
 _OTHERS = {b"GET ": "HTTP", b"HTTP/": "HTTP", b"\x16\x03": "TLS", b"\x15\x03": "TLS", b"SSH-": "SSH"}
 

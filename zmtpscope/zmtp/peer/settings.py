@@ -12,7 +12,7 @@ from zmtpscope.zmtp.socket_types import DRAFT, IDENTIFIED, LARGEST_IDENTITY
 
 VERSIONS = ("1.0", "2.0", "3.0", "3.1")
 LONGEST_CREDENTIAL = 255
-"""Maximum octets of a user name and of a password (24/PLAIN)."""
+"""Octets of a user name and of a password (24/PLAIN)."""
 LONGEST_TTL = 6553.5
 """Maximum TTL of a PING in seconds."""
 

@@ -30,7 +30,7 @@ STEP_SECONDS = 0.015
 DONE = object()
 
 MAX_FOUND = 10_000
-"""Maximum number of cached record numbers."""
+"""Cached record numbers."""
 
 
 class Derived(Counter):

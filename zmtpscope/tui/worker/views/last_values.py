@@ -16,10 +16,10 @@ from zmtpscope.store import Store
 LONGEST_VALUE = 60
 
 LONGEST_NUMBER = 32
-"""Maximum octets of a body that may be a number."""
+"""Octets of a body that may be a number."""
 
 LARGEST = 2**53
-"""Limit below which numbers are exact."""
+"""Limit below which floats represent all integers exactly."""
 
 MAX_NAMES, LONGEST_NAME = 3, 20
 """Maximum members named, and characters of a name."""

@@ -27,7 +27,7 @@ MAX_TOPICS = 4
 LONGEST_TOPIC = 24
 
 LONGEST_FILTER = 4000
-"""Maximum characters of a filter that lists connections."""
+"""Characters of a filter that lists connections."""
 
 BAR = 10
 """Characters of a bar for all octets."""

@@ -31,7 +31,7 @@ from zmtpscope.words import counted
 LONGEST_NAME = 80
 
 HISTORY = 16
-"""Characters of a plot over the capture."""
+"""Number of characters of a plot over the capture."""
 
 MAX_EXAMINED = 4096
 """Maximum rows of a line examined for senders and subscribers."""
