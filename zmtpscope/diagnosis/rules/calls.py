@@ -162,7 +162,7 @@ def _diagnosis(same: list[Waiting], callers: list[Waiting], knowledge: Knowledge
         more += f"; so {counted(len(callers), 'caller')} of {caller} {'waits' if len(callers) == 1 else 'wait'} too"
     return Diagnosis.of(
         UNANSWERED,
-        "note" if is_computing else "warn",
+        "note" if is_computing or _may_take_long(first, knowledge) else "warn",
         called,
         f"{called} does not reply to {caller}: {which} {many}({shown}) {has} no reply for {since}{before}"
         f"{who_left}{more}",
@@ -174,6 +174,19 @@ def _diagnosis(same: list[Waiting], callers: list[Waiting], knowledge: Knowledge
         last_ns=max(each.until for each in same),
         proven=False,
     )
+
+
+def _may_take_long(waiting: Waiting, knowledge: Knowledge) -> bool:
+    """Whether a single call waits, perhaps for a lock, while the called program goes on and no protocol requires a
+    reply soon."""
+    call, connection = waiting.open[0], waiting.connection
+    if len(waiting.open) > 1 or call.needs_reply:
+        return False
+    is_of_listener = waiting.side != connection.listener
+    sides = (
+        [each.server for each in knowledge.by_endpoint[connection.endpoint]] if is_of_listener else [connection.client]
+    )
+    return any(side.rhythm is not None and side.rhythm.last.ns > call.moment.ns for side in sides)
 
 
 def _who_left(waiting: Waiting, knowledge: Knowledge) -> str:
@@ -304,7 +317,8 @@ TABLE = (
         "objects with a method, command or action, and frames that are an id or begin with one (five different ones, "
         "of 8 octets or quickly repeated, show which frame); clients and workers of a broker of 7/MDP or 18/MDP "
         "receive one reply per request, in order. A call had no reply for at least 3 s, and for three times the "
-        "longest time of any reply. A note for Jupyter requests that run code. Likely only: the call may take long.",
+        "longest time of any reply. A note for Jupyter requests that run code, and for a single call of another "
+        "protocol while the called side goes on: it may wait for a lock. Likely only: the call may take long.",
         "A reply or a zerorpc heartbeat has the id of the call, the called side closes the connection, one of its "
         "messages is incomplete, or the call was not acknowledged. A broker waits for its worker. An object of an own "
         "protocol whose method was never answered needs no reply, nor do messages of which many have none.",
