@@ -66,7 +66,10 @@ NOUNS = {"zre_pair": "pair of ZRE nodes"}
 
 
 class Filtered:
-    """`first_time()` is the time of the first packet of the capture."""
+    """Selects the records that match `filter`, and counts them.
+
+    `first_time()` is the time of the first packet of the capture.
+    """
 
     def __init__(self, filter: Filter, options: Options, first_time: Callable[[], int | None]) -> None:
         self.filter = filter

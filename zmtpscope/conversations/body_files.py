@@ -124,7 +124,10 @@ class BodyFolder(BodyFiles):
 
 
 def open_body_files(target: Path, *, is_folder: bool, force: bool) -> BodyFiles:
-    """Raises `FileExistsError` if the folder is not empty, or the file exists and `force` is false."""
+    """Return the destination of bodies.
+
+    Raises `FileExistsError` if the folder is not empty, or the file exists and `force` is false.
+    """
     if is_folder:
         if target.exists() and any(target.iterdir()):
             raise FileExistsError(f"{target}: folder is not empty; name a new one")

@@ -154,7 +154,7 @@ MakeTable = Callable[[OutputFile, str, Columns, Options], Table]
 
 
 def table_maker(format: str) -> MakeTable:
-    """Raises `ImportError` if the library of the format is missing."""
+    """Return the function that creates a table. Raises `ImportError` if the library of the format is missing."""
     if format == "parquet":
         from zmtpscope.export.parquet import ParquetTable  # the only one that needs pyarrow
 

@@ -49,7 +49,7 @@ class SidePayloads:
         self.show_secrets = show_secrets
         self.judging = judging
         self.dissectors, self.text, self.shapes, self.wants_all = registry.asked()
-        """`wants_all`: any dissector gets every message."""
+        """`wants_all`: whether any dissector gets every message."""
         self.made: dict[str, Payload | None] = {}
         """Dissectors by name; most sides need few. None: could not be created."""
         self.last: Payload | None = None

@@ -28,7 +28,7 @@ SCHEMA = pa.schema(
 )
 DDL = "partition int, taken long, packet long, kind byte, rows int, table binary, keys binary, octets binary"
 ORDER = ("partition", "taken", "packet")
-"""`taken` is the sort time of a packet: the largest time so far in its file."""
+"""The sort order of chunks. `taken` is the sort time of a packet: the largest time so far in its file."""
 
 
 class Kind(IntEnum):
@@ -36,7 +36,7 @@ class Kind(IntEnum):
     PACKETS = 1
     """Packets as captured: fragments that are not reassembled yet."""
     END = 2
-    """`taken` is the largest time of all packets of the file, `octets` its reports."""
+    """The end of a file. `taken` is the largest time of all packets of the file, `octets` its reports."""
     FACT = 3
     ROWS = 4
     OBSERVED = 5

@@ -55,7 +55,7 @@ NO_BODY = Body("none", None)
 DEFAULT = ReadOptions()
 
 NUMBERS_OF_CONNECTIONS = frozenset({"conn", "conn_0", "conn_1"})
-"""Null in Spark, because each worker would number only its own connections. `conn_id` is the key."""
+"""Fields that are null in Spark, because each worker would number only its own connections. `conn_id` is the key."""
 
 COMPARING = frozenset({"finding", "zre_pair"}) | ACROSS
 """Record types that depend on all connections."""

@@ -178,7 +178,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         folder.write_state(end, partition.number, state.dump())
 
     def _take(self, state: PartitionState, flows: FlowFilter, batch: MicroBatch) -> Iterator[Batch]:
-        """Raises `CaptureError` for a damaged file if that fails the query."""
+        """Read the packets of a micro-batch. Raises `CaptureError` for a damaged file if that fails the query."""
         settings = self.settings.read
         yield from state.take(batch, settings.span, flows.select)
         for problem in state.problems:

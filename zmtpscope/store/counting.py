@@ -49,7 +49,7 @@ class CountedMessages(StoredRows):
 
     @cached_property
     def body_octets(self) -> Int64:
-        """Captured, in the frames of each message, without headers."""
+        """Captured octets in the frames of each message, without headers."""
         frames, sizes = self.table.frames, self.table.frames["sizes"]
         if len(sizes) == len(self.table):
             octets = sizes.take(self._at)

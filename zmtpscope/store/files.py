@@ -96,7 +96,7 @@ class CaptureFiles:
                     self._known.setdefault(number, Identity(0, 0, 0, 0))
 
     def read(self, number: int, offset: int, size: int) -> bytes:
-        """Raises `OctetsError` if the file has changed, or the octets are missing."""
+        """Return octets of a file. Raises `OctetsError` if the file has changed, or the octets are missing."""
         name = self.names[number] or "-"
         try:
             with self._lock:

@@ -95,7 +95,7 @@ class Optional:
 
     @classmethod
     def of(cls, values: Sequence[int | None]) -> Optional:
-        """Raises `OverflowError` if one exceeds 64 bits with a sign."""
+        """Pack integers. Raises `OverflowError` if one exceeds 64 bits with a sign."""
         if values and values.count(values[0]) == len(values):  # the usual case, found quickly
             known = Packed(values[0] is not None, len(values), None)
             return cls(Packed(int(values[0] or 0), len(values), None), known)

@@ -31,7 +31,7 @@ NEAR = 4096
 """Octets between two messages of a run that are read together."""
 
 IN_FILES = -1
-"""Instead of a place: the octets of the run are read from its stream."""
+"""Stands for a place: the octets of the run are read from its stream."""
 
 
 MARKS = {0: b"", SUBSCRIBE: b"\1", CANCEL: b"\0"}

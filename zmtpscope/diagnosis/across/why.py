@@ -68,7 +68,7 @@ class TopicSearch:
         self.topic = topic
         self.found: dict[str, TopicMessages] = {}
         self.beginnings: dict[int, bytes] = {}
-        """First octets of messages, by checksum, for some messages."""
+        """First octets of the messages by their checksum, of at most `MAX_BEGINNINGS` messages."""
         self.left_out = 0
         """Number of messages for which there was no room."""
         self._files: Sequence[str | None] = ()

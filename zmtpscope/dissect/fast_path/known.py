@@ -56,7 +56,7 @@ class BlockRows:
 
 
 class KnownConnection:
-    """`keys` are the flow keys of side 0 and side 1."""
+    """A connection on the fast path from its SYN on. `keys` are the flow keys of side 0 and side 1."""
 
     __slots__ = (
         "before",

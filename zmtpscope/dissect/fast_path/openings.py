@@ -336,7 +336,8 @@ class Simulation(RecordWriter):
         self.learned: list[list[Learned]] = [[] for _ in segments]
         """The records of each segment."""
         self.is_general = True
-        """Whether no record depends on the connection or matters to another."""
+        """Whether the records fit any connection that opens alike: none depends on this connection, or matters to
+        others."""
         self.greeting: Located | None = None
         self._stops = [0, 0]
         came = [

@@ -27,7 +27,10 @@ second."""
 
 
 class Sessions:
-    """`released` are connections that were on the fast path from their SYN on, until the caller drains it."""
+    """The connections on the fast path.
+
+    `released` are connections that were on the fast path from their SYN on, until the caller drains it.
+    """
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink

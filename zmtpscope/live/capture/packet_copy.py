@@ -103,7 +103,10 @@ class PacketCopy:
         return True
 
     def _has_room(self, patience: float | None) -> bool:
-        """Raises `BrokenPipeError` if the reader has closed the pipe."""
+        """Wait until the pipe takes octets, at most `patience` seconds (None: forever); return whether it does.
+
+        Raises `BrokenPipeError` if the reader has closed the pipe.
+        """
         for _, events in self._poll.poll(None if patience is None else patience * 1000):
             if events & select.POLLERR:
                 raise BrokenPipeError

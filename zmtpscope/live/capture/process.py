@@ -24,7 +24,7 @@ from zmtpscope.live.capture.packet_socket import CannotCapture
 from zmtpscope.live.capture.privileges import RightsKept, UnknownUser, become, invoking_user
 
 LOOP = "zmtpscope.live.capture.loop"
-"""Needs numpy, which takes a tenth of a second to load."""
+"""The module of the capture loop. It needs numpy, which takes a tenth of a second to load."""
 
 
 def main() -> None:

@@ -41,7 +41,10 @@ which the kernel sets last."""
 
 
 class RingSocket(PacketSocket):
-    """Raises `OSError` if the kernel has no ring; another engine may work then."""
+    """A socket whose packets the kernel writes to a ring.
+
+    Raises `OSError` if the kernel has no ring; another engine may work then.
+    """
 
     delay = 3 * LOOK
 

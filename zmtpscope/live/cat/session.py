@@ -70,9 +70,9 @@ class ConnectionLog:
         self.lost = False
         """A connection that we opened ended before all messages were delivered."""
         self.welcomed = asyncio.Event()
-        """Set on each new connection."""
+        """This event is set on each new connection."""
         self.wanted = asyncio.Event()
-        """Set when a peer has subscribed to messages of our publisher."""
+        """This event is set when a peer has subscribed to messages of our publisher."""
         self._say = say
         self._listens = listens
         self._asks = asks

@@ -78,7 +78,7 @@ class Messages(Protocol):
 
 
 class GivenMessages:
-    """Known from the start; with `again` they repeat forever."""
+    """Messages that are known from the start; with `again` they repeat forever."""
 
     def __init__(self, messages: Sequence[list[bytes]], *, again: bool = False) -> None:
         self._messages = messages
@@ -142,7 +142,7 @@ class InputMessages:
 
 
 class Output:
-    """Raises `OSError`, and `BrokenPipeError` if the reader has closed the pipe."""
+    """Writes to standard output. Raises `OSError`, and `BrokenPipeError` if the reader has closed the pipe."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

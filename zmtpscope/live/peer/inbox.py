@@ -112,7 +112,7 @@ class Inbox(Generic[Sender]):
         """Events of senders that wait until their own messages are taken."""
         self._room_lock = asyncio.Lock()
         self._room = asyncio.Event()
-        """Set while `octets` is below `LARGEST_WAITING`."""
+        """This event is set while `octets` is below `LARGEST_WAITING`."""
         self._room.set()
         self._is_closed = False
 

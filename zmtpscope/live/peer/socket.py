@@ -107,7 +107,7 @@ class Socket:
         self._pool = ConnectionPool(settings.limits.message)
         self._inbox: Inbox[Connection] = Inbox()
         self._changed = asyncio.Event()
-        """Set when waiting tasks should check again."""
+        """This event is set when waiting tasks should check again."""
         self._in_vain = 0
         """Number of messages sent without a receiver."""
         self._received = 0

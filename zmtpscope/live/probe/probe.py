@@ -96,7 +96,7 @@ class Found:
     as_server: int | None = None
     socket_type: str | None = None
     possible_socket_types: list[str] = field(default_factory=list)
-    """Still possible, if the peer announced none and the probe excluded others."""
+    """Socket types that are still possible, if the peer announced none and the probe excluded others."""
     identity: str | None = None
     metadata: list[dict[str, str]] | None = None
     handshake: str | None = None

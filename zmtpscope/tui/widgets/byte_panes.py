@@ -35,7 +35,7 @@ class Tabs(Widget):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._titles: tuple[str, ...] | None = None
-        """None before the first record."""
+        """Titles of the sources; None before the first record."""
         self._chosen = 0
         self._palette: Palette | None = None
 

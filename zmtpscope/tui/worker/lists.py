@@ -80,7 +80,7 @@ class InTimeOrder:
 
 
 class RecordList:
-    """Raises `FilterError` for an invalid filter, rule or column."""
+    """A list of records that match a filter. Raises `FilterError` for an invalid filter, rule or column."""
 
     def __init__(self, name: str, generation: int, spec: ListSpec, store: Store, sides: Sides) -> None:
         self.name, self.generation, self.spec = name, generation, spec

@@ -54,7 +54,7 @@ class PlainClient:
 
 @dataclass(frozen=True, slots=True)
 class PlainServer:
-    """`allows(username, password)` decides; it should compare in constant time."""
+    """PLAIN settings of a server. `allows(username, password)` decides; it should compare in constant time."""
 
     mechanism: ClassVar[str] = "PLAIN"
     role: ClassVar[str | None] = "server"

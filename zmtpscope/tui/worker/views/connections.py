@@ -69,7 +69,7 @@ class Counted:
     mechanism: str | None = None
     handshake: str | None = None
     ended: str | None = None
-    """None before the record of the connection."""
+    """How the connection ended; None before the record of the connection."""
     facts: list[int] = field(default_factory=list)
     """Numbers of handshake records, at most `MAX_FACTS`."""
     record: int | None = None

@@ -52,7 +52,7 @@ class Counted(NamedTuple):
     """
 
     topic: bytes | None
-    """None for several topics, or for messages without topic."""
+    """The topic; None for several topics, or for messages without topic."""
     rows: Int64
     messages: int
     octets: int
