@@ -278,6 +278,9 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         'warn likely: SUB 10.9.0.1 subscribed to "temp" at PUB 10.9.0.2:5556: none of at least 38 messages begins with '
         'it; the second frame of messages begins with it, and the first one is "{"v": 1}"',
     ),
+    "one-backend-down": (
+        "warn 10.9.50.1:5555 refuses some connections of 10.9.1.2 and accepts others in between: it refused 19 times",
+    ),
     "fails-on-http": (
         "warn likely: 10.9.0.3 speaks HTTP to 10.9.0.2:5558, which is ZeroMQ; at once 10.9.0.2:5558 closed 3 other "
         "connections",

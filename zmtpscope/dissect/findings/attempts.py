@@ -60,8 +60,8 @@ SHORT_WAIT, MIN_FAST = SECOND // 5, 10
 DEFAULT_WAIT = 90 * SECOND // 1000, 220 * SECOND // 1000
 """Bounds of a wait with the default interval (100 ms, up to doubled); two attempts are enough then."""
 
-GIVEN_UP = SECOND // 10
-"""Minimum time (ns) from a SYN to the RST of a client that gave up before the answer arrived."""
+MIN_INSISTENT, GIVEN_UP = 5, SECOND // 10
+"""Minimum number of waits, and time (ns) from a SYN to the RST, of a client that gives up before the answer arrives."""
 
 SYN_AGAIN = SECOND // 2
 """Minimum time (ns) until TCP sends a SYN again; systems wait for a second at first (RFC 6298, 2.1)."""
@@ -117,7 +117,7 @@ class Tried:
         if min(each.arrival.time - each.last.time for each in (self.first, self.last)) < GIVEN_UP:
             return False
         lasted = self.last.last.time - self.first.connection.start.time
-        return self.is_like_zeromq or (self.gaps >= MIN_FAST and lasted <= SECOND * self.gaps)
+        return self.is_like_zeromq or (self.gaps >= MIN_INSISTENT and lasted <= SECOND * self.gaps)
 
     @property
     def is_reset(self) -> bool:
