@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from string import ascii_letters
 from typing import Any
 
 from zmtpscope.diagnosis.observers.call_messages import OBJECTS, error_of, shown_error
@@ -24,8 +25,9 @@ TEXT = re.compile(
 """Start of a text that reports an error. A number after it, such as `Error: 0.02`, is a measured value."""
 STATUS = re.compile(rb"(?:%s)" % WORDS, re.IGNORECASE)
 """Matches a frame that is a status."""
-MARKS = b"ERR", b"FAIL", b"NOK", b"NACK", b"NAK", b"EXCEPTION", b"rror", b"xception", b"ailed", b"Traceback", b"ailure"
-"""Octets of which every text of an error contains one."""
+BEGINNING = re.compile(TEXT.pattern + rb"|(?i:%s)" % WORDS)
+"""Matches the first octets of a status or a text."""
+LETTERS = frozenset(bytes([octet]) for octet in b"_" + ascii_letters.encode())
 OF_OBJECT = re.compile(
     rb'"(?:err(?:or)?|exception|traceback)(?:_?(?:msg|message|text))?"\s*:\s*["{]'
     rb'|"status"\s*:\s*"(?:err|fail|exc)|"(?:ok|success)"\s*:\s*false',
@@ -43,16 +45,26 @@ FAILED = re.compile(r"\('(?:error|err|fail|failed|exception)'[,)]", re.IGNORECAS
 def errors_in(run: MessageTable) -> Iterator[tuple[int, str]]:
     """Yield the messages that report an error, each as its row and the text of the error."""
     rows = range(len(run.first))
-    if any(mark in run.data for mark in MARKS):
-        for row in rows:
-            text = _of_text(run, row)
-            if text:
-                yield row, text
+    for row in _rows_with_text(run):
+        text = _of_text(run, row)
+        if text:
+            yield row, text
     is_json = run.json is not None and OF_OBJECT.search(run.data) is not None
     for row, made in enumerate(map(run.made, rows) if is_json else run.payloads or ()):
         error = None if made is None else _of_payload(made)
         if error is not None:
             yield row, error
+
+
+def _rows_with_text(run: MessageTable) -> list[int]:
+    """Return the messages with a frame that may be a status or text of an error."""
+    data, sizes, starts = run.data, run.sizes.tolist(), (run.bodies - run.base).tolist()
+    frames = [
+        frame
+        for frame, start in enumerate(starts)
+        if data[start : start + 1] in LETTERS and BEGINNING.match(data, start, start + min(sizes[frame], HEAD))
+    ]
+    return sorted({*(run.first.searchsorted(frames, "right") - 1).tolist()}) if frames else []
 
 
 def _of_text(run: MessageTable, row: int) -> str | None:
