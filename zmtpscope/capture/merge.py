@@ -63,7 +63,7 @@ class AtHand:
         self.cursors: list[Cursor] = []
         """Files in order."""
         self.unfinished: list[tuple[tuple[int, int], Cursor]] = []
-        """A heap by the time of the last loaded packet."""
+        """Files that are not loaded to their end, as a heap by the time of the last loaded packet."""
         self.octets = 0
         self.sizes = 0
         self.pipes = 0

@@ -34,7 +34,7 @@ class Comments:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.is_full = False
-        """Comments were dropped because of `MAX_OCTETS`."""
+        """Whether comments were dropped because of `MAX_OCTETS`."""
         self._octets = 0
         self._lines: dict[int, list[str]] = {}
         self._left_out: dict[int, int] = {}

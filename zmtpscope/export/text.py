@@ -91,11 +91,11 @@ class Look(NamedTuple):
     width: int | None = None
     wide: bool = False
     waits: bool = False
-    """Lines wait for records that may precede them; otherwise each is printed with its packet."""
+    """Whether lines wait for records that may precede them; otherwise each is printed with its packet."""
     chat: bool = False
-    """Print findings about normal events or habits."""
+    """Whether to print findings about normal events or habits."""
     folds: bool = False
-    """Count repeated heartbeats and retries, and print them as one line."""
+    """Whether to count repeated heartbeats and retries, and print them as one line."""
     tree: bool = False
     hex: bool = False
 

@@ -60,7 +60,7 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Fits what one of several predicates fits."""
+    """Fits a value that one of several predicates fits."""
 
     predicates: tuple[Predicate, ...]
 

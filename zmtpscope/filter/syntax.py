@@ -52,7 +52,7 @@ class Slice:
     start: int
     length: int | None
     is_element: bool
-    """Written as a single number, which selects that element of a list."""
+    """Whether it was written as a single number, which selects that element of a list."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,4 +227,4 @@ ATTEMPTS = {
     REJECTED: "rejected by ICMP",
     NO_ROUTE: "unreachable",
 }
-"""Outcomes by finding, which covers all attempts of a client at an endpoint."""
+"""Outcome of a client's attempts at an endpoint, by the finding that covers all of them."""

@@ -133,7 +133,7 @@ class _Loaded(NamedTuple):
 
 
 def _loaded(octets: bytes) -> _Loaded | None:
-    """Return the value by msgspec if `Headed` would claim it and return the same, otherwise None."""
+    """Return the value that msgspec parses, if `Headed` would claim it and return the same, otherwise None."""
     if len(octets) > MAX_STEPS:
         return None
     try:

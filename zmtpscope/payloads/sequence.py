@@ -100,7 +100,7 @@ class Numbering:
         self.topic: bytes | None = None
         self.separate = False
         self.proven = False
-        """A value here was proven to be a sequence number."""
+        """Whether a value here was proven to be a sequence number."""
 
     def forget(self) -> None:
         """Forget previous numbers after a loss; proofs remain."""

@@ -64,7 +64,7 @@ class Shapes:
     def __init__(self, dissectors: Dissectors) -> None:
         self.dissectors = dissectors
         self.counts = sorted({each.least_frames for each in dissectors})
-        """Minimum numbers of frames."""
+        """Minimum numbers of content frames that the dissectors declare."""
         self._counts = np.array(self.counts)
         self._ranks = len(self.counts) + 1
         self._of_sender = (NO_OCTET + 1) * self._ranks**2

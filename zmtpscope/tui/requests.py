@@ -62,7 +62,7 @@ class TableColumn(Struct, frozen=True, array_like=True):
     name: str
     heading: str
     is_number: bool = False
-    """Numbers are right-aligned, and sorted with the largest first."""
+    """Whether the column contains numbers, which are right-aligned, and sorted with the largest first."""
     width: int = 0
     """Width in cells; 0 fits the contents. The last column takes the rest."""
     rank: int = 0
@@ -72,9 +72,9 @@ class TableColumn(Struct, frozen=True, array_like=True):
     widest: int = 60
     """Maximum cells that the column requests."""
     is_name: bool = False
-    """Names are narrowed after all other columns."""
+    """Whether the column contains names, which are narrowed after all other columns."""
     is_plot: bool = False
-    """Plots over time are scaled to the cells, not cut."""
+    """Whether the column contains plots over time, which are scaled to the cells, not cut."""
 
 
 class ListState(Struct, frozen=True, array_like=True):
@@ -278,7 +278,7 @@ class Wanted(Struct, frozen=True, array_like=True):
     containing: str = ""
     time: str = "r"
     is_raw: bool = False
-    """Numbers have no units and are not scaled: times and durations are nanoseconds."""
+    """Whether numbers have no units and are not scaled: times and durations are nanoseconds."""
 
 
 class TableOf(Request[Table], frozen=True):

@@ -80,11 +80,11 @@ class Regime:
     is_old: bool = field(init=False, repr=False)
     """Whether frames are of 1.0."""
     has_commands: bool = field(init=False, repr=False)
-    """The flags have a COMMAND bit: 3.x and ZWS, not 2.0."""
+    """Whether the flags have a COMMAND bit: 3.x and ZWS, not 2.0."""
     greets: bool = field(init=False, repr=False)
     shakes_hands: bool = field(init=False, repr=False)
     is_inside_message: bool = field(init=False, repr=False)
-    """Units are the contents of MESSAGE boxes, which contain no further boxes."""
+    """Whether units are the contents of MESSAGE boxes, which contain no further boxes."""
     source: int = field(init=False, repr=False)
     """The octets that offsets refer to: 0 the TCP stream, 1 with boxes decrypted and WebSocket masks removed."""
 

@@ -224,7 +224,7 @@ FOR_EVER = 1 << 62
 
 
 class Served(NamedTuple):
-    """A client used an endpoint from its first connection to the end of its last one."""
+    """The time in which a client used an endpoint, from its first connection to the end of its last one."""
 
     since_ns: int
     until_ns: int

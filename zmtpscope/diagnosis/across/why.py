@@ -246,7 +246,7 @@ def _copies(search: TopicSearch, client: Client) -> list[_Copy]:
 
 
 def _on_its_way(outages: Sequence[ObservedOutage], time: int, end: int) -> Reason:
-    """Return the outcome of a copy sent at `time` (ns), whose last octet is at offset `end`."""
+    """Return what became of a copy of the message that was sent at `time` (ns), whose last octet is at offset `end`."""
     for outage in outages:
         if not outage.retransmissions or end <= outage.offset:
             continue

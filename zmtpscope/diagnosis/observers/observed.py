@@ -234,7 +234,7 @@ class ObservedConnection:
     """The side that sent the only FIN, and its time (ns), while the capture continues."""
     gaps: int = 0
     is_unbroken: bool = True
-    """Captured without gaps in both directions, from some point on."""
+    """Whether both directions were captured without gaps, from some point on."""
     findings: dict[tuple[str, int | None], ObservedFinding] = field(default_factory=dict)
     requests: ObservedRequests | None = None
     """Requests, if socket types or envelopes distinguish them from replies."""

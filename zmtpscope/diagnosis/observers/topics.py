@@ -60,7 +60,7 @@ class PublishedTopic:
     longer_first: Moment | None = None
     """The first message of `longer`."""
     is_text: bool = True
-    """In each single-frame message, a name or a separator follows the topic."""
+    """Whether a name or a separator follows the topic in each single-frame message."""
 
     def look_behind(self, run: MessageTable, rows: Int64, files: Sequence[str | None]) -> None:
         """Check the octet after the topic in messages of one frame."""

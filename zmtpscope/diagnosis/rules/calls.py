@@ -26,8 +26,8 @@ MIN_WAIT = 3 * SECOND
 MANY_TIMES = 3
 """A call is overdue when it has waited for this multiple of the slowest reply."""
 MAX_SKIPPED, MAX_SKIPPED_UNNAMED = 1 / 2, 1 / 6
-"""Part of the answered calls up to which others before them need a reply, if their protocol does not require one: calls
-of kinds that were answered, and requests of unknown kinds."""
+"""Unanswered calls before an answered one need no reply if they are more than this part of the answered calls, unless
+their protocol requires replies: calls of kinds that were answered, and requests of unknown kinds."""
 MAX_NAMED = 3
 COMPUTING = {"apply_request", "execute_request"}
 """Jupyter requests that run code of the client, which may take long."""

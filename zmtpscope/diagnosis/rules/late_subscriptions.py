@@ -112,7 +112,7 @@ def _late_diagnosis(
     early: Missed,
     returns: int,
 ) -> Diagnosis:
-    """Diagnose the worst delivery of `late`; the subscriber returned to the topic `returns` times besides."""
+    """Diagnose the worst delivery of `late`; the subscriber also returned to the topic `returns` times."""
     subscriber, sibling, key = delivery.subscriber, early.sibling, delivery.key
     subscription = subscriber.matching(key)[0]
     who, earlier = names_of(subscriber.end, sibling.end)
@@ -230,7 +230,7 @@ def _missed_since(
     time: tuple[int, int],
     knowledge: Knowledge,
 ) -> int:
-    """Return the most messages that one sibling received in a time, of topics that `after` no longer receives."""
+    """Return the most messages that one sibling received within `time`, of topics that `after` no longer receives."""
     got_most_of, messages = got_most(knowledge)[publisher], Counter[Subscriber]()
     keys, topics = publisher.ascending
     asked_for = [UNKNOWN] if UNKNOWN in got_most_of and any(each.matches(b"") for each in lost) else []

@@ -17,7 +17,7 @@ from zmtpscope.records import SECOND, to_text
 NOT_REGISTERED = "not-registered-again"
 
 RECONNECT = 60 * SECOND
-"""A client that connects again later may be another program."""
+"""Time (ns) after which a client that connects again may be another program."""
 MIN_SENT, MIN_GOT = 3, 8
 """Messages of a client after it returned, and messages that it got before."""
 MIN_WAIT, MANY_PAUSES = 5 * SECOND, 5

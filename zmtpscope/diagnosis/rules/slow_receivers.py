@@ -78,7 +78,7 @@ FULL_QUEUE = (
 
 
 class Behind(NamedTuple):
-    """Number of messages of a topic that a sibling got in excess of a slow subscriber, since that took nothing."""
+    """How many more messages of a topic a sibling got than a slow subscriber, since this one took nothing."""
 
     messages: int
     delivery: Delivery

@@ -278,7 +278,7 @@ def _with_type(now: Regime, socket_type: str) -> Regime:
 
 
 def _mark(run: MessageTable) -> None:
-    """Mark the messages that subscribe or cancel, which the reader of a known subscriber marks."""
+    """Mark the messages that subscribe or cancel, as the reader of a known subscriber does."""
     flags = run.flags.copy()
     for frame in run.first[(flags[run.first] & (SPECIAL | MORE)) == 0].tolist():
         head = run.head(frame, 1)

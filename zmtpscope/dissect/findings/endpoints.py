@@ -24,12 +24,11 @@ MAX_HANDSHAKES = 16_384
 """CURVE handshakes, also of ended connections, whose keys and nonces are remembered."""
 
 RECONNECTS = 6
-"""A client reconnects too often with this many connections ..."""
+"""Number of reconnects within `MINUTE` that are too many, unless the waits grow."""
 MINUTE = 60_000_000_000
-"""... within this time (ns) ..."""
 GROWTH = 2
-"""... unless the last three waits together exceed this multiple of the first three. libzmq waits between one and two
-times its interval."""
+"""Waits grow if the last three together exceed this multiple of the first three. libzmq waits between one and two times
+its interval."""
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

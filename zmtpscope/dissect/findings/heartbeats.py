@@ -128,7 +128,7 @@ class Direction:
             self._note("ZMTP31-PING-04", self.asker, ping, ordinal, self._severity())
 
     def _severity(self) -> str | None:
-        """Return the severity: libzmq 4.0 and 4.1 use 3.0 and do not know PING."""
+        """Return the severity, a note if the peer may be libzmq 4.0 or 4.1, which use 3.0 and do not know PING."""
         return "note" if self.view.version == "3.0" and not self.has_answered else None
 
     def _note(self, id_: str, side: int, heartbeat: Heartbeat, ordinal: int, severity: str | None = None) -> None:

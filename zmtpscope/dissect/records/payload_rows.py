@@ -62,7 +62,7 @@ class PayloadRows:
         self.side = side
         self.limit = min(LARGEST, options.kept_limit)
         self.unseen = False
-        """Incomplete messages have passed since the last dissected one."""
+        """Whether incomplete messages have passed since the last dissected one."""
         self.seen_to = 0
         """Stream offset of the last dissected message."""
 

@@ -52,7 +52,7 @@ FEW = 64
 """Limit for comparing topics with whole columns: octets of all topics, plus `PER_TOPIC` each."""
 PER_TOPIC = 2
 MIN_ROWS = 4
-"""Messages per topic octet to compare topics with whole columns."""
+"""Minimum number of messages per topic octet for comparing topics with whole columns."""
 
 
 Names = tuple[bytes, ...]
@@ -87,7 +87,10 @@ class Subscribed(NamedTuple):
 
 
 class Subscriptions:
-    """Current subscriptions of one side. `whole`: groups, which must be equal, not a prefix."""
+    """Current subscriptions of one side.
+
+    `whole`: they are groups, which equal the group of a message and are no prefix.
+    """
 
     def __init__(self, *, whole: bool = False) -> None:
         self.whole = whole

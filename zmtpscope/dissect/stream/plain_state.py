@@ -28,7 +28,7 @@ NO_COUNTS = Counts(0, 0, 0, 0, 0)
 
 
 class PlainState(NamedTuple):
-    """State of a side that sends plain messages; only `tcp` if the fast path does not read the side."""
+    """State of a side that sends plain messages. Only `tcp` is set if the fast path does not read the side."""
 
     tcp: TcpState
     position: int = -1

@@ -59,7 +59,7 @@ class SideStream:
     inferred_type: str | None = None
     """Socket type inferred from captured data."""
     is_midstream = False
-    """Frames were found midstream, without a captured handshake."""
+    """Whether frames were found midstream, without a captured handshake."""
     passed = shown = 0
     """Octets for a proxy before ZMTP, and how many precede any password."""
     lost_since: int | None = None
@@ -127,7 +127,7 @@ class SideStream:
 
     @property
     def is_read_for_certain(self) -> bool:
-        """The whole stream was parsed without doubt."""
+        """Whether the whole stream was parsed without doubt."""
         doubtful = None if self.reading is None else self.reading.doubtful_from
         return doubtful is None or self.end < doubtful
 

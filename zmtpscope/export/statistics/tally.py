@@ -27,7 +27,7 @@ MAX_SIZES = 128
 
 
 class Sizes:
-    """`least` and `most` are always exact, percentiles if `is_exact`."""
+    """Counts sizes. `least` and `most` are always exact, percentiles if `is_exact`."""
 
     __slots__ = ("_by_range", "_by_size", "_most_sizes", "least", "most")
 

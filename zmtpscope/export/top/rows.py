@@ -188,7 +188,7 @@ KEY_FIELDS: dict[str, Any] = {
     "connection": _fields_of_connection,
     "peer": _fields_of_peer,
 }
-"""Fields that identify a row of each kind, in connection records or of the sender."""
+"""Functions that return the fields which identify a row, by kind."""
 
 
 def _of_its_kind(row: Row, kind: str) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class Capture:
         """Sentences for people, not sent to the parent yet."""
         self.failure: str | None = None
         self.is_complete = False
-        """A limit of the settings was reached; later packets are not lost."""
+        """Whether a limit of the settings was reached, so that later packets are not lost."""
         self.started, self.started_clock = self.look = time.time_ns(), time.monotonic()
         """Start of the capture, and last read without packets. Packets up to the latter time may still arrive."""
         self.known_until = self.started
@@ -253,7 +253,10 @@ class Capture:
         return True
 
     def changes(self) -> dict[str, Any]:
-        """Return all values that the parent does not know. Files are by number: path, octets, is complete."""
+        """Return the values that the parent does not know yet.
+
+        Each file has its number: path, octets, and whether it is complete.
+        """
         files = enumerate(self.files.files[self.reported_files :], self.reported_files)
         values = {
             "packets": self.packets,

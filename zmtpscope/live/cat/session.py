@@ -68,7 +68,7 @@ class ConnectionLog:
         self.failure: PeerError | None = None
         """Why there is no connection. The error of a peer that was reached is not replaced by a later `Unreachable`."""
         self.lost = False
-        """A connection that we opened ended before all messages were delivered."""
+        """Whether a connection that we opened ended before all messages were delivered."""
         self.welcomed = asyncio.Event()
         """This event is set on each new connection."""
         self.wanted = asyncio.Event()

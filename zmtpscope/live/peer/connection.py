@@ -144,9 +144,9 @@ class Connection:
         self._closing = False
         self._closed_by_us = True
         self.lost = False
-        """Some sent octets have probably not arrived."""
+        """Whether some sent octets have probably not arrived."""
         self.is_stuck = False
-        """A sender has waited for this connection until the send timeout."""
+        """Whether a sender has waited for this connection until the send timeout."""
         self.stuck_at = 0
         self.name = b""
         """Routing id of the other endpoint on ROUTER, SERVER and PEER sockets."""

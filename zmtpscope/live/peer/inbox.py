@@ -44,7 +44,7 @@ class Turns:
         self._waiting: dict[bool, list[tuple[int, asyncio.Future[None]]]] = {False: [], True: []}
         """Waiting connections in order of arrival (heaps): in their handshake, and after it."""
         self._first = False
-        """The heap that is served next."""
+        """Which of these heaps is served next."""
         self._arrival_numbers = itertools.count()
         self._spent, self._limit = 0.0, TURN
         self._looked = 0

@@ -35,7 +35,7 @@ class Receiver(Protocol):
     """A connection that a sender waits for."""
 
     is_stuck: bool
-    """A sender has waited for it until the timeout."""
+    """Whether a sender has waited for it until the timeout."""
     stuck_at: int
     """`taken` at the last timeout."""
 
@@ -127,7 +127,7 @@ class Outbox:
         """Connections that are not known to be blocked, in turn."""
         self._names: dict[bytes, Connection] = {}
         self._awaited: set[asyncio.Task[None]] = set()
-        """Tasks that wait until a connection has taken its octets, and then return it to its turn."""
+        """Tasks that wait until a connection has taken its octets, and then let it take its turn again."""
         self._send_timeout = SendTimeout()
 
     def add(self, connection: Connection, identity: bytes) -> None:

@@ -112,10 +112,8 @@ class Fingerprint(NamedTuple):
     versions: tuple[str, ...]
     flags: tuple[int, ...] = ()
     counts_identity: bool = False
-    """The padding is the identity's size + 1, which makes the signature the header of a 1.0 identity frame, too.
-
-    Otherwise it is 0.
-    """
+    """Whether the padding is the identity's size + 1, which makes the signature the header of a 1.0 identity frame,
+    too. Otherwise it is 0."""
     writes: tuple[int, ...] = ()
     """Sizes of the pieces in which it writes its greeting.
 

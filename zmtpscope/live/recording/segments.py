@@ -26,7 +26,7 @@ CHECKSUM_MODULUS = 0xFFFF
 """Modulus of a ones' complement sum of 16-bit words, also when summed as 32-bit words (RFC 1071)."""
 
 FEW = 1000
-"""dpkt sums smaller payloads, at 11 ns per octet (750 us for the largest packet, numpy: 20 us)."""
+"""Size of a payload below which dpkt sums faster, at 11 ns per octet (750 us for the largest packet, numpy: 20 us)."""
 
 TIME_TO_LIVE = 64
 WINDOW = 0xFFFF
