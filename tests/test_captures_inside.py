@@ -79,7 +79,7 @@ def test_zre_nodes_that_met_are_a_pair_and_nothing_is_held_against_them(capture:
 
 @pytest.mark.parametrize("capture", ZRE, ids=lambda path: path.name)
 def test_beacons_of_zre_nodes(capture: pathlib.Path) -> None:
-    """Each node sends some, from the address that the other connects to, and a farewell."""
+    """Each node sends some beacons, from the address that the other connects to, and a farewell."""
     reading = read_inside(capture.with_suffix(".pcap"))
     by_node: dict[str, list[Record]] = defaultdict(list)
     for record in reading.of("datagram"):

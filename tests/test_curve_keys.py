@@ -395,7 +395,7 @@ class TestCost:
             keys_of(b"\n" * 1001)
 
     def test_lines_with_blanks_cost_what_others_do(self, keys_of: Callable[..., Keys]) -> None:
-        """With 2,000 blanks; trying all ways to divide them would take half a minute."""
+        """With 2,000 blanks, trying all ways to divide them would take half a minute."""
         began = time.process_time()
         keys_of("curve\n" + ("  public-key=" + " " * 960 + "x y\n") * 2_000)
         assert time.process_time() - began < 5

@@ -31,7 +31,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_box_of_the_handshake_opens() -> None:
-    """With the secret of the side that did not seal it (curve.md 2)."""
+    """The secret of the side that did not seal a box opens it (curve.md 2)."""
     made = Handshake(b"1")
     (_, hello), (_, welcome), (_, initiate), (_, ready) = made.commands(CLIENT_PROPERTIES, SERVER_PROPERTIES)
     assert (len(hello), len(welcome), len(initiate), len(ready)) == (200, 168, 257 + 20, 30 + 20)

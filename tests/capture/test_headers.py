@@ -172,7 +172,7 @@ def test_p20_damaged_datagrams_mean_the_same_compiled(packets: list[Crafted], se
 
 
 def test_a_total_length_of_zero_reaches_to_the_end_of_the_packet(tmp_path: Path) -> None:
-    """Segmentation offload: the length did not fit its field."""
+    """With segmentation offload the length did not fit its field."""
     body = bytes(range(256)) * 300
     whole, cut = Packet(tcp_packet(0, body)), Packet(tcp_packet(0, body[:100]), original=54 + len(body))
     (first, second), _ = read_octets(tmp_path, pcap([whole, cut]))

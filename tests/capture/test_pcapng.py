@@ -105,7 +105,7 @@ def test_sections_have_byte_orders_and_interfaces_of_their_own(tmp_path: Path, b
 
 
 def test_packets_alternate_between_interfaces(tmp_path: Path, block_size: int) -> None:
-    """Each with its own clock, on two link types."""
+    """Each interface has its own clock, and there are two link types."""
     raw = Packet(PACKET.octets[14:])
     file = section() + interface(101) + interface(1, "<", option(9, b"\x09"))
     file += b"".join(enhanced(raw, unit, 0) + enhanced(PACKET, unit, 1) for unit in range(50))
@@ -130,7 +130,7 @@ def test_simple_packets_are_cut_by_the_snap_length_of_the_interface(tmp_path: Pa
 
 
 def test_unknown_blocks_are_skipped(tmp_path: Path, block_size: int) -> None:
-    """However long they are, and without being kept."""
+    """Unknown blocks may have any length, and are not kept."""
     statistics, custom = block(5, bytes(20)), block(0x80000BAD, bytes(200_000))
     file = section() + statistics + interface() + custom + enhanced(PACKET, 1) + block(0x77, b"") + enhanced(PACKET, 2)
     segments, _ = read_octets(tmp_path, file, block_size=block_size)

@@ -537,7 +537,7 @@ def test_a_server_that_soon_stops_is_a_warning_if_it_answered_all_messages_of_a_
 
 @pytest.mark.parametrize(("waits", "severities"), [(6000, ["note"]), (3000, [])])
 def test_a_last_message_of_a_kind_that_was_always_answered_is_a_note(waits: int, severities: list[str]) -> None:
-    """However many messages the server sends for each."""
+    """It is a note however many messages the server sends for each."""
     device = Device()
     for _ in range(12):
         device.get(1, every=1)

@@ -32,7 +32,7 @@ def published(
 @pytest.mark.parametrize("size", [1, 3, 1 << 30])
 @pytest.mark.parametrize("between", [b"", b":", b" ", b": ", b"\0"])
 def test_json_behind_a_topic_is_read(between: bytes, size: int) -> None:
-    """As monerod publishes."""
+    """monerod publishes like this."""
     told = published(TOPIC + between + b'[{"id":"a","fee":7}]', size=size, times=5)
     summary = f'{TOPIC.decode()} [{{"id":"a","fee":7}}]'
     expected = {"protocol": "json", "summary": summary, "fields": [{"id": "a", "fee": 7}]}

@@ -134,7 +134,7 @@ MAX_STEPS = 890
 
 
 def test_a_cut_segment_takes_few_steps() -> None:
-    """The usual capture of a snap length: of each message the header and a few octets."""
+    """A snap length usually leaves the header and a few octets of each message."""
 
     def cut_segments(count: int) -> int:
         talk = connected("PUSH", "PULL")
@@ -157,7 +157,7 @@ def breaking(messages: int, size: int | None = None) -> Capture:
 
 
 def test_findings_on_messages_that_are_only_counted_take_no_steps_each() -> None:
-    """Except for the packet that contains ten of them."""
+    """Only the packet that contains ten of them takes steps."""
     assert (steps(breaking(4000)) - steps(breaking(2000))) / 200 < 20
 
 

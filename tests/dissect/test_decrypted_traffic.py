@@ -197,7 +197,7 @@ def test_both_ways_to_frame_a_message(in_commands: bool, body: bytes, tmp_path: 
 
 
 def test_nonces_of_libzmq_4_0(tmp_path: Path) -> None:
-    """Little-endian and from 0: the box opens with the nonce's octets as sent."""
+    """Its nonces are little-endian and begin at 0: the box opens with the octets as sent."""
     peers = CurvePeers(old=True)
     steps = peers.handshake(version="3.0")
     for number in range(260):

@@ -636,7 +636,7 @@ def test_a_dissector_knows_how_many_messages_it_was_not_asked_about(is_written: 
 def test_claims_are_counted_on_the_fast_path_as_if_each_message_was_asked_about(
     bodies: list[bytes], filling: int
 ) -> None:
-    """Also if the side is left alone in the middle of a block."""
+    """They are equal even if the side is left alone in the middle of a block."""
     conversation = session("DEALER", "ROUTER")
     for number in range(600):
         body = bodies[number % len(bodies)] if number % (filling + 1) == 0 or number < 9 else bytes(9)

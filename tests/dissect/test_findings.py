@@ -157,7 +157,7 @@ def test_the_same_finding_a_thousand_times_is_ten_records_and_a_count(size: int)
 
 @pytest.mark.parametrize("size", [1, 1 << 30])
 def test_reserved_flags_behind_two_greetings_of_1_0_are_a_finding(size: int) -> None:
-    """Not another protocol: both sides greet as only 1.0 does."""
+    """The octets are no other protocol: both sides greet as only 1.0 does."""
     talk = Conversation()
     talk.send(0, b"\1\0")
     talk.send(1, b"\1\0")

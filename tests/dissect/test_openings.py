@@ -539,7 +539,7 @@ def test_p19_connections_may_be_open_at_the_end(last: str, size: int, wanted: Op
 
 
 def test_a_connection_that_one_side_closed_has_not_failed() -> None:
-    """Not before the other side closes, too."""
+    """It has not failed before the other side closes, too."""
     analyser = Analyser(Options(), comparing=False)
     capture = Capture(left_open(9, "a FIN of the server"), 1 << 30)
     facts = [fact for batch in analyser.run(capture) for fact in batch.facts]
@@ -604,7 +604,8 @@ def test_connections_with_an_identity_each_are_read_on_the_fast_path_alone(
 @pytest.mark.parametrize("kind", NAMED)
 @pytest.mark.parametrize("size", [1, 7, 100, 1 << 30])
 def test_p19_each_connection_has_its_own_identity(kind: str, size: int, closed: bool) -> None:
-    """In records and in comparisons: one identity on two open connections is a finding (ZMTP3X-META-15)."""
+    """Records and comparisons have the identity of the connection: one identity on two open connections is a finding
+    (ZMTP3X-META-15)."""
     packets = many(12, naming(NAMED[kind]), closed=closed)
     found = read(packets, size, Options(), keep)
     assert found == without_fast_path(packets, size, Options())
@@ -893,7 +894,8 @@ def test_records_of_a_known_connection_are_written_once_if_it_is_released() -> N
 
 
 def test_facts_of_an_opening_are_reported_once() -> None:
-    """Also if the connection leaves the fast path later, and another analyser compares all connections."""
+    """Each fact is reported once even if the connection leaves the fast path later, and another analyser compares all
+    connections."""
     packets = many(12, naming(NAMED["text"]), closed=False)
     analyser = Analyser(Options(), comparing=False)
     batches = [batch for step in analyser.steps(Capture(packets, 50)) for batch in step]

@@ -129,7 +129,7 @@ def test_time_alone_decides(talk: Conversation, limit: int, told: set[str]) -> N
 
 
 def test_a_packet_that_arrives_too_late_fills_no_hole() -> None:
-    """Neither after a tick has given the hole up, nor without ticks."""
+    """It fills no hole after a tick has given the hole up, nor without ticks."""
     talk = lost_packet()
     missing = connected("PUSH", "PULL")
     missing.send(0, message(bytes(3000)), cuts=(1000, 2000))

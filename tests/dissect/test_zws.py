@@ -140,7 +140,7 @@ def test_events_of_a_connection() -> None:
 
 
 def test_a_real_connection_of_libzmq() -> None:
-    """REQ and REP of libzmq 4.3.6, frame by frame: messages of the applications after the empty delimiter."""
+    """REQ and REP of libzmq 4.3.6 are read frame by frame: messages of the applications follow the empty delimiter."""
     messages = [
         (row["side"], [base64.b64decode(body) for body in row["bodies"]])
         for row in read(CAPTURES / "patterns/websocket-reqrep.pcap").of("message")

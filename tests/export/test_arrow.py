@@ -120,7 +120,7 @@ def test_json_is_its_text() -> None:
     ],
 )
 def test_words_are_in_order_of_their_first_row(column: Words, dictionary: list[str]) -> None:
-    """However senders are divided into tables, files are the same."""
+    """The files are the same however senders are divided into tables."""
     made = words(column)
     assert made.to_pylist() == column.tolist()
     assert made.dictionary.to_pylist() == dictionary

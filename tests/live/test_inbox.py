@@ -69,8 +69,10 @@ def test_a_flood_keeps_no_other_connection_from_adding_a_message() -> None:
 
 
 def test_room_for_octets_is_given_in_the_order_of_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One source at a time: one that has used the room is queued after the waiting ones. Handshakes continue
-    meanwhile."""
+    """One source is served at a time: one that has used the room is queued after the waiting ones.
+
+    Handshakes continue meanwhile.
+    """
     monkeypatch.setattr(inboxes, "LARGEST_WAITING", 10)
 
     async def work() -> None:
@@ -130,7 +132,7 @@ def test_handshakes_add_no_more_messages_than_they_may(monkeypatch: pytest.Monke
 
 
 def test_everything_else_runs_between_turns() -> None:
-    """However many connections have received octets, and however long they take."""
+    """Other tasks run however many connections have received octets, and however long they take."""
 
     async def work() -> None:
         inbox: Inbox[int] = Inbox()

@@ -270,7 +270,7 @@ def test_connections_take_half_of_the_files_that_may_be_open(monkeypatch: pytest
 
 
 def test_a_peer_that_was_connected_returns_without_delay() -> None:
-    """However the connection ended, for example inside a message."""
+    """It returns however the connection ended, for example inside a message."""
     count = 0
 
     def script(connection: socket.socket) -> None:
@@ -464,7 +464,7 @@ def test_a_peer_that_reads_slowly_loses_nothing(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_reply_that_is_not_taken_holds_up_others_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often the requesting client reconnects."""
+    """The client may reconnect any number of times."""
     monkeypatch.setattr(outbox, "SEND_TIMEOUT", 0.5)
     monkeypatch.setattr(outbox, "RENEWAL", 0.0)
 
@@ -541,7 +541,7 @@ def test_messages_under_way_are_bounded_over_all(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_connection_that_was_closed_for_the_limit_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even until the garbage collector runs: for a thousand connections it would be gigabytes."""
+    """Nothing is kept until the garbage collector runs: for a thousand connections it would be gigabytes."""
     monkeypatch.setattr(connection_pool, "LARGEST_HELD", 2 << 20)
     ends: list[object] = []
     count, octets = 24, 1 << 20
@@ -640,7 +640,7 @@ def test_a_puller_that_reads_nothing_does_not_stop_the_others() -> None:
 
 
 def test_what_arrived_before_a_reset_is_received() -> None:
-    """Also if there was no room for it yet."""
+    """It is received even if there was no room for it yet."""
     count = 2500
 
     def script(connection: socket.socket) -> None:

@@ -46,7 +46,7 @@ def test_random_octets(kind: type[Headed]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_small_numbers(kind: type[Headed]) -> None:
-    """None, however many of them fit."""
+    """No small numbers are claimed, however many of them fit."""
     assert share(kind, lambda numbers: begin(kind, numbers) + bytes(numbers.choices(range(24), k=8))) == 0
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def test_tables_that_workers_write_have_the_rows_of_one_run(spark: SparkSession, tmp_path: Path) -> None:
-    """And nothing is left beside them."""
+    """Nothing else is left beside the tables."""
     out = tmp_path / "out"
     written = ingest(spark, FILES, out, keys=KEYS, partitions=3)
     assert sorted(os.listdir(out)) == ["_ingested", *sorted(f"{record}s.parquet" for record in TABLES)]
@@ -68,7 +68,7 @@ def test_tables_are_written_to_a_uri(spark: SparkSession, tmp_path: Path) -> Non
 def test_tables_that_would_go_elsewhere_are_refused(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str
 ) -> None:
-    """Not written into a folder of that name."""
+    """They are not written into a folder of that name."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CaptureError, match=r"is not a known file system|is not a file of this host"):
         ingest(spark, PUBSUB, uri)
@@ -163,7 +163,7 @@ def test_a_folder_without_tables_is_one_sentence(spark: SparkSession, tmp_path: 
 def test_what_other_attempts_wrote_is_no_part_of_the_tables(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a retried task, or two attempts at a time."""
+    """Other attempts occur after a retried task, or two at a time."""
     frames = type(spark.range(1))
     collect = frames.collect
 

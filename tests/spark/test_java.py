@@ -78,7 +78,7 @@ def test_the_shim_leaves_out_one_argument_and_is_made_once(cache: pathlib.Path) 
 
 @pytest.mark.parametrize("place", ["zmtpscope", "."])
 def test_a_shim_that_others_may_change_is_not_used(cache: pathlib.Path, place: str) -> None:
-    """Also where they could put another folder in its place."""
+    """It is not used either where others could put another folder in its place."""
     (cache / "zmtpscope").mkdir(parents=True)
     (cache / place).chmod(0o777)
     with pytest.raises(JavaError, match="other users can change the Java of Spark; set XDG_CACHE_HOME, or JAVA_HOME"):

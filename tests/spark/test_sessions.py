@@ -42,7 +42,7 @@ def test_filters_of_queries_are_left_to_spark(spark: SparkSession) -> None:
 
 
 def test_workers_import_the_pyspark_that_is_installed(spark: SparkSession) -> None:
-    """Not the copy in a zip file, which each process compiles anew."""
+    """Workers do not import the copy in a zip file, which each process compiles anew."""
 
     def imported(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyspark

@@ -125,7 +125,7 @@ def test_a_stream_that_starts_again_at_every_file_has_the_rows_of_one_run(
 def test_a_stream_compares_connections_where_the_record_needs_it(
     folder: Path, tmp_path: Path, record: str, compares: bool
 ) -> None:
-    """From its first state on, which later ones keep."""
+    """Its first state compares connections, and later ones keep this."""
     query = Query(folder, tmp_path, record=record, maxFilesPerTrigger=1)
     query.run(again=True)
     (state,) = tmp_path.rglob("*-0.state")

@@ -74,7 +74,7 @@ def test_a_1_0_peer_may_send_a_lot_at_once() -> None:
 @pytest.mark.parametrize("mechanism", ["PLAIN", "CURVE"])
 @pytest.mark.parametrize("role", [0, 1], ids=["client", "server"])
 def test_only_clients_begin_the_handshake(mechanism: str, role: int) -> None:
-    """And only when they know that the mechanism is theirs: HELLO of PLAIN holds a password."""
+    """They begin only when they know that the mechanism is theirs: HELLO of PLAIN holds a password."""
     peer = Peer(Settings("DEALER", SECURITY[mechanism][role]), 0.0)
     greeting = build_greeting_3(mechanism)
     peer.receive(greeting[:63], 0.0)

@@ -89,7 +89,7 @@ def test_waits_with_the_greeting_of_2_0() -> None:
 )
 @pytest.mark.parametrize("first", [False, True])
 def test_a_draft_type_does_not_fit_old_versions(version: str, why: str, first: bool) -> None:
-    """Whether the version of the other side is known by then or not."""
+    """The version of the other side may be known by then or not."""
     one, other = Peer(Settings("PUB"), 0.0, waits=True), Peer(Settings("SUB", version=version), 0.0)
     if not first:
         meet(one, other)

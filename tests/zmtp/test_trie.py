@@ -92,7 +92,7 @@ def test_steps_do_not_grow_with_the_number_of_names() -> None:
     ids=["short", "two ways at each octet", "each begins the next", "few ways at most nodes"],
 )
 def test_the_size_is_that_of_the_memory(names: list[bytes]) -> None:
-    """At most 1.25 times as much is used."""
+    """The trie uses at most 1.25 times as much."""
     tracemalloc.start()
     try:
         trie = trie_of(names)

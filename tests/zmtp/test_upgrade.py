@@ -20,7 +20,7 @@ NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
 
 def test_the_example_of_the_rfc() -> None:
-    """RFC 6455, 1.3: the answer to a key."""
+    """The answer to the key is that of RFC 6455, 1.3."""
     assert b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in build_response(b"the sample nonce", "ZWS2.0")
 
 

@@ -136,7 +136,8 @@ def test_packets_of_several_interfaces_are_in_the_order_of_their_arrival(engine:
 @engines
 @in_namespace(*VETH)
 def test_a_filter_lets_nothing_else_in(engine: str, tmp_path: Path) -> None:
-    """ether[17] = 7: of the packets sent all the time, also while the capture begins, only every 256th."""
+    """The filter ether[17] = 7 lets every 256th packet in, of packets sent all the time, also while the capture
+    begins."""
     program = ((0x30, 0, 0, 17), (0x15, 0, 1, 7), (6, 0, 0, 1000), (6, 0, 0, 0))
     settings = {"interfaces": ("vb",), "engine": engine, "filter": "ether[17] = 7", "programs": {1: program}}
     with sending("va"), capturing(**settings, write_to=str(tmp_path / "f")) as session:

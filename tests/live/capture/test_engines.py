@@ -377,7 +377,7 @@ PCAPNG = section(
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_octets_may_arrive_in_any_pieces(size: int) -> None:
-    """Many at a time, too: they are read as columns."""
+    """Many packets may arrive at a time: they are read as columns."""
     many = b"".join(PACKETS[number % 2] for number in range(100))
     expected = [(1, 7_000_008_000), (0, (1 << 32) + 5)]
     for octets, packets in (

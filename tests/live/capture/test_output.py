@@ -229,7 +229,7 @@ def test_the_ring_lasts_however_slowly_packets_arrive(tmp_path: Path) -> None:
 
 @in_namespace(*VETH)
 def test_the_ring_has_room_for_what_was_asked_for(tmp_path: Path) -> None:
-    """Also if the block that the kernel is filling contains packets that were already read."""
+    """It has room even if the block that the kernel is filling contains packets that were already read."""
     before, size, overhead = 400, 1000, 90
     waiting = (1 << 20) // (size + overhead)
     with capturing(**ANNOUNCED, buffer_octets=1 << 20, write_to=f"{tmp_path}/f") as session:

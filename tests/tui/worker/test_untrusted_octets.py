@@ -157,7 +157,7 @@ def test_answers_are_safe_to_show_whatever_the_danger(word: bytes, tmp_path: Pat
 
 
 def test_no_reply_contains_a_password(tmp_path: Path) -> None:
-    """Neither as text, nor in octets of fields, nor in completions."""
+    """No text, octets of fields or completions contain it."""
     path = written(tmp_path, b"somebody")
     assert PASSWORD in path.read_bytes()
     found = list(answers(path, "somebody"))
