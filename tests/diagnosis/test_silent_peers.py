@@ -535,16 +535,22 @@ def test_a_server_that_soon_stops_is_a_warning_if_it_answered_all_messages_of_a_
     ]
 
 
+@pytest.mark.parametrize("closes", [False, True])
 @pytest.mark.parametrize(("waits", "severities"), [(6000, ["note"]), (3000, [])])
-def test_a_last_message_of_a_kind_that_was_always_answered_is_a_note(waits: int, severities: list[str]) -> None:
-    """It is a note however many messages the server sends for each."""
+def test_a_last_message_of_a_kind_that_was_always_answered_is_a_note(
+    waits: int, severities: list[str], closes: bool
+) -> None:
+    """It is a note however many messages the server sends for each, and whether or not the client leaves."""
     device = Device()
     for _ in range(12):
         device.get(1, every=1)
         device.send(1, message(b"more"))
         device.pause(300)
     device.get(1, answered=False).pause(waits)
-    device.add(1, ACK)
+    if closes:
+        device.close()
+    else:
+        device.add(1, ACK)
     assert [severity for severity, _ in told(device)] == severities
 
 

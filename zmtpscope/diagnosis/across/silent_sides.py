@@ -117,9 +117,10 @@ def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iter
                 silence = _reconnected(connection, side, until, knowledge) or _beside_others(
                     connection, side, until, knowledge
                 )
+            if is_steady and silence is None and is_left:
+                silence = _unanswering(connection, side, until, last_unanswered(connection, side, until))
             if is_steady and silence is None and ending is None:
-                last = last_unanswered(connection, side, until)
-                silence = _unanswering(connection, side, until, last) or _steady(connection, side, knowledge)
+                silence = _steady(connection, side, knowledge)
             if silence is not None:
                 yield silence
 

@@ -23,15 +23,14 @@ TEXT = re.compile(
     rb"|[A-Za-z_][\w.]*(?:Error|Exception)(?:: |\())(?![\s:=]*[-+]?(?:0+|\d*\.\d+)\s*$)" % WORDS
 )
 """Start of a text that reports an error. A number after it, such as `Error: 0.02`, is a measured value."""
-STATUS = re.compile(rb"(?:%s)" % WORDS, re.IGNORECASE)
-"""Matches a frame that is a status."""
-BEGINNING = re.compile(TEXT.pattern + rb"|(?i:%s)" % WORDS)
+STATUS = re.compile(rb"(?i:(?!NO[_-])(?:[A-Z]+[_-])*(?:%s))" % WORDS)
+"""Matches a frame that is a status, such as `error` or `UNKNOWN_ERROR`."""
+BEGINNING = re.compile(TEXT.pattern + rb"|" + STATUS.pattern)
 """Matches the first octets of a status or a text."""
 LETTERS = frozenset(bytes([octet]) for octet in b"_" + ascii_letters.encode())
 OF_OBJECT = re.compile(
-    rb'"(?:err(?:or)?|exception|traceback)(?:_?(?:msg|message|text))?"\s*:\s*["{]'
-    rb'|"status"\s*:\s*"(?:err|fail|exc)|"(?:ok|success)"\s*:\s*false',
-    re.IGNORECASE,
+    rb'"(?:(?:[Ee]rr(?:or)?|[Ee]xception|[Tt]raceback)(?:_?(?:[Mm]sg|[Mm]essage|[Tt]ext))?"\s*:\s*["{]'
+    rb'|status"\s*:\s*"(?i:err|fail|exc)|(?:ok|success)"\s*:\s*false)'
 )
 """Matches a part of every JSON object with an error."""
 EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception)\(")
