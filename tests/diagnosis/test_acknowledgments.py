@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.diagnosis.publishing_traffic import derivation_of
 from tests.diagnosis.reading import derive
 from tests.diagnosis.requesting_traffic import MS, SERVER, START, Asker, diagnosed, records_from
+from tests.diagnosis.talking import Talk
 from tests.diagnosis.telling import told
 from tests.dissect.test_outages import cut_off
 from tests.scripted import GREETING, message, ready
@@ -17,6 +19,7 @@ from zmtpscope.capture import open_captures
 from zmtpscope.diagnosis.across.deliveries import deliveries
 from zmtpscope.diagnosis.across.why import TopicSearch, answers
 from zmtpscope.diagnosis.derivation import Derivation
+from zmtpscope.diagnosis.diagnose import diagnose
 from zmtpscope.dissect import Analyser, Options
 
 REPORTED = Path(__file__).parents[2] / "captures/problems/reported"
@@ -44,6 +47,18 @@ def test_small_messages_that_tcp_sends_again_together_are_no_large_packet() -> N
     assert "MTU" not in diagnosis.hint
 
 
+def test_a_large_message_beside_small_ones_that_are_lost_too_shows_no_small_mtu() -> None:
+    small, large = Asker(("PUSH", "PULL")), Asker(("PUSH", "PULL"), at=1)
+    for asker, octets in ((small, 20), (large, 3000)):
+        asker.send(0, message(b"x" * 20))
+        asker.acknowledge(1)
+        asker.send(0, message(b"x" * octets))
+        resent(asker, 4)
+    (diagnosis,) = diagnosed(small, large, rule="not-acknowledged")
+    assert "the same on 1 more connection" in diagnosis.text
+    assert "MTU" not in diagnosis.hint
+
+
 def resent(asker: Asker, seconds: int) -> None:
     """The last packet is sent again each second."""
     last = asker.packets[-1]
@@ -52,6 +67,16 @@ def resent(asker: Asker, seconds: int) -> None:
         asker.add(last.side, last.flags, last.payload)
         asker.packets[-1] = asker.packets[-1].__class__(**(vars(asker.packets[-1]) | {"sequence": last.sequence}))
     asker.next[last.side] = (last.sequence + len(last.payload)) % (1 << 32)
+
+
+def test_new_attempts_of_a_client_whose_data_is_not_acknowledged_follow_from_it() -> None:
+    asker = Asker(("PUSH", "PULL"))
+    asker.send(0, message(b"lost"))
+    resent(asker, 4)
+    again = Talk(1, at=6).unanswered(6).conversation
+    (explained,) = diagnose(derivation_of(asker, again).knowledge())
+    assert explained.diagnosis.rule == "not-acknowledged"
+    assert [each.rule for each in explained.consequences] == ["connection-unanswered"]
 
 
 @pytest.mark.parametrize(("seconds", "severity"), [(4, "error"), (2, None)])

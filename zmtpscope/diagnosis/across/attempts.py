@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
+from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding
 from zmtpscope.diagnosis.across.words import address, client_name, server_name
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
@@ -77,9 +77,18 @@ def clients_of(knowledge: Knowledge, id_: str) -> dict[Endpoint, list[Client]]:
 
 def _client(finding: RunFinding, connections: Sequence[ObservedConnection]) -> Client:
     first = finding.moment.ns
-    before = [each for each in connections if end_of(each, first + 1) <= first]
+    before = [each for each in connections if (end := _left_ns(each)) is not None and end <= first]
     later = [each for each in connections if each.start.ns > first]
     return Client(finding, before, min((each.start.ns for each in later if _is_back(each)), default=None), bool(later))
+
+
+def _left_ns(connection: ObservedConnection) -> int | None:
+    """Return when a connection ended, or when data first remained unacknowledged (ns); None if it is open."""
+    ending = ending_of(connection)
+    if ending is not None:
+        return ending.moment.ns
+    outages = [side.last_outage for side in connection.sides]
+    return min((each.moment.ns for each in outages if each is not None), default=None)
 
 
 def _is_back(connection: ObservedConnection) -> bool:
@@ -132,7 +141,7 @@ MIN_SERVED = 2 * SECOND
 
 def _last(connections: list[ObservedConnection]) -> list[ObservedConnection]:
     """Return the last connections: their end began the outage."""
-    ends = [(each, ending.moment.ns) for each in connections if (ending := ending_of(each)) is not None]
+    ends = [(each, end) for each in connections if (end := _left_ns(each)) is not None]
     last = max((end for _, end in ends), default=0)
     return [each for each, end in ends if last - end < MIN_LATE]
 

@@ -48,7 +48,7 @@ class Outage(NamedTuple):
         return self.outage.is_acknowledged is True
 
     @property
-    def fails_by_size(self) -> bool:
+    def is_large(self) -> bool:
         """Whether all retransmitted segments are larger than messages that arrived before: a path that drops large
         packets.
 

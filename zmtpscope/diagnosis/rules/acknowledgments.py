@@ -59,29 +59,38 @@ def _not_acknowledged(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Make at most two diagnoses for each pair of hosts and direction: for outages that last, and for past ones."""
     every = outages(knowledge)
     established = {each.hosts for each in every if not each.is_first}
+    small = {(each.hosts, each.is_over) for each in every if not each.is_large}
     found = grouped(
-        ((each.hosts, each.is_over, each.fails_by_size, each.is_first and each.hosts not in established), each)
+        (
+            (
+                each.hosts,
+                each.is_over,
+                each.is_large and (each.hosts, each.is_over) not in small,
+                each.is_first and each.hosts not in established,
+            ),
+            each,
+        )
         for each in every
     )
     behind = behind_brokers(knowledge)
-    for (hosts, is_over, _, are_new), same in found.items():
+    for (hosts, is_over, fails_by_size, are_new), same in found.items():
         clients = {client.conn_id for each in same for client in behind.get(each.connection.conn_id, ())}
         is_accepting = are_new and (hosts[0] == hosts[1] or (is_over and len(same) >= MIN_WAITING))
-        yield _diagnosis(same, clients, is_accepting=is_accepting)
+        yield _diagnosis(same, clients, fails_by_size=fails_by_size, is_accepting=is_accepting)
 
 
-def _diagnosis(same: Sequence[Outage], clients: set[str], *, is_accepting: bool) -> Diagnosis:
+def _diagnosis(same: Sequence[Outage], clients: set[str], *, fails_by_size: bool, is_accepting: bool) -> Diagnosis:
     first = min(same, key=attrgetter("since.ns"))
     longest = max(each.outage.duration_ns for each in same)
     is_long = longest >= MIN_LONG or any(_is_given_up(each) for each in same)
     severity: Severity = "note" if not is_long else "warn" if first.is_over else "error"
-    hint = OVER_HINT if first.is_over else SIZE_HINT if first.fails_by_size else HINT
+    hint = OVER_HINT if first.is_over else SIZE_HINT if fails_by_size else HINT
     hint = ACCEPT_HINT if is_accepting else REJECTED_HINT if first.outage.icmp == REJECTED else hint
     return Diagnosis.of(
         "not-acknowledged",
         severity,
         name_of(first.connection, 1 - first.sender),
-        (_accepting(first) if is_accepting else _text(first)) + _more(same),
+        (_accepting(first) if is_accepting else _text(first, fails_by_size=fails_by_size)) + _more(same),
         hint,
         evidence=(evidence for each in same[:MAX_EVIDENCE] for evidence in _evidence(each)),
         about=same,
@@ -108,7 +117,7 @@ def _accepting(each: Outage) -> str:
     )
 
 
-def _text(each: Outage) -> str:
+def _text(each: Outage, *, fails_by_size: bool) -> str:
     sender, receiver = (name_of(each.connection, side) for side in (each.sender, 1 - each.sender))
     outage = each.outage
     took = duration(outage.duration_ns)
@@ -122,7 +131,7 @@ def _text(each: Outage) -> str:
             "arrived that much later"
         )
     since = f"since packet {each.since.packet}"
-    if each.fails_by_size:
+    if fails_by_size:
         what = f"{receiver} does not acknowledge large segments of {sender} {since}"
         sizes = sorted({outage.smallest, outage.largest})
         octets = " to ".join(map(str, sizes))
