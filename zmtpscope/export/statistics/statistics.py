@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from zmtpscope.dissect import Batch, Record
-from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.export.statistics.group import MAX_ROWS, Group
-from zmtpscope.export.statistics.tally import MIN_BAR_NS, Scale, Tally
-from zmtpscope.export.top.columns import Columns, columns_of, first_places
+from zmtpscope.export.statistics.tally import LARGEST, MIN_BAR_NS, Scale, Tally
+from zmtpscope.export.top.columns import Columns, Measured, columns_of, first_places
 from zmtpscope.export.top.counters import TooManyRows
 from zmtpscope.export.top.message_rows import ALL, KEYS, Found, MessageRows
 
@@ -63,8 +62,8 @@ class Statistics:
                     ends = self._connections.of_record(values)
                     ends.learn(values["side"], values["socket_type"], values["identity"])
         columns = columns_of(messages, self._messages, self._latest, ())
-        self._messages += len(columns.rows)
-        if len(columns.rows):
+        self._messages += len(columns)
+        if len(columns):
             self._latest = int(columns.times[-1])
             self._widen(first_time, self._latest)
             self._count(columns.data)
@@ -81,31 +80,19 @@ class Statistics:
     # -- messages ----------------------------------------------------------------------------------------------------
 
     def _count(self, columns: Columns) -> None:
-        self.is_empty = self.is_empty and not len(columns.rows)
+        self.is_empty = self.is_empty and not len(columns)
         self.incomplete += int(np.count_nonzero(~columns.complete))
         self._rows.count(columns, self._add)
 
     def _add(self, columns: Columns, found: Found) -> None:
         if found.senders:
-            tally = self._tally(columns, columns.sender_of.astype(np.int64), len(columns.senders))
+            tally = Tally.of(columns.sender_of.astype(np.int64), len(columns.senders), self.scale, columns)
             is_new = self._rows.new_connections(columns)
             for each in found.senders:
                 self.groups[each.kind].add_tally(tally, each.rows, each.is_received, is_new)
         if "topic" in self.groups:
             group = self.groups["topic"]
-            group.add_rows(self._tally(columns, found.topics, len(group)))
-
-    def _tally(self, columns: Columns, numbers: Int64, count: int) -> Tally:
-        return Tally.of(
-            numbers,
-            count,
-            self.scale,
-            times=columns.times,
-            octets=columns.octets,
-            frames=columns.frames,
-            orders=columns.numbers,
-            complete=columns.complete,
-        )
+            group.add_rows(Tally.of(found.topics, len(group), self.scale, columns))
 
     # -- other records -----------------------------------------------------------------------------------------------
 
@@ -120,15 +107,11 @@ class Statistics:
         records.sort(key=_timestamp)  # a connection record has its start time, but arrives at its end
         rows = np.array([types.row(self._type_of(record)) for record in records])
         times = np.array([self._time_of(record) for record in records])
-        sizes = np.array([_octets_of(record.values) for record in records])
+        octets = np.array([min(_octets_of(record.values), LARGEST) for record in records])
         self._widen(first_time, int(times.max()))
         orders = np.arange(self._messages, self._messages + len(records))
-        nothing, all_ = np.zeros_like(rows), np.ones(len(rows), np.bool_)
-        types.add_rows(
-            Tally.of(
-                rows, len(types), self.scale, times=times, octets=sizes, frames=nothing, orders=orders, complete=all_
-            )
-        )
+        measured = Measured(orders, times, octets, np.zeros_like(rows), np.ones(len(rows), np.bool_))
+        types.add_rows(Tally.of(rows, len(types), self.scale, measured))
 
     def _type_of(self, record: Record) -> str:
         """Return the type of a record, with the name of a command."""

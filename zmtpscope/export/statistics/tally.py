@@ -12,8 +12,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from zmtpscope.dissect.records.columns import Bool, Int64
-from zmtpscope.export.top.columns import Sums
+from zmtpscope.dissect.records.columns import Int64
+from zmtpscope.export.top.columns import Measured, Sums
 
 PART_BITS = 5
 PARTS = 1 << PART_BITS
@@ -167,27 +167,16 @@ class Tally(NamedTuple):
     bars: Pairs
 
     @classmethod
-    def of(
-        cls,
-        numbers: Int64,
-        count: int,
-        scale: Scale,
-        *,
-        times: Int64,
-        octets: Int64,
-        frames: Int64,
-        orders: Int64,
-        complete: Bool,
-    ) -> Self:
+    def of(cls, numbers: Int64, count: int, scale: Scale, measured: Measured) -> Self:
         """Add up messages in order. Numbers are below `count`. Only complete messages count among sizes."""
         first = np.zeros(count, np.int64)
         first[numbers[::-1]] = np.arange(len(numbers))[::-1]
-        octets = np.minimum(octets, LARGEST)
+        times, complete = measured.times, measured.complete
         return cls(
-            Sums.of(numbers, count, octets, frames),
-            orders[first],
+            measured.sums(numbers, count),
+            measured.orders[first],
             times[first],
-            Pairs.of(numbers[complete], octets[complete]),
+            Pairs.of(numbers[complete], np.minimum(measured.octets[complete], LARGEST)),
             Pairs.of(numbers, times // scale.interval_ns),
             Pairs.of(numbers, scale.bars(times)),
         )

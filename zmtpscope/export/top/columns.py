@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,51 +20,62 @@ SHOWN_FRAMES, SHOWN_OCTETS = 4, 128
 """Frames of a message to keep, and octets of each frame."""
 
 
-class Columns(NamedTuple):
+class Sums(NamedTuple):
+    """Sums over messages or other records, by the number of their group."""
+
+    messages: Int64
+    octets: Int64
+    frames: Int64
+
+    def part(self, which: Int64) -> Sums:
+        return Sums(*(column[which] for column in self))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Messages or other records to count, in order."""
+
+    orders: Int64
+    """Positions among those of all batches."""
+    times: Int64
+    """Times of the last octets; of messages of several batches never decreasing."""
+    octets: Int64
+    """Captured octets in message frames, without headers."""
+    frames: Int64
+    complete: Bool
+
+    def __len__(self) -> int:
+        return len(self.orders)
+
+    def sums(self, groups: NDArray[Any], count: int) -> Sums:
+        """Add up by group, with numbers below `count`."""
+        weights = (None, self.octets, self.frames)
+        return Sums(*(np.bincount(groups, weight, count).astype(np.int64) for weight in weights))
+
+
+@dataclass(frozen=True)
+class Columns(Measured):
     """Message i is row `rows[i]` of `messages`."""
 
-    messages: MessageColumns
     rows: Int64
     sender_of: NDArray[Any]
     """Indexes of `messages.senders`, small integers because columns are sorted by them."""
-    numbers: Int64
-    """Positions among the messages of all batches."""
-    times: Int64
-    """Times of the last octets, never decreasing."""
-    frames: Int64
-    octets: Int64
-    """Captured octets in message frames, without headers."""
-    complete: Bool
     marked: Bool
     """The message is a subscription or a cancellation."""
+    messages: MessageColumns
 
     @property
     def senders(self) -> list[Sender]:
         return self.messages.senders
 
     def part(self, which: slice | Bool) -> Columns:
-        columns: list[NDArray[Any]] = [column[which] for column in self[1:]]
-        return Columns(self.messages, *columns)
+        *columns, messages = (getattr(self, field.name) for field in fields(self))
+        return Columns(*(column[which] for column in columns), messages)
 
     @property
     def data(self) -> Columns:
         """Return the messages that do not subscribe or cancel."""
         return self.part(~self.marked) if self.marked.any() else self
-
-
-class Sums(NamedTuple):
-    """Sums over messages, by number."""
-
-    messages: Int64
-    octets: Int64
-    frames: Int64
-
-    @classmethod
-    def of(cls, numbers: NDArray[Any], count: int, octets: Int64, frames: Int64) -> Self:
-        return cls(*(np.bincount(numbers, each, count).astype(np.int64) for each in (None, octets, frames)))
-
-    def part(self, which: Int64) -> Sums:
-        return Sums(*(column[which] for column in self))
 
 
 def columns_of(rows: MessageColumns, before: int, latest: int, events: Sequence[tuple[int, int]]) -> Columns:
@@ -77,15 +89,15 @@ def columns_of(rows: MessageColumns, before: int, latest: int, events: Sequence[
         if place < len(times):
             times[place] = max(int(times[place]), time)
     return Columns(
-        rows,
-        np.arange(len(rows)),
-        rows.sender_of.astype(np.min_scalar_type(len(rows.senders))),
-        np.arange(before, before + len(rows)),
-        np.maximum.accumulate(times),
-        rows.counts,
-        rows.body_octets,
-        rows.complete,
-        (rows.special & MARKED) != 0,
+        orders=np.arange(before, before + len(rows)),
+        times=np.maximum.accumulate(times),
+        octets=rows.body_octets,
+        frames=rows.counts,
+        complete=rows.complete,
+        rows=np.arange(len(rows)),
+        sender_of=rows.sender_of.astype(np.min_scalar_type(len(rows.senders))),
+        marked=(rows.special & MARKED) != 0,
+        messages=rows,
     )
 
 

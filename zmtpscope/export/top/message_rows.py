@@ -62,7 +62,7 @@ class MessageRows:
     def count(self, columns: Columns, add: Callable[[Columns, Found], None]) -> None:
         """Pass messages to `add`, with their rows. If a table is full, all messages before the first one without a row
         are counted before half of the table is folded."""
-        if not len(columns.rows):
+        if not len(columns):
             return
         before = [(each, len(each)) for each in self._counters.values()]
         try:
@@ -72,7 +72,7 @@ class MessageRows:
                 each.roll_back(length)
             if self._topic_rows is not None:
                 self._topic_rows.clear()
-            count = len(columns.rows)
+            count = len(columns)
             if count > 1:
                 for half in (slice(count // 2), slice(count // 2, None)):
                     self.count(columns.part(half), add)

@@ -16,7 +16,7 @@ from zmtpscope.dissect import Batch, Record
 from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.tables import tables_and_rows
-from zmtpscope.export.top.columns import Columns, Sums, UnreadMessage, columns_of, first_and_last, first_places
+from zmtpscope.export.top.columns import Columns, UnreadMessage, columns_of, first_and_last, first_places
 from zmtpscope.export.top.counters import MAX_ROWS, SENT, Counters
 from zmtpscope.export.top.message_rows import Found, MessageRows
 from zmtpscope.export.top.peers import ConnectionEnds, Peer, Topic
@@ -86,7 +86,7 @@ class Rates:
         changes = [(place, record.values["ts_ns"]) for place, record in records if changes_subscribers(record)]
         rows = MessageColumns.of_arrangement(order, batch.files)
         columns = columns_of(rows, self._messages, self._latest, changes)
-        self._messages += len(columns.rows)
+        self._messages += len(columns)
         places = first_places(rows)
         at = low = 0
         for high in self._ends_of_intervals(columns.times):
@@ -211,12 +211,12 @@ class Rates:
 
     def _add(self, columns: Columns, found: Found) -> None:
         rows, firsts, lasts = first_and_last(found.topics)
-        sums = Sums.of(found.topics, len(self.topics), columns.octets, columns.frames).part(rows)
+        sums = columns.sums(found.topics, len(self.topics)).part(rows)
         nothing = np.zeros(len(rows), np.bool_)
         self.topics.add(self.topics.interval, rows, sums, nothing, nothing)
-        self._note(self.topics, columns, rows, columns.numbers[firsts], firsts, lasts)
+        self._note(self.topics, columns, rows, columns.orders[firsts], firsts, lasts)
         senders, firsts, lasts = first_and_last(columns.sender_of)
-        sums = Sums.of(columns.sender_of, len(columns.senders), columns.octets, columns.frames).part(senders)
+        sums = columns.sums(columns.sender_of, len(columns.senders)).part(senders)
         is_new = self._rows.new_connections(columns)[senders]
         for kind in ("connection", "peer"):
             counters, own = self.counters[kind], [each for each in found.senders if each.kind == kind]
@@ -224,7 +224,7 @@ class Rates:
                 counters.add(counters.interval, each.rows[senders], sums, each.is_received[senders], is_new)
             # sender and receiver together, because a peer can be both
             rows = np.concatenate([each.rows[senders] for each in own])
-            orders = np.concatenate([2 * columns.numbers[firsts] + place for place in range(len(own))])
+            orders = np.concatenate([2 * columns.orders[firsts] + place for place in range(len(own))])
             self._note(counters, columns, rows, orders, np.tile(firsts, len(own)), np.tile(lasts, len(own)))
 
     @staticmethod

@@ -16,6 +16,7 @@ from zmtpscope.export.statistics.report import Look, sparkline
 from zmtpscope.export.statistics.rows import Row, row_of
 from zmtpscope.export.statistics.statistics import MAX_COMMANDS, OTHER_COMMANDS
 from zmtpscope.export.statistics.tally import BARS, MIN_BAR_NS, Scale, Tally
+from zmtpscope.export.top.columns import Measured
 from zmtpscope.export.top.counters import OTHERS
 from zmtpscope.export.top.message_rows import ALL
 from zmtpscope.export.top.table import scaled
@@ -103,10 +104,8 @@ class StatisticsView(CountingView):
         self._sizes.update({power: count for power, count in enumerate(powers.tolist()) if count})
         numbers, count = messages.sender_of[which], len(messages.senders)
         orders = np.arange(self._messages, self._messages + len(which))
-        frames = messages.counts[which]
-        tally = Tally.of(
-            numbers, count, self._scale, times=times, octets=octets, frames=frames, orders=orders, complete=complete
-        )
+        measured = Measured(orders, times, octets, messages.counts[which], complete)
+        tally = Tally.of(numbers, count, self._scale, measured)
         self._messages += len(which)
         back = np.array([sender.stream.side == 1 for sender in messages.senders])
         rows = np.array([_row(self._connections, sender.stream.conn) for sender in messages.senders])
