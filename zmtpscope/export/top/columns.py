@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,8 +69,8 @@ class Columns(Measured):
         return self.messages.senders
 
     def part(self, which: slice | Bool) -> Columns:
-        *columns, messages = (getattr(self, field.name) for field in fields(self))
-        return Columns(*(column[which] for column in columns), messages)
+        columns = (field.name for field in fields(self) if field.name != "messages")
+        return replace(self, **{name: getattr(self, name)[which] for name in columns})
 
     @property
     def data(self) -> Columns:
