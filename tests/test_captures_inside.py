@@ -67,7 +67,7 @@ def bodies_of(reading: Reading, fields: Record) -> list[bytes]:
 
 
 @pytest.mark.parametrize("capture", ZRE, ids=lambda path: path.name)
-def test_zre_nodes_that_met_are_a_pair_and_nothing_is_held_against_them(capture: pathlib.Path) -> None:
+def test_zre_nodes_that_met_are_a_pair_without_findings(capture: pathlib.Path) -> None:
     reading = read_inside(capture.with_suffix(".pcap"))
     nodes = truth_of(capture)["zre_nodes"]
     (pair,) = reading.of("zre_pair")

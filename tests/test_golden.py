@@ -40,7 +40,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_output_is_as_it_was(name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_is_unchanged(name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(CAPTURES)
     done = run(*COMMANDS[name].split())
     text = done.stdout.decode() + done.stderr.decode()

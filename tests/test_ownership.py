@@ -27,7 +27,7 @@ def test_what_others_may_write_is_exposed(folder: Path, mode: int) -> None:
     assert exposed(folder, folder.stat()) == exposed_in(folder) == Exposed(str(folder), is_of_another=False)
 
 
-def test_so_is_what_lies_below_it_unless_others_can_replace_nothing_there(folder: Path) -> None:
+def test_a_folder_below_one_that_others_can_write_is_exposed_unless_it_is_sticky(folder: Path) -> None:
     folder.parent.chmod(0o777)
     assert exposed_in(folder) == Exposed(str(folder.parent), is_of_another=False)
     folder.parent.chmod(0o1777)

@@ -89,7 +89,7 @@ def test_our_peer_sends_the_captured_octets(dialogue: Dialogue, side: int) -> No
         assert replay(dialogue, side, settings, octetwise=True)[1] == expected
 
 
-def test_libzmq_is_met_in_every_version_and_both_roles() -> None:
+def test_libzmq_occurs_in_every_version_and_both_roles() -> None:
     """The selection of captures is not empty."""
     names = {(dialogue.capture.removeprefix("versions/dealerrouter-"), side) for dialogue, side in REAL}
     pairs = ("bind2.2.0-conn4.3.5", "bind4.3.5-conn2.2.0", "bind3.2.5-conn4.3.5", "bind4.3.5-conn3.2.5")

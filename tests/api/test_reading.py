@@ -99,7 +99,7 @@ def test_a_closed_reader_reads_no_further() -> None:
     assert list(messages) == []
 
 
-def test_asyncio_goes_on_meanwhile() -> None:
+def test_asyncio_continues_meanwhile() -> None:
     async def read() -> list[zmtpscope.Message]:
         return [message async for message in zmtpscope.read(PUBSUB)]
 

@@ -48,7 +48,7 @@ def test_a_filter_and_a_class_select_messages() -> None:
 
 
 @in_namespace(LOOPBACK)
-def test_the_event_loop_goes_on_and_a_task_can_be_cancelled() -> None:
+def test_the_event_loop_continues_and_a_task_can_be_cancelled() -> None:
     async def main() -> float:
         bodies = []
 

@@ -26,7 +26,7 @@ def corrected(*times: float, blocks: int = 1 << 30) -> list[float]:
     return found
 
 
-def test_times_go_on_behind_a_step_back() -> None:
+def test_times_continue_after_a_step_back() -> None:
     assert corrected(7200, 7201, 3601.5, 3602) == [7200, 7201, 7201, 7201.5]
 
 

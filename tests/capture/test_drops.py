@@ -125,7 +125,7 @@ def test_files_summed_up_one_by_one_have_the_total_of_all(tmp_path: Path) -> Non
     assert len(summed.interfaces()) == 3
 
 
-def test_options_behind_many_others_are_not_looked_at(tmp_path: Path) -> None:
+def test_options_after_many_others_are_not_read(tmp_path: Path) -> None:
     comments = option(1, b"") * MAX_OPTIONS
     assert drops(tmp_path, section() + named("eth0") + packet_with(4, before=comments)) == {}
 

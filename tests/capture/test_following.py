@@ -228,7 +228,7 @@ def test_a_pipe_is_followed_until_its_writer_closes_it(tmp_path: Path) -> None:
     assert not captures.problems
 
 
-def test_looks_are_paced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_growing_file_is_read_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zmtpscope.capture.following.SHORTEST_PAUSE", 0.02)
     monkeypatch.setattr("zmtpscope.capture.following.PAUSE_PER_COST", 2)
     now = [0.0]

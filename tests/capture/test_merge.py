@@ -75,7 +75,7 @@ def test_blocks_of_files_that_do_not_overlap_are_handed_on_untouched(tmp_path: P
     assert b"".join(blocks) == early + late
 
 
-def test_fragments_and_ordinals_go_on_from_file_to_file(tmp_path: Path) -> None:
+def test_fragments_and_ordinals_continue_from_file_to_file(tmp_path: Path) -> None:
     """`read` checks the ordinals; a file that is damaged does not end the run."""
     whole, cut = pcap(packets([1, 4], 0)), pcap(packets([2, 3], 1))[:-10]
     captures = captures_of(tmp_path, whole, cut)

@@ -82,7 +82,7 @@ def test_each_packet_has_the_clock_of_its_interface(tmp_path: Path) -> None:
         assert [segment.time for segment in segments] == [expected[clock] for _ in range(MANY) for clock in clocks]
 
 
-def test_options_whose_length_lies_are_left_out(tmp_path: Path) -> None:
+def test_options_with_a_wrong_length_are_left_out(tmp_path: Path) -> None:
     lying = struct.pack("<HH", 9, 60_000) + b"\x09"
     (segment,), _ = read_octets(tmp_path, section() + interface(1, "<", lying) + enhanced(PACKET, UNITS))
     assert segment.time == UNITS * 1000
@@ -166,7 +166,7 @@ def test_packets_may_have_options(tmp_path: Path) -> None:
         (block(0x77, bytes(100_000))[:-50_000], "the file ends inside a block"),
     ],
 )
-def test_a_length_that_lies_is_named_with_packet_and_octet(
+def test_a_wrong_length_is_reported_with_packet_and_octet(
     tmp_path: Path, damaged: bytes, text: str, block_size: int, before: int
 ) -> None:
     """Everything before it is read, and nothing after it is invented."""
@@ -191,7 +191,7 @@ def test_a_section_has_at_most_65536_interfaces(tmp_path: Path) -> None:
     assert segment.packet == 1
 
 
-def test_a_packet_that_claims_more_than_a_packet_can_have_is_a_lie(tmp_path: Path, block_size: int) -> None:
+def test_a_length_above_the_largest_packet_is_damage(tmp_path: Path, block_size: int) -> None:
     """An announced length takes no memory, in pcap either."""
     good = pcap([PACKET])
     record = struct.pack("<IIII", 1, 0, 0xFFFFFFF0, 0xFFFFFFF0)

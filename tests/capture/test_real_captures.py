@@ -46,7 +46,7 @@ def test_block_size_changes_nothing(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", CAPTURE_FILES, ids=NAMES)
-def test_nothing_in_real_traffic_is_called_a_lie(path: Path) -> None:
+def test_real_traffic_has_no_wrong_lengths(path: Path) -> None:
     captures = open_captures([str(path)])
     read(captures)
     assert set(captures.statistics.other) <= ORDINARY

@@ -279,7 +279,7 @@ def test_what_cannot_begin_leaves_no_recording(tmp_path: pathlib.Path, cat: Run)
 
 
 @pytest.mark.parametrize("closed", [False, True], ids=["full", "closed"])
-def test_a_dialogue_that_cannot_be_shown_goes_on(closed: bool, tmp_path: pathlib.Path) -> None:
+def test_a_dialogue_that_cannot_be_shown_continues(closed: bool, tmp_path: pathlib.Path) -> None:
     """The output is so large that it is shown while it is sent."""
     message = tmp_path / "message"
     message.write_bytes(bytes(3 << 20))

@@ -39,7 +39,7 @@ def test_scripts_can_fail_on_what_was_found(captures: Path, arguments: tuple[str
     assert check(*arguments, str(captures / LOGIN))[0] == expected
 
 
-def test_only_rules_that_are_asked_for_are_looked_at(captures: Path) -> None:
+def test_only_selected_rules_are_evaluated(captures: Path) -> None:
     code, out, _ = check("--rule", "connection-refused", "--fail-on", "warn", str(captures / LOGIN))
     assert (code, out) == (0, "no problem found\n")
 
@@ -84,7 +84,7 @@ def test_a_topic_that_is_no_utf_8_may_be_asked_for(captures: Path, form: tuple[s
     assert (code, "Traceback" in error) == (0, False)
 
 
-def test_a_cause_is_reported_once_while_it_goes_on(captures: Path) -> None:
+def test_a_cause_is_reported_once_while_it_lasts(captures: Path) -> None:
     watch, told = Watch(), []
     for batch in Analyser(Options(bodies="none")).run(open_captures([str(captures / LOGIN)], block_size=64)):
         watch.feed(batch)

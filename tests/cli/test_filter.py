@@ -37,7 +37,7 @@ def test_lines_name_sides_that_only_messages_identify(zmtpscope: Run) -> None:
     assert said[1].startswith("c1  PUB:5630 > SUB     message 7+9 octets")
 
 
-def test_a_summary_counts_what_it_holds_of(zmtpscope: Run) -> None:
+def test_a_summary_counts_the_matching_records(zmtpscope: Run) -> None:
     assert "matching         8 commands\n" in lines(zmtpscope, "-q", "-Y", "type == command")
     assert "matching         nothing\n" in lines(zmtpscope, "-q", "-Y", "type == command and size > 1GiB")
 

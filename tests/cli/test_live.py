@@ -228,7 +228,7 @@ def test_an_interface_that_goes_down_is_named_and_does_not_end_the_capture() -> 
 
 
 @in_namespace(LOOPBACK)
-def test_a_full_temporary_directory_is_named_and_the_lines_go_on(tmp_path: pathlib.Path) -> None:
+def test_a_full_temporary_directory_is_named_and_lines_continue(tmp_path: pathlib.Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(tmp_path)], check=True)
     os.environ["TMPDIR"] = str(tmp_path)
     with Live("-i", "lo", "--json") as live:
@@ -297,7 +297,7 @@ def test_a_capture_that_is_killed_leaves_what_can_be_read(tmp_path: pathlib.Path
 
 @pytest.mark.slow
 @in_namespace(LOOPBACK)
-def test_it_stops_by_itself_where_that_was_asked_for(tmp_path: pathlib.Path) -> None:
+def test_a_capture_stops_at_its_limits(tmp_path: pathlib.Path) -> None:
     for limit in (("-c", "3"), ("-a", "packets:3"), ("-a", "duration:0.2")):
         path = tmp_path / "a.pcapng"
         with Live("-i", "lo", "-q", "-w", path, *limit) as live:
@@ -450,7 +450,7 @@ def test_a_filter_that_makes_no_sense_has_a_caret_under_it() -> None:
 
 
 @as_root
-def test_a_user_who_may_not_capture_learns_what_to_type() -> None:
+def test_a_user_who_may_not_capture_gets_the_command_to_type() -> None:
     without = ["setpriv", "--bounding-set=-net_raw"]
     done = subprocess.run([*without, *COMMAND, "live", "-i", "lo"], capture_output=True, text=True, check=False)
     sentence, *ways = done.stderr.splitlines()

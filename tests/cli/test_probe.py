@@ -103,7 +103,7 @@ def test_reports_why_it_did_not_complete_the_handshake(probe: Run, libzmq: Libzm
 
 
 @pytest.mark.parametrize(("sends", "takes"), [("PUSH", "PULL"), ("DEALER", "ROUTER"), ("PAIR", "PAIR")])
-def test_takes_no_message_from_anybody(probe: Run, libzmq: Libzmq, sends: str, takes: str) -> None:
+def test_a_probe_takes_no_message_from_other_peers(probe: Run, libzmq: Libzmq, sends: str, takes: str) -> None:
     sender, endpoint = libzmq.bound(sends, sndtimeo=5000)
     receiver = libzmq.socket(takes, rcvtimeo=2000)
     count = 5000
@@ -189,7 +189,7 @@ def test_a_refused_login(probe: Run, libzmq: Libzmq, tmp_path: pathlib.Path) -> 
     assert "not-this" not in output + errors
 
 
-def test_a_login_that_the_peer_does_not_want(probe: Run, libzmq: Libzmq, tmp_path: pathlib.Path) -> None:
+def test_a_login_that_the_peer_does_not_need(probe: Run, libzmq: Libzmq, tmp_path: pathlib.Path) -> None:
     login = secret_file(tmp_path / "login", "admin:secret")
     code, _, errors = probe(libzmq.endpoint("PUB"), "--plain-file", login)
     assert code == 13
@@ -387,7 +387,7 @@ def test_a_mechanism_that_cannot_be_found(probe: Run, tmp_path: pathlib.Path) ->
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [("XPUB", "SUB"), ("PULL", "PUSH")])
-def test_a_server_that_wants_to_hear_our_ready_first(probe: Run, theirs: str, ours: str) -> None:
+def test_a_server_that_waits_for_our_ready(probe: Run, theirs: str, ours: str) -> None:
     def script(connection: socket.socket) -> None:
         connection.sendall(GREETING)
         receive(connection, 64)

@@ -174,7 +174,7 @@ def test_a_terminal_that_changes_its_size_while_it_is_drawn_is_drawn_again(monke
     assert drawn_at == [(80, 24), (120, 10)]
 
 
-def test_the_terminal_is_as_it_was_when_it_is_left() -> None:
+def test_the_terminal_is_restored_at_the_end() -> None:
     with Terminal("top", str(PUBSUB)) as terminal:
         terminal.wait_for("3 topics")
         assert terminal.modes != terminal.first_modes

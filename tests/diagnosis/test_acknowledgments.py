@@ -121,7 +121,7 @@ def test_connections_that_wait_to_be_accepted_are_no_fault_of_the_network() -> N
     assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
 
 
-def test_an_outage_of_the_network_meets_established_connections_too() -> None:
+def test_an_outage_of_the_network_affects_established_connections_too() -> None:
     established = Asker(("DEALER", "ROUTER"))
     established.send(0, message(b"work"))
     resent(established, 2)

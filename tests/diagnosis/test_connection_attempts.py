@@ -156,7 +156,7 @@ def test_a_client_refused_while_others_are_served_does_not_mean_that_nothing_lis
     assert "the program runs" in diagnosis.hint
 
 
-def test_a_client_refused_before_and_after_another_one_connects_meets_a_firewall() -> None:
+def test_a_client_refused_before_and_after_another_one_connects_has_a_firewall_in_its_way() -> None:
     diagnosis = told_of(*_refused(20, 40, 0, client=4), _connected(10, 0.05, 9, client=3))["connection-refused"]
     assert diagnosis.text.startswith("10.0.0.1:5555 refuses connections, although it serves 10.0.0.3 meanwhile")
 
@@ -311,7 +311,7 @@ def test_a_program_that_accepts_no_connection_meanwhile_has_a_full_queue() -> No
     assert "ZMQ_BACKLOG" in diagnosis.hint
 
 
-def test_a_program_that_is_full_serves_nobody() -> None:
+def test_a_program_with_a_full_queue_serves_no_client() -> None:
     served = Talk(7, at=0, client=3).handshake("DEALER", "ROUTER").wait(1).message(SERVER, b"x")
     waiting = [Talk(8 + number, at=2 + number / 10).say(CLIENT, build_signature(1)) for number in range(2)]
     talks = [served, *waiting, Talk(50, at=3).unanswered(6)]

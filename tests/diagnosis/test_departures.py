@@ -185,7 +185,7 @@ def _worker(number: int, seconds: float, *, binds: bool = False) -> Talk:
     return talk
 
 
-def test_a_push_goes_on_with_its_other_workers_and_the_work_of_the_one_that_left_is_lost() -> None:
+def test_a_push_continues_with_its_other_workers_and_the_work_of_the_one_that_left_is_lost() -> None:
     diagnosis = told_of(_worker(0, 20), _worker(1, 20), _worker(2, 9).reset(CLIENT))["peer-departed"]
     assert diagnosis.severity == "note"
     assert diagnosis.text.endswith("; no client reconnected; the PUSH goes on with 2 others")

@@ -65,7 +65,7 @@ def test_requests_in_between_without_a_reply_are_reported(unanswered: tuple[int,
     assert diagnosis.severity == severity
 
 
-def test_the_last_request_of_a_client_is_a_note_if_the_server_goes_on_with_another_client() -> None:
+def test_the_last_request_of_a_client_is_a_note_if_the_server_continues_with_another_client() -> None:
     waiting = talk(uuid, range(8), b"GET").multipart(CLIENT, b"LOCK", uuid(8)).multipart(SERVER, uuid(8))
     waiting.multipart(CLIENT, b"LOCK", uuid(9)).wait(20)
     other = Talk(1, at=1, client=3).handshake("DEALER", "ROUTER")

@@ -124,7 +124,7 @@ def test_mechanisms_that_differ_are_named_from_all_connections_of_the_two(captur
     assert found["mechanism-mismatch"].certainty == "proven"
 
 
-def test_a_mechanism_that_was_not_announced_is_not_made_up(captures: Path) -> None:
+def test_a_mechanism_that_was_not_announced_is_not_reported(captures: Path) -> None:
     diagnosis = told(captures / "security/mismatch-null-server-plain-client.pcap")["mechanism-mismatch"]
     assert "PLAIN" not in diagnosis.text
     assert diagnosis.certainty == "likely"

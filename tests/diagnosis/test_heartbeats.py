@@ -270,7 +270,7 @@ def keeps_its_word(heart: Heart) -> None:
 
 
 @pytest.mark.parametrize("script", [answers_late, says_something_else, leaves_at_once, keeps_its_word])
-def test_a_peer_that_was_heard_of_is_not_to_blame(script: Any) -> None:
+def test_a_peer_that_sent_data_is_not_to_blame(script: Any) -> None:
     heart = Heart()
     heart.beat(3)
     script(heart)

@@ -56,7 +56,7 @@ def test_ttls_of_the_syn_and_of_the_reset_are_read() -> None:
     assert (second["syn_ttl"], second["rst_ttl"]) == (None, None)
 
 
-def test_an_idle_connection_that_a_middlebox_reset_met_its_timeout() -> None:
+def test_an_idle_connection_that_a_middlebox_reset_reached_its_timeout() -> None:
     hints = [each.diagnosis.hint for each in diagnoses(REPORTED) if each.diagnosis.rule == "reset-on-the-way"]
     assert "idle timeout of the load balancer" in hints[0]
 

@@ -105,6 +105,6 @@ def test_a_program_that_ends_on_foreign_octets_may_have_failed_on_them() -> None
     assert "may have failed" in diagnosis.hint
 
 
-def test_a_program_that_goes_on_with_others_has_not_failed() -> None:
+def test_a_program_that_continues_with_others_has_not_failed() -> None:
     diagnosis = told_of(_served(0, 5), _served(1, 15), _browser(5))["foreign-client"]
     assert diagnosis.text == "10.0.0.9 speaks HTTP to 10.0.0.1:5555, which is ZeroMQ"

@@ -63,6 +63,6 @@ def test_an_identity_is_one_peer_however_often_it_connects(names: list[str]) -> 
 
 
 @pytest.mark.parametrize("name", ["heartbeat-timeout", "heartbeat-ttl-over"])
-def test_a_peer_that_gave_up_for_want_of_a_sign_of_life(captures: Path, name: str) -> None:
+def test_a_peer_that_gave_up_because_it_received_nothing(captures: Path, name: str) -> None:
     causes = {cause for peer in _peers(captures / f"problems/{name}.pcap").values() for cause, _ in _causes(peer)}
     assert "heartbeat" in causes

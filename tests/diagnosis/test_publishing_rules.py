@@ -141,7 +141,7 @@ def test_a_peer_that_was_cut_off_returned_and_is_compared_from_then() -> None:
     assert 150 <= diagnosis.count <= 190
 
 
-def test_a_peer_that_left_by_itself_may_be_followed_by_another_program_of_its_host() -> None:
+def test_a_peer_that_closed_may_be_followed_by_another_program_of_its_host() -> None:
     early, first, again = Subscriber(2, 0, "a"), Subscriber(3, 0, "a"), Subscriber(3, 1_000, "a")
     early.at(100)
     early.publish(b"a", b"body", times=100, every=10)
@@ -245,7 +245,7 @@ def test_a_sub_that_had_time_to_subscribe_is_reported(types: str, waits: int, to
 
 
 @pytest.mark.parametrize(("host", "severity"), [(2, "note"), (3, "warn")])
-def test_a_sub_beside_others_of_its_host_that_subscribe_may_be_meant_so(host: int, severity: str) -> None:
+def test_a_sub_without_subscriptions_beside_others_of_its_host_may_be_intended(host: int, severity: str) -> None:
     mute = Subscriber(2, 0)
     mute.at(3000)
     mute.acknowledge(0)
@@ -260,7 +260,7 @@ def test_a_sub_beside_others_of_its_host_that_subscribe_may_be_meant_so(host: in
         pytest.param(("SUB", "PUB"), 20, "warn", id="another publisher"),
     ],
 )
-def test_a_sub_of_a_program_that_uses_its_other_sockets_may_be_meant_so(
+def test_a_sub_without_subscriptions_of_a_program_with_other_sockets_may_be_intended(
     types: tuple[str, str], at: int, severity: str
 ) -> None:
     mute, other = Subscriber(2, 0), Subscriber(2, at, types=types, port=5557)
@@ -270,7 +270,7 @@ def test_a_sub_of_a_program_that_uses_its_other_sockets_may_be_meant_so(
     assert severity in [each.severity for each in diagnosed(mute, other, rule=NONE)]
 
 
-def test_a_sub_that_sends_its_topic_as_an_ordinary_message_has_not_subscribed() -> None:
+def test_a_sub_that_sends_its_topic_without_the_octet_01_has_not_subscribed() -> None:
     by_hand = Subscriber(2, 0)
     by_hand.old_style(b"prices")
     by_hand.at(3000)

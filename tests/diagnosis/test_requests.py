@@ -54,7 +54,7 @@ def test_a_request_that_hangs_is_open_and_has_waited_until_the_capture_ends(capt
     assert (waiting["socket_type"], waiting["peer_socket_type"]) == ("REQ", "ROUTER")
 
 
-def test_latency_is_what_lies_between_the_packets_of_request_and_reply(captures: Path) -> None:
+def test_latency_is_the_time_between_the_packets_of_request_and_reply(captures: Path) -> None:
     _, slow, _ = requests_of(captures / "problems/request-answered-slowly.pcap")
     assert slow["latency_ns"] == slow["waited_ns"] == slow["reply_ts_ns"] - slow["ts_ns"]
     assert 1_500_000_000 < slow["latency_ns"] < 1_600_000_000

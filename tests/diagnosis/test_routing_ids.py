@@ -39,7 +39,7 @@ def test_it_is_also_if_the_identity_is_another_one() -> None:
     assert RULE in told_of(updated(identity="one"), back(identity="two"))
 
 
-def test_other_programs_of_the_host_may_go_on() -> None:
+def test_other_programs_of_the_host_may_continue() -> None:
     assert RULE in told_of(updated(), back(), Talk(7, at=1).handshake("DEALER", "ROUTER"))
 
 

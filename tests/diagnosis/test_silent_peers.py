@@ -122,7 +122,7 @@ def test_other_silences_are_not_reported(worker: Worker) -> None:
     assert told(worker) == []
 
 
-def test_a_client_whose_siblings_go_on_has_fallen_silent() -> None:
+def test_a_client_whose_siblings_continue_has_fallen_silent() -> None:
     stopped, other = Worker(2).beat(10).idles(6000), Worker(3, at=100).beat(22)
     assert told(stopped, other) == [
         (
@@ -292,7 +292,7 @@ def test_a_publisher_that_waits_for_a_subscriber_is_a_consequence() -> None:
     assert [each.rule for each in cause.consequences] == [RULE]
 
 
-def test_a_client_that_goes_on_with_a_new_connection_has_lost_the_old_one() -> None:
+def test_a_client_that_continues_on_a_new_connection_has_lost_the_old_one() -> None:
     """Its own host or the path broke it, and no packet says so."""
     old, new = Worker().beat(12).idles(15_000), Worker(at=9_000).beat(12).idles(15)
     text = "DEALER 10.0.0.2 sent nothing after packet 30, and connected again 3.49 s later: its old connection is dead"
@@ -418,7 +418,7 @@ def test_a_broker_whose_worker_left_is_not_blamed() -> None:
     assert diagnosis.text.startswith("DEALER 10.0.0.2 gets nothing since DEALER 10.0.0.3 left")
 
 
-def test_a_broker_whose_worker_left_is_not_blamed_if_another_program_of_its_host_goes_on() -> None:
+def test_a_broker_whose_worker_left_is_not_blamed_if_another_program_of_its_host_continues() -> None:
     client, worker = brokered(broker_stops=False, worker_leaves=True)
     sibling = Asker(("DEALER", "ROUTER"), 3, 60)
     sibling.pause(13_000)
@@ -447,7 +447,7 @@ def blocked() -> Served:
     return served.waits(4).continues()
 
 
-def test_a_server_that_was_blocked_and_goes_on_is_a_note() -> None:
+def test_a_server_that_was_blocked_and_continues_is_a_note() -> None:
     (diagnosis,) = diagnosed(blocked(), rule="paused")
     assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
     assert diagnosis.text == (

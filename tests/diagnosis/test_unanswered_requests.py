@@ -147,7 +147,7 @@ def test_a_peer_that_asks_the_same_of_the_same_server_is_no_broker() -> None:
     assert diagnosis.count == 2
 
 
-def test_a_rep_hangs_on_what_it_was_asked_first_though_that_client_gave_up_sooner() -> None:
+def test_a_rep_hangs_on_its_first_request_even_if_that_client_gave_up_sooner() -> None:
     first, second = hanging(host=3, waits=800), hanging(host=2, at=70)
     first.close()
     again = Asker(host=3, at=1000)
@@ -162,7 +162,7 @@ def test_a_rep_hangs_on_what_it_was_asked_first_though_that_client_gave_up_soone
     )
 
 
-def test_what_was_given_up_before_a_rep_answered_others_is_not_what_it_hangs_on() -> None:
+def test_a_rep_does_not_hang_on_a_request_given_up_before_it_answered_others() -> None:
     gone = Asker(host=3)
     gone.ask(b"given up")
     gone.pause(300)
@@ -214,7 +214,7 @@ def test_a_request_that_is_lost_each_time_was_asked_again() -> None:
 @pytest.mark.parametrize(
     ("question", "asked"), [(b"question", "again"), (b"question at another time", "something else")]
 )
-def test_a_lost_request_that_its_client_made_up_for_is_a_note(question: bytes, asked: str) -> None:
+def test_a_lost_request_is_a_note_if_its_client_asked_again_and_was_answered(question: bytes, asked: str) -> None:
     asker, again = left_in_the_middle(), Asker(at=1000)
     again.ask(question)
     again.answer(b"answer")
@@ -226,7 +226,7 @@ def test_a_lost_request_that_its_client_made_up_for_is_a_note(question: bytes, a
     )
 
 
-def test_another_client_of_the_host_that_returns_makes_up_for_nothing() -> None:
+def test_requests_of_another_client_of_the_host_do_not_replace_a_lost_one() -> None:
     """Both lost their connections, one of them while it waited: the connection with replies is the other one's."""
     idle, again, more = Asker(at=20), Asker(at=1000), Asker(at=1100)
     idle.ask(b"something")
@@ -501,7 +501,7 @@ def test_a_request_that_may_still_be_answered_is_not_reported(
     assert told(asker) == []
 
 
-def test_a_worker_that_was_never_given_work_is_left_alone_beside_one_that_was() -> None:
+def test_a_worker_that_was_never_given_work_is_not_reported_beside_one_that_was() -> None:
     busy, idle = Asker(("REQ", "ROUTER")), Asker(("REQ", "ROUTER"), host=3, at=10)
     gives_work(busy)
     idle.ask(b"here I am")

@@ -130,7 +130,7 @@ def test_a_syn_that_is_sent_again_is_one_attempt() -> None:
     assert (finding["severity"], finding["count"], finding["last_packet"]) == ("warn", 1, 4)
 
 
-def test_what_had_no_time_for_an_answer_is_not_held_against_anybody() -> None:
+def test_an_attempt_without_time_for_an_answer_is_not_reported() -> None:
     packets = attempt(0, *UNANSWERED)
     assert told(packets) == []
     assert records(Capture(packets))[1].summary.attempts == {"under way": 1}
@@ -159,7 +159,7 @@ def test_a_client_that_gets_in_later(first: tuple[tuple[int, int], ...]) -> None
     assert finding["text"].endswith("10.0.0.1:5555; it was connected before")
 
 
-def test_a_client_that_gets_in_beside_an_attempt_that_goes_on() -> None:
+def test_a_client_that_connects_during_another_attempt() -> None:
     """The reported times never decrease."""
     packets = attempt(1, *HALF_OPEN, (CLIENT, ACK), at=5)
     for seconds in (0, 1, 3, 7):

@@ -173,7 +173,7 @@ def _with_a_broken_vouch(peers: CurvePeers) -> bytes:
     ],
     ids=" and ".join,
 )
-def test_the_cookie_returns_as_it_was(
+def test_the_cookie_returns_unchanged(
     labels: tuple[str, ...], expected: list[str], turned: bool, size: int, tmp_path: Path
 ) -> None:
     """Only an opened WELCOME shows the original cookie, whichever side connects."""

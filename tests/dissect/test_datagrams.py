@@ -155,7 +155,7 @@ def test_a_guess_does_not_depend_on_the_sender() -> None:
     assert len({record["conn_id"] for record in found}) == 4
 
 
-def test_a_flow_that_was_forgotten_begins_anew_with_an_identity_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forgotten_flow_gets_a_new_identity(monkeypatch: pytest.MonkeyPatch) -> None:
     """Times may be equal, too."""
     monkeypatch.setattr("zmtpscope.dissect.datagrams.MAX_FLOWS", 1)
     flows = [sent(NEWS[0], ports=(40_000 + number % 2, 5556))[0] for number in range(6)]

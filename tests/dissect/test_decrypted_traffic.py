@@ -63,7 +63,7 @@ def test_reserved_flags_inside_are_reported_and_ignored(flags: int, tmp_path: Pa
     assert (told["source"], told["offset"], told["length"]) == (1, messages(found)[0]["offset"] + 2 + 32, 1)
 
 
-def test_a_command_inside_goes_on_in_no_other_frame(tmp_path: Path) -> None:
+def test_a_command_inside_continues_in_no_other_frame(tmp_path: Path) -> None:
     peers = CurvePeers()
     ping = build_command("CURVE", "PING", {"ttl_ms": 100})
     steps = [*peers.handshake(), (CLIENT, inner(peers, CLIENT, ping, COMMAND | MORE))]

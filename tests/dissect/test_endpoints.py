@@ -292,7 +292,7 @@ def test_a_client_reconnects_without_waiting_longer() -> None:
     assert told(*attempts([0.1] * 7, first=0)) == [("ZMTP-CONN-10", 7)]
 
 
-def test_a_client_that_is_patient_or_wants_no_more() -> None:
+def test_a_client_that_waits_longer_or_does_not_return() -> None:
     assert told(*attempts([0.1] * 6)) == []
     assert told(*attempts([0.1 * 2**number for number in range(10)])) == []
     assert told(*attempts([15.0] * 10)) == []

@@ -648,7 +648,7 @@ def test_claims_are_counted_on_the_fast_path_as_if_each_message_was_asked_about(
         assert read(conversation.packets, size, options, keep) == without_fast_path(conversation.packets, size, options)
 
 
-def test_a_dissector_asked_on_the_fast_path_learns_of_a_loss_before_it() -> None:
+def test_a_dissector_on_the_fast_path_is_informed_of_a_loss_before_its_message() -> None:
     """The loss is after a message that is too large to be examined; also if claims are only counted."""
     conversation = session("DEALER", "ROUTER")
     for body in [b'{"a": 1}'] * 8 + [b"x" * (MIN_KEPT + 1)] + [b'{"a": 1}'] * 8:
@@ -741,7 +741,7 @@ def test_a_side_without_claimed_messages_is_left_alone_at_the_same_message(is_wr
     assert read(conversation.packets, 7, options, keep) == without_fast_path(conversation.packets, 7, options)
 
 
-def test_a_connection_adopted_in_vain_stays_out_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_released_at_once_is_not_adopted_again_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     conversation = session()
     for _ in range(40):
         conversation.send(0, b"\2\0\0\0\0\0\0\0\1x")

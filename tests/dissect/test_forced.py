@@ -117,7 +117,7 @@ def test_a_user_rule_holds_from_the_first_message_on_for_any_blocks(size: int) -
         *[("DEALER", None), ("ROUTER", None), ("REQ", None), ("REP", None)],
     ],
 )
-def test_the_other_side_is_what_it_must_be_or_unknown(one: str, other: str | None) -> None:
+def test_the_other_side_has_the_only_possible_type_or_none(one: str, other: str | None) -> None:
     talk = Conversation(syn=False)
     talk.send(0, message(b"body"))
     told = read_as(talk, DecodeAs("tcp.port", 50_000, "3.1", "NULL", socket_type=one))

@@ -201,7 +201,7 @@ def after_error(seconds: float, side: int, octets: bytes) -> Conversation:
     return leave(talk, 1)
 
 
-def test_a_side_goes_on_after_the_error_that_it_received() -> None:
+def test_a_side_continues_after_the_error_that_it_received() -> None:
     _, finding = findings(after_error(1.5, 0, message(b"more")))
     assert (finding["id"], finding["side"], finding["packet"]) == ("NULL-04", 0, 12)
     assert finding["text"].endswith("1.5 s after ERROR was received")
@@ -331,7 +331,7 @@ def slow(greeting: Callable[[], Conversation]) -> Conversation:
     return talk
 
 
-def test_a_side_goes_on_although_the_mechanisms_differ() -> None:
+def test_a_side_continues_although_the_mechanisms_differ() -> None:
     (finding,) = findings(mismatch(1.5))
     assert (finding["id"], finding["side"], finding["packet"]) == ("ZMTP3X-GREETING-13", 0, 8)
     assert ids(mismatch(0.9)) == []

@@ -651,7 +651,7 @@ def by_halves(number: int, pause: float = 0.0) -> Conversation:
 
 
 @pytest.mark.parametrize("pause", [0.4, 4.0])
-def test_an_opening_that_takes_its_time_is_left_to_the_ordinary_way(pause: float) -> None:
+def test_a_slow_opening_is_read_on_the_slow_path(pause: float) -> None:
     """A side that has sent its greeting and receives nothing for three seconds is then read on the slow path."""
     packets = [packet for number in range(5) for packet in by_halves(number).packets]
     packets += by_halves(6, pause).packets
@@ -751,7 +751,7 @@ def says_something_else(talk: Conversation) -> None:
         *(sends_before_it_may, says_something_else, Conversation.close, lambda talk: None),
     ],
 )
-def test_newcomers_that_are_not_what_they_seem_are_read_in_the_ordinary_way(
+def test_new_connections_that_differ_later_are_read_on_the_slow_path(
     change: Callable[[Conversation], None],
 ) -> None:
     """The block after the learned connections contains the whole connection."""
@@ -859,7 +859,7 @@ def test_octets_after_a_fin_are_no_message() -> None:
         assert read(packets, size, Options(), keep) == without_fast_path(packets, size, Options())
 
 
-def test_time_alone_ends_an_opening_that_goes_on_nowhere() -> None:
+def test_time_alone_ends_an_opening_without_an_answer() -> None:
     """The server sends nothing: after three seconds the version is the client's."""
 
     def told(ticks: bool) -> list[Any]:

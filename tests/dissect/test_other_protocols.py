@@ -159,7 +159,7 @@ def test_a_1_0_peer_may_send_one_frame_of_length_0_behind_its_identity() -> None
     ],
     ids=["two lengths of 0", "reserved bits", "the flags of two releases"],
 )
-def test_what_begins_like_an_identity_and_goes_on_in_no_frames_is_not_zmtp(octets: bytes) -> None:
+def test_octets_that_begin_like_an_identity_without_frames_after_it_are_not_zmtp(octets: bytes) -> None:
     assert read((0, octets), (1, b"\5\0four" + frames(b"x"))) == []
 
 

@@ -65,7 +65,7 @@ def test_an_outage_that_the_capture_ends_within() -> None:
     )
 
 
-def test_an_outage_goes_on_until_the_capture_ends_in_live_and_in_a_file() -> None:
+def test_an_outage_lasts_until_the_capture_ends_in_live_and_in_a_file() -> None:
     """One packet is sent again and never acknowledged, and nothing arrives in the 5 s until the capture ends."""
     packets = cut_off(1).packets
     until = packets[-1].time + 5 * SECOND

@@ -78,7 +78,7 @@ class Hears(Payload):
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_a_dissector_learns_of_messages_that_were_not_whole(together: bool) -> None:
+def test_a_dissector_is_informed_of_incomplete_messages(together: bool) -> None:
     """A message larger than the kept octets is passed to no dissector."""
     registry = Registry()
     registry.add(Hears)

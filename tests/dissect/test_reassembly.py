@@ -109,7 +109,7 @@ def test_a_late_segment_fills_a_hole_that_was_not_acknowledged() -> None:
     assert bodies(found) == [b"late", *(b"%03d" % number for number in range(80))]
 
 
-def test_a_snap_length_cuts_bodies_and_reading_goes_on_behind_them() -> None:
+def test_a_snap_length_cuts_bodies_and_reading_continues_after_them() -> None:
     conversation = talk()
     conversation.send(0, message(b"x" * 500))
     conversation.send(0, message(b"whole"))

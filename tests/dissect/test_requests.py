@@ -198,6 +198,6 @@ def test_no_more_is_remembered_than_its_limit(size: int, monkeypatch: pytest.Mon
     assert told(talk_of(("DEALER", "REP"), [*asked, wrong]).packets) == []
 
 
-def test_a_large_envelope_is_not_looked_at() -> None:
+def test_a_large_envelope_is_not_compared() -> None:
     steps = [(0, message(bytes(LARGEST_ENVELOPE + 1), b"", b"1")), (1, message(b"other", b"", b"1"))]
     assert told(talk_of(("DEALER", "REP"), steps).packets) == []

@@ -195,7 +195,7 @@ def test_what_is_passed_at_once_makes_no_difference(
     ],
     ids=["an empty command", "a frame that ends in the run"],
 )
-def test_what_reaches_into_a_run_is_looked_at(octets: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frame_that_ends_in_a_run_is_examined(octets: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A frame that begins in front of a run may be evidence, or none at all."""
 
     def trials() -> list[tuple[int, resync.Trial]]:

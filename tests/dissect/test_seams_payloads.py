@@ -535,7 +535,7 @@ def test_what_stays_in_its_box_is_not_missing(size: int, tmp_path: pathlib.Path)
     assert found == read(steps, tmp_path, peers.lines("SHARED"), payloads=Registry())
 
 
-def test_counting_goes_on_about_what_routers_send() -> None:
+def test_counting_continues_for_messages_of_routers() -> None:
     """Each message of a ROUTER that no dissector claims breaks a rule of ZRE."""
     talk = Conversation()
     talk.send(0, peer("DEALER", UUID))

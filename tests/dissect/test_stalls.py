@@ -235,7 +235,7 @@ def test_a_side_that_sends_more_than_a_probe_received_uncaptured_data(size: int)
     assert stall["duration_ns"] < 3 * SECOND
 
 
-def test_a_window_whose_opening_is_missing_makes_no_stall_by_itself() -> None:
+def test_a_closed_window_without_its_opening_is_no_stall() -> None:
     conversation = talk()
     conversation.close_window(PULL)
     conversation.closed[PULL] = False

@@ -57,13 +57,13 @@ def test_p14_connections_go_on_alike(packets: list[Packet], data: st.DataObject)
 
 
 @pytest.mark.parametrize("id_", BROKEN)
-def test_p14_what_waits_for_its_time_goes_on_alike(id_: str) -> None:
+def test_p14_a_state_that_waits_for_time_continues_alike(id_: str) -> None:
     packets, options = together(*BROKEN[id_]()), Options(payloads=Registry())
     assert told(packets, 1, options, again=True) == told(packets, 1, options, again=False)
 
 
 @pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_p14_captures_go_on_alike(path: Path) -> None:
+def test_p14_captures_continue_alike(path: Path) -> None:
     """Dumped and loaded about 15 times, behind blocks of any size; key files are read anew each time."""
     packets, random, options = (
         packets_of_capture(path.read_bytes()),
@@ -118,7 +118,7 @@ class Hears(Payload):
         return f"lost: {message.after_loss}"
 
 
-def test_p14_dissectors_that_did_not_hear_of_a_loss_still_will() -> None:
+def test_p14_dissectors_are_informed_later_of_a_loss_before_the_state() -> None:
     """The first message behind it went to another one."""
 
     def heard(*, again: bool) -> list[str]:

@@ -83,7 +83,7 @@ def silent_side() -> Conversation:
     return talk
 
 
-def test_how_long_the_capture_goes_on_does_not_change_the_order_of_records() -> None:
+def test_the_length_of_the_capture_does_not_change_the_order_of_records() -> None:
     """If a peer's octets are lost, the version is decided by silence, or earlier by the end."""
     talk = Conversation()
     talk.send(1, hello("PULL"))

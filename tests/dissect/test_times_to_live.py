@@ -43,7 +43,7 @@ def test_a_side_that_sends_nothing_until_the_close(closer: int) -> None:
     assert silent(talk) == [(0, "5.0 s; its TTL is 2.0 s")]
 
 
-def test_a_side_that_goes_on_too_late() -> None:
+def test_a_side_that_continues_too_late() -> None:
     talk = announcing()
     talk.wait(SILENCE * SECOND)
     talk.send(0, message(b"late"))

@@ -135,7 +135,7 @@ def test_a_row_group_ends_with_its_octets(tmp_path: pathlib.Path, monkeypatch: p
 
 
 @pytest.mark.slow
-def test_rows_that_arrive_one_by_one_wait_without_the_weight_of_a_batch(tmp_path: pathlib.Path) -> None:
+def test_rows_that_arrive_one_by_one_wait_in_little_memory(tmp_path: pathlib.Path) -> None:
     """In a large capture, blocks may have one message or gap each."""
     _, greetings = next(
         part

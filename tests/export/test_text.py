@@ -341,7 +341,7 @@ def test_words_are_not_broken_on_a_terminal(width: int) -> None:
         assert all(len(line) <= width for line in text(name, width=width).splitlines())
 
 
-def test_what_does_not_fit_has_a_line_of_its_own_on_a_narrow_terminal() -> None:
+def test_a_description_has_its_own_line_on_a_narrow_terminal() -> None:
     lines = text("implementations/jupyter.pcap", width=80).splitlines()
     first = next(place for place, line in enumerate(lines) if line.startswith("  182 "))
     assert lines[first].endswith("c21 XPUB:45571 > SUB")

@@ -14,7 +14,7 @@ def test_what_fits_stays_as_it_is() -> None:
     assert wrap("9 1.0 a > b  ", 13, WORDS, 13 + len(WORDS)) == "9 1.0 a > b  " + WORDS
 
 
-def test_what_does_not_fit_goes_on_below_the_first_word() -> None:
+def test_long_lines_continue_below_the_first_word() -> None:
     words = f"{WORDS}, said its peer"
     assert wrap("9 1.0 a > b  ", 13, words, 80) == (
         "9 1.0 a > b  warn ZMTP-CONN-08 The connection closed within a second of an\n             error, said its peer"

@@ -108,7 +108,7 @@ class TestKeyLog:
         others.refresh()
         assert [line.public for _, line in others.lines()] == [CurvePeers(1).C_transient, PEERS.C_transient]
 
-    def test_one_that_others_may_read_is_refused_and_left_alone(self, capture: pathlib.Path) -> None:
+    def test_a_key_log_that_others_may_read_is_refused_and_unchanged(self, capture: pathlib.Path) -> None:
         path = capture.with_name("out.keys")
         path.write_text("mine")
         path.chmod(0o640)

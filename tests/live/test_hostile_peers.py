@@ -11,7 +11,7 @@ from zmtpscope.zmtp.peer import Limits
 
 @pytest.mark.slow
 @pytest.mark.parametrize("socket_type", PARTNERS)
-def test_an_honest_peer_is_served_among_hostile_ones(socket_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_correct_peer_is_served_among_hostile_ones(socket_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is served within 3 s or so if the machine has nothing else to do."""
     monkeypatch.setattr(outbox, "SEND_TIMEOUT", 0.5)
     limits = Limits(handshake=1.0, message=1 << 20)

@@ -463,7 +463,7 @@ def test_a_peer_that_reads_slowly_loses_nothing(monkeypatch: pytest.MonkeyPatch)
     run(work)
 
 
-def test_a_reply_that_is_not_taken_holds_up_others_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_that_is_not_received_delays_others_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client may reconnect any number of times."""
     monkeypatch.setattr(outbox, "SEND_TIMEOUT", 0.5)
     monkeypatch.setattr(outbox, "RENEWAL", 0.0)

@@ -354,7 +354,7 @@ def test_a_message_is_not_blamed_for_what_others_used_up(kept: int, monkeypatch:
 
 
 @pytest.mark.slow
-def test_honest_messages_are_unpacked_however_many_there_are() -> None:
+def test_usual_messages_are_unpacked_however_many_there_are() -> None:
     text = b"".join(b'{"time": %d, "sensor": "outside", "value": 21.5}\n' % number for number in range(400))
     packed = zlib.compress(text, 9)
     next_message = of_one_side(Zlib, JsonPayload)

@@ -214,7 +214,7 @@ def test_topics_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [list(each.topics) for each in numbered.numberings] == [[b"a", b"c"], [], []]
 
 
-def test_long_topics_are_left_alone() -> None:
+def test_long_topics_have_no_sequence_number() -> None:
     said = side(behind(b"t" * 256, count) for count in range(10))
     assert {each.claim for each in said} == {Claim.NO}
 

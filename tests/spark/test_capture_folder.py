@@ -141,7 +141,7 @@ def test_a_file_that_grows_behind_its_batch_is_an_error(tmp_path: Path) -> None:
         stream.take()
 
 
-def test_a_stream_goes_on_after_a_file_that_grew_on_request(tmp_path: Path) -> None:
+def test_a_stream_continues_after_a_file_that_grew_on_request(tmp_path: Path) -> None:
     capture(tmp_path, "1", 1)
     capture(tmp_path, "2", 2)
     stream = Stream(tmp_path)

@@ -146,7 +146,7 @@ def test_a_batch_that_is_done_again_gives_the_same_rows(folder: Path, tmp_path: 
     assert query.found() == in_one_run(folder, "message")
 
 
-def test_a_batch_may_be_read_half_way_or_not_at_all(folder: Path, tmp_path: Path) -> None:
+def test_a_batch_may_be_read_partly_or_not_at_all(folder: Path, tmp_path: Path) -> None:
     """`limit` stops a task, and a foreachBatch may leave a batch alone."""
     query = Query(folder, tmp_path, maxFilesPerTrigger=1, finish="true", partitions=2)
 

@@ -266,7 +266,7 @@ def test_the_reason_why_a_capture_cannot_be_read_stays_on_the_terminal(tmp_path:
         assert shown.processes() == []
 
 
-def test_the_title_of_the_terminal_stays_as_it_was_whatever_peers_files_and_pasted_text_ask_for(tmp_path: Path) -> None:
+def test_octets_of_peers_files_and_pasted_text_do_not_change_the_title_of_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / hostile_name(WORDS[0])
     path.write_bytes(hostile_capture(*WORDS))
     titled = r"""printf '\033]2;as it was\007'; exec "$@" """

@@ -621,7 +621,7 @@ def test_other_protocols_are_distinguished(octets: bytes, version: str) -> None:
         ),
     ],
 )
-def test_a_handshake_that_does_not_go_on(settings: Settings, octets: bytes, sentence: str) -> None:
+def test_a_handshake_that_does_not_continue(settings: Settings, octets: bytes, sentence: str) -> None:
     """The time limit counts from the start, even if octets arrive slowly all the time."""
     peer = Peer(replace(settings, limits=Limits(handshake=5.0)), 100.0)
     for place, octet in enumerate(octets):

@@ -138,7 +138,7 @@ def test_scan_1_stops(header: bytes) -> None:
     assert columns.rows() == [(100, 102, 5, 1)]
 
 
-def test_lengths_of_0_are_looked_at_each() -> None:
+def test_each_length_of_0_is_examined() -> None:
     """Frames repeat, with a length of 0 between them, or with another number of these."""
     octets = b"\2\0a\0\3\0bc" * 500 + b"\2\0a\0\0\0\3\0bc" * 500
     columns, zeros = FrameColumns(), Runs([], [])

@@ -23,6 +23,6 @@ def test_all_and_json_have_each_gap(zmtpscope: Run, option: str) -> None:
     assert output.count("snap length") > 3
 
 
-def test_a_gap_after_which_reading_does_not_go_on_is_always_written(zmtpscope: Run) -> None:
+def test_a_gap_that_ends_reading_is_always_written(zmtpscope: Run) -> None:
     lines = zmtpscope("read", CUT)[1].splitlines()
     assert any("no frame found after it" in line for line in lines)

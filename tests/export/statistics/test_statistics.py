@@ -134,7 +134,7 @@ def publications(topics: list[bytes], *, size: int = 4) -> Capture:
     return capture
 
 
-def test_what_is_seldom_met_is_counted_together() -> None:
+def test_rare_keys_are_counted_together() -> None:
     topics = [b"%d" % number for number in range(100)] + [b"often"] * 50
     rows = [row for row in rows_of(publications(topics), most=8) if row["by"] == "topic"]
     assert rows[0]["topic"] == "often"

@@ -307,7 +307,7 @@ def folder_for_everybody() -> Iterator[Path]:
 
 
 @as_root
-def test_a_user_outside_the_group_of_dumpcap_learns_of_the_group(folder_for_everybody: Path) -> None:
+def test_a_user_outside_the_group_of_dumpcap_gets_the_name_of_the_group(folder_for_everybody: Path) -> None:
     readable_by_nobody()
     folder = folder_for_everybody
     program = """

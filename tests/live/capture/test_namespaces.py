@@ -84,7 +84,7 @@ def test_that_no_namespace_has_a_name_is_reported() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give rights up: run the tests with sudo")
-def test_a_user_who_may_not_enter_learns_the_requirement() -> None:
+def test_a_user_who_may_not_enter_gets_the_requirement() -> None:
     without = ("setpriv", "--bounding-set=-sys_admin,-sys_ptrace")
     assert entered("lab", "1", setup=NAMED, rights=without) == [
         "cannot enter network namespace lab: this needs root (CAP_SYS_ADMIN)",

@@ -148,7 +148,7 @@ def test_a_user_without_an_entry_has_the_group_of_sudo_alone() -> None:
 
 
 @as_root
-def test_capabilities_of_an_ordinary_user_are_given_up_as_well() -> None:
+def test_capabilities_of_other_users_than_root_are_given_up_too() -> None:
     readable_by_nobody()
     lines = run(BECOME.replace("NAME", "None"), *as_nobody, *with_net_raw)
     assert lines[1:] == [" ".join(["0" * 16] * 4), "no new sockets", "the old one works"]
@@ -180,7 +180,7 @@ def test_a_user_that_is_none_is_named() -> None:
         invoking_user("nosuchuser", {})
 
 
-def test_only_root_goes_on_as_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_root_becomes_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 4321)
     with pytest.raises(UnknownUser, match="only root can switch to user root"):
         invoking_user("root", {})

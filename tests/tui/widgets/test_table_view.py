@@ -214,7 +214,7 @@ def test_single_cells_may_look_different() -> None:
     with_table(use)
 
 
-def test_a_cell_below_a_row_has_room_where_another_stands_beside_it() -> None:
+def test_a_cell_below_a_row_has_room_beside_another_cell() -> None:
     async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
         shown.show(table(row("a", 5), TableRow("b", ("not made again", "1", ""), depth=1)))
         assert "not made again" in lines(shown)[2]

@@ -59,7 +59,7 @@ def test_a_request_leads_to_its_record_and_the_reply_below_it_to_that_one() -> N
         assert request["ts_ns"] <= reply["ts_ns"]
 
 
-def test_a_reply_to_nobody_is_listed_without_a_request() -> None:
+def test_an_unexpected_reply_is_listed_without_a_request() -> None:
     table = opened_whole(view_of_capture("requests", "problems/reply-to-nobody.pcap"))
     assert cells(table, "request", "outcome", "reply", depth=1)[0] == ("", "a reply to nobody", "once more")
 
