@@ -221,6 +221,14 @@ def test_a_proxy_that_stops_is_named_with_what_it_got_meanwhile() -> None:
     assert diagnosis.text.endswith("though it got 40 messages since to which SUB 10.0.0.2 is subscribed")
 
 
+def test_a_proxy_had_stopped_even_if_its_subscriber_has_left() -> None:
+    publisher, subscriber = through_a_proxy(stops=True)
+    subscriber.at(7950)
+    subscriber.close()
+    (diagnosis,) = diagnosed(publisher, subscriber, rule="proxy-drops")
+    assert diagnosis.text.endswith("though it got 40 messages since to which SUB 10.0.0.2 is subscribed")
+
+
 def test_a_proxy_that_forwards_is_not() -> None:
     assert diagnosed(*through_a_proxy(stops=False), rule="proxy-drops") == []
 

@@ -184,14 +184,15 @@ def _missing(incoming: Sequence[Timeline], latest_ns: int, subscriber: Subscribe
 
 
 def _stopped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Diagnosis | None:
-    """Diagnose a proxy that forwarded messages, and then no more to any subscriber."""
-    waiting = [each for each in behind if each.is_open and each.latest_ns]
+    """Diagnose a proxy that forwarded messages, and then no more to any subscriber until the last of them left."""
     last = max((each.latest_ns for each in proxy.outgoing.subscribers), default=0)
-    if not waiting or now - last < MIN_SILENCE or any(map(_is_held_back, (*waiting, *proxy.incoming))):
+    waiting = [each for each in behind if each.latest_ns and (each.is_open or each.last_ns > last)]
+    end = max((now if each.is_open else each.last_ns for each in waiting), default=0)
+    if end - last < MIN_SILENCE or any(map(_is_held_back, (*waiting, *proxy.incoming))):
         return None
     went_in = {
         key: sum(
-            each.topics[key].timeline.between(last + SECOND, now + 1).least
+            each.topics[key].timeline.between(last + SECOND, end + 1).least
             for each in proxy.incoming
             if key in each.topics
         )
@@ -201,7 +202,7 @@ def _stopped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Diagnosis 
         subscriber: sum(
             count
             for key, count in went_in.items()
-            if count and any(each.until_ns is None for each in subscriber.matching(key))
+            if count and any(each.ended_by != "cancel" for each in subscriber.matching(key))
         )
         for subscriber in waiting
     }
@@ -215,7 +216,7 @@ def _stopped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Diagnosis 
         "warn",
         f"the proxy at {proxy.outgoing.name}",
         f"The proxy {name_of(subscriber.connection, 1 - subscriber.side)} sent nothing after packet "
-        f"{rhythm.last.packet}, for {duration(now - last)}, though it got {counted(wanted[subscriber], 'message')} "
+        f"{rhythm.last.packet}, for {duration(end - last)}, though it got {counted(wanted[subscriber], 'message')} "
         f"since to which {who} is subscribed",
         "check that program: it is stopped, or blocked in a call; its host still acknowledges data",
         evidence=(Evidence(rhythm.last, f"the last message to {who}"),),
