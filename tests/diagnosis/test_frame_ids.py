@@ -108,6 +108,12 @@ def test_an_id_can_be_in_an_object_without_a_method() -> None:
     assert failing.statement.endswith('answered 1 of 10 calls of svc with an error: "overflow"')
 
 
+def test_an_object_with_a_method_names_the_request_of_an_id_in_a_frame() -> None:
+    made = talk(uuid, range(10), unanswered=(8, 9), body=orjson.dumps({"op": "sum", "values": [1, 2]}))
+    (diagnosis,) = found(made.wait(4).close(CLIENT))
+    assert "the last 2 calls (sum) have no reply" in diagnosis.statement
+
+
 @pytest.mark.parametrize("size", [1, 3, 50])
 def test_p1_ids_are_the_same_in_blocks_of_any_size(size: int) -> None:
     packets = talk(counter, range(30), b"GET", unanswered=(7, 29)).conversation.packets

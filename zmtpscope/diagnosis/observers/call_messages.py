@@ -74,7 +74,6 @@ def calls_of(run: MessageTable, *, are_read: bool) -> Iterator[tuple[int, Call]]
                 yield row, call
     elif AIOZMQ_SIZES.issuperset(run.sizes[run.first].tolist()):
         yield from ((row, call) for row in rows if (call := _of_aiozmq(run, row)) is not None)
-        return
     payloads: Iterable[Dissected | None] = map(run.made, rows) if are_read else run.payloads or ()
     for row, made in enumerate(payloads):
         call = UNKNOWN if made is None else _of_payload(made)

@@ -95,7 +95,7 @@ class FrameIds:
         if self.places is not None:
             return [self._with_id(sent, self.places)]
         self.held.append(sent)
-        if sent.call.name or sent.call.replies is not None:
+        if (sent.call.name and sent.call.id is not None) or sent.call.replies is not None:
             return self.give_up()
         self.places = self._find(sent)
         if self.places is None:
