@@ -281,6 +281,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "one-backend-down": (
         "warn 10.9.50.1:5555 refuses some connections of 10.9.1.2 and accepts others in between: it refused 19 times",
     ),
+    "mtu-publisher-goes-on": (
+        "error SUB fd00:1::2 does not acknowledge large segments of PUB [fd00:2::2]:5556 since packet 53: 1428 octets, "
+        "sent again 7 times in 8.7 s; all earlier data that arrived was smaller; 2 messages may not have arrived",
+    ),
     "fails-on-http": (
         "warn likely: 10.9.0.3 speaks HTTP to 10.9.0.2:5558, which is ZeroMQ; at once 10.9.0.2:5558 closed 3 other "
         "connections",

@@ -32,6 +32,8 @@ class Outage(NamedTuple):
     messages: int
     are_more: bool
     octets: int | None
+    largest: int = 0
+    """Octets of the largest message before it, if all are known, otherwise 0."""
 
     @property
     def hosts(self) -> tuple[str, str]:
@@ -57,7 +59,8 @@ class Outage(NamedTuple):
         sizes, smallest = self.connection.sides[self.sender].sizes, self.outage.smallest
         if self.octets is not None and self.octets < smallest:
             return False
-        return sizes is not None and 0 < sizes.before < smallest and smallest >= MIN_MTU
+        largest = self.largest or (0 if sizes is None else sizes.before)
+        return 0 < largest < smallest and smallest >= MIN_MTU
 
 
 MIN_MTU = 500
@@ -98,12 +101,13 @@ def _outage(connection: ObservedConnection, sender: int, side: ObservedSide, out
 
 class Lost(NamedTuple):
     """The first unacknowledged message, the number from it on, whether more were forgotten, and how many octets of the
-    first were not acknowledged."""
+    first were not acknowledged. `largest` of the messages before, or 0 if some were forgotten."""
 
     since: Moment
     messages: int
     are_more: bool
     octets: int
+    largest: int
 
 
 def first_lost(side: ObservedSide) -> Lost | None:
@@ -117,4 +121,5 @@ def first_lost(side: ObservedSide) -> Lost | None:
         return None
     since = Moment.of_packet(int(times[rows[0]]), int(packets[rows[0]]), last.files)
     are_more = len(rows) == len(times) and not last.are_all
-    return Lost(since, len(rows), are_more, int(ends[rows[0]]) - outage.offset)
+    largest = int(np.diff(ends[: rows[0]]).max(initial=0)) if last.are_all else 0
+    return Lost(since, len(rows), are_more, int(ends[rows[0]]) - outage.offset, largest)
