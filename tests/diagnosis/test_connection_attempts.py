@@ -376,3 +376,23 @@ def test_a_port_that_only_a_loopback_address_serves_is_named() -> None:
     diagnosis = told_of(local, *_refused(20, 30, 0.1))["connection-refused"]
     assert diagnosis.text.endswith("; 127.0.0.1:5555 is served")
     assert "bound to 127.0.0.1:5555 only" in diagnosis.hint
+
+
+@pytest.mark.parametrize(("port", "is_named"), [(6000, True), (5555, False)], ids=["a proxy", "the endpoint itself"])
+def test_a_proxy_that_does_not_reach_its_server_explains_connections_without_a_greeting(
+    port: int, *, is_named: bool
+) -> None:
+    """10.0.0.1 tries to reach 10.0.0.9 while its clients wait."""
+    tried = Talk(50, at=0.1).unanswered(9)
+    tried.conversation.packets = [
+        replace(each, hosts=(bytes([10, 0, 0, 1]), bytes([10, 0, 0, 9 if is_named else 1])))
+        for each in tried.conversation.packets
+    ]
+    clients = [
+        Talk(number, at=2 * number, port=port).say(CLIENT, build_signature(1)).wait(1.5).close(SERVER)
+        for number in range(4)
+    ]
+    found = told_of(tried, *clients)
+    passed_on = "; meanwhile 4 connections of 10.0.0.2 to 10.0.0.1:6000, which may pass them on, got no greeting"
+    assert found["connection-unanswered"].text.endswith(passed_on) is is_named
+    assert ("handshake-failing" in found) is not is_named

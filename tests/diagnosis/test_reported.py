@@ -285,6 +285,10 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "error SUB fd00:1::2 does not acknowledge large segments of PUB [fd00:2::2]:5556 since packet 53: 1428 octets, "
         "sent again 7 times in 8.7 s; all earlier data that arrived was smaller; 2 messages may not have arrived",
     ),
+    "proxy-without-backend": (
+        "error Nothing answers at 10.9.0.2:5558: 10.9.0.3 tried 5 times (10 SYNs) in 9.7 s to reach 10.9.0.2:5558; "
+        "meanwhile 5 connections of 10.9.0.1 to 10.9.0.3:6000, which may pass them on, got no greeting",
+    ),
     "fails-on-http": (
         "warn likely: 10.9.0.3 speaks HTTP to 10.9.0.2:5558, which is ZeroMQ; at once 10.9.0.2:5558 closed 3 other "
         "connections",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
-from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding
+from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding, once
 from zmtpscope.diagnosis.across.words import address, client_name, server_name
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
 from zmtpscope.dissect.findings.attempts import CONNECTED_BEFORE
@@ -208,3 +208,24 @@ def in_turn(knowledge: Knowledge, id_: str) -> dict[str, str]:
 
 def _serves_in_turn(connection: ObservedConnection) -> bool:
     return connection.client.socket_type in IN_TURN and connection.is_open and is_agreed(connection)
+
+
+def passed_on_in_vain(tried: Tried, knowledge: Knowledge) -> list[ObservedConnection]:
+    """Return the connections to a proxy that waited, without a greeting, while it tried to reach its server."""
+    hosts = {each.client for each in tried.findings}
+    until = max(each.until_ns for each in tried.findings) + MIN_LATE
+    return [
+        each
+        for host in hosts
+        for each in _waiting(knowledge).get(host or "", ())
+        if tried.first_ns - MIN_LATE <= each.start.ns <= until and each.endpoint != tried.endpoint
+    ]
+
+
+@once
+def _waiting(knowledge: Knowledge) -> dict[str, list[ObservedConnection]]:
+    """Return the connections of ZeroMQ clients to listeners that sent nothing, by the listener's address."""
+    silent = (
+        each for each in knowledge.connections if each.server.last_ns is None and each.client.greeting is not None
+    )
+    return grouped((each.server.ip, each) for each in silent)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.attempts import MIN_LATE, Tried, clients_of, in_turn, is_zeromq, tried_in_vain
+from zmtpscope.diagnosis.across.attempts import (
+    MIN_LATE,
+    Tried,
+    clients_of,
+    in_turn,
+    is_zeromq,
+    passed_on_in_vain,
+    tried_in_vain,
+)
 from zmtpscope.diagnosis.across.disconnects import passing
 from zmtpscope.diagnosis.across.endings import was_told_to_exit
 from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding
@@ -19,7 +27,10 @@ from zmtpscope.findings.capturing import HALF_OPEN, NO_ROUTE, REFUSED, REJECTED,
 from zmtpscope.findings.kinds import SEVERITIES, Severity
 from zmtpscope.grouping import divided_at_pauses, grouped
 from zmtpscope.records import SECOND
-from zmtpscope.words import counted
+from zmtpscope.words import counted, listed
+
+MAX_CLIENTS = 3
+"""Clients to name."""
 
 MIN_OUTAGE = 10 * SECOND
 """A peer that is away for this long was not just restarted."""
@@ -80,7 +91,14 @@ def _attempts(tried: list[Tried]) -> str:
     return attempts[0] + (f", and {counted(len(attempts) - 1, 'other client')}" if len(attempts) > 1 else "")
 
 
-def _diagnosis(rule: str, severity: Severity, tried: list[Tried], text: str, hint: str) -> Diagnosis:
+def _diagnosis(
+    rule: str,
+    severity: Severity,
+    tried: list[Tried],
+    text: str,
+    hint: str,
+    passed_on: Iterable[ObservedConnection] = (),
+) -> Diagnosis:
     findings = [finding for each in tried for finding in each.findings]
     first = min(findings, key=lambda each: each.moment.ns)
     return Diagnosis.of(
@@ -91,6 +109,7 @@ def _diagnosis(rule: str, severity: Severity, tried: list[Tried], text: str, hin
         hint,
         evidence=(Evidence(first.moment, "the first attempt", first.ref),),
         about=(before for each in tried for before in each.before),
+        beside=(each.conn_id for each in passed_on),
         explained=((each.ref.partition("/")[0], each.id) for each in findings),
         count=sum(each.attempts for each in tried),
     )
@@ -130,12 +149,22 @@ def in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnosi
                 said = words.serving if each.served else words.nobody
                 text = said.text.format(where=address(each.endpoint), others=" and ".join(each.served))
                 text += f": {_attempts([each])}"
-                yield _diagnosis(rule, _severity(knowledge, each), [each], text, said.hint)
+                severity, front = _severity(knowledge, each), passed_on_in_vain(each, knowledge)
+                yield _diagnosis(rule, severity, [each], text + _passed_on(front), said.hint, front)
         for same in grouped((each.endpoint[0], each) for each in tried if each.was_left).values():
             for at_once in divided_at_pauses(same, attrgetter("first_ns"), MIN_LATE):
                 yield _left(rule, words.nobody, at_once, knowledge)
 
     return find
+
+
+def _passed_on(connections: Sequence[ObservedConnection]) -> str:
+    """Describe the connections that a proxy does not pass on: the end of a sentence, or ""."""
+    if not connections:
+        return ""
+    clients = listed(list(dict.fromkeys(each.client.ip for each in connections)), MAX_CLIENTS)
+    several, proxy = counted(len(connections), "connection"), address(connections[0].endpoint)
+    return f"; meanwhile {several} of {clients} to {proxy}, which may pass them on, got no greeting"
 
 
 def _left(rule: str, words: Words, tried: list[Tried], knowledge: Knowledge) -> Diagnosis:
@@ -300,6 +329,9 @@ def _answers(connection: ObservedConnection, ns: int) -> bool:
     return connection.start.ns <= soon < (connection.server.last_ns or 0)
 
 
+BEFORE_A_PROXY = ("handshake-failing", "reconnect-storm")
+"""Rules about clients of a proxy that does not reach its server."""
+
 TABLE = (
     Rule(
         "connection-unanswered",
@@ -312,6 +344,7 @@ TABLE = (
         "A later attempt of any client succeeds, ICMP rejects other attempts of the client, or the attempts are a "
         "port scan.",
         _unanswered,
+        BEFORE_A_PROXY,
     ),
     Rule(
         "answer-lost",
@@ -333,6 +366,7 @@ TABLE = (
         "host sends for a closed TCP port. The source address of the ICMP messages shows which firewall sent them.",
         "A later attempt of any client succeeds.",
         in_vain("connection-rejected", NOT_ALLOWED),
+        BEFORE_A_PROXY,
     ),
     Rule(
         "host-unreachable",
@@ -342,6 +376,7 @@ TABLE = (
         "them if the host does not answer ARP, if the router has no route, or if routes lead in a circle.",
         "A later attempt of any client succeeds.",
         in_vain("host-unreachable", NOT_REACHED),
+        BEFORE_A_PROXY,
     ),
     Rule(
         "listener-late",

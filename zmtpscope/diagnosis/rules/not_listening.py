@@ -10,7 +10,7 @@ from zmtpscope.diagnosis.across.endings import is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import address
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Rule
-from zmtpscope.diagnosis.rules.connection_attempts import IN_TURN_HINT, InVain, Words, in_vain
+from zmtpscope.diagnosis.rules.connection_attempts import BEFORE_A_PROXY, IN_TURN_HINT, InVain, Words, in_vain
 from zmtpscope.dissect.identity import is_loopback
 from zmtpscope.findings.capturing import REFUSED
 
@@ -126,5 +126,6 @@ TABLE = (
         "A later attempt of any client succeeds, or nothing shows that the endpoint is ZeroMQ: neither a connection "
         "to it nor retry intervals, which libzmq randomises.",
         _refused,
+        BEFORE_A_PROXY,
     ),
 )
