@@ -125,7 +125,7 @@ class FrameIds:
     def _find(self, last: Sent) -> Places | None:
         """Return the places of ids if the last message is the reply that completes the evidence."""
         own, others = (self._values[side] for side in (last.side, 1 - last.side))
-        found = [*product((False, True), range(len(last.frames)))]
+        found = product((False, True), [place for place, frame in enumerate(last.frames) if frame])
         values = {place: id_ for place in found if (id_ := last.id_at(place[1], place[0])) is not None}
         own.update(values.values())
         repeated = [place for place, id_ in values.items() if id_ in others]
