@@ -60,8 +60,8 @@ def _rows_with_text(run: MessageTable) -> list[int]:
     data, sizes, starts = run.data, run.sizes.tolist(), (run.bodies - run.base).tolist()
     frames = [
         frame
-        for frame, start in enumerate(starts)
-        if data[start : start + 1] in LETTERS and BEGINNING.match(data, start, start + min(sizes[frame], HEAD))
+        for frame, (start, size) in enumerate(zip(starts, sizes, strict=True))
+        if size and data[start : start + 1] in LETTERS and BEGINNING.match(data, start, start + min(size, HEAD))
     ]
     return sorted({*(run.first.searchsorted(frames, "right") - 1).tolist()}) if frames else []
 
