@@ -199,6 +199,8 @@ def _of_aiozmq(run: MessageTable, row: int) -> Call | None:
     The header contains two random numbers, the id and the time, and in a reply whether it is an error.
     """
     first, last = int(run.first[row]), int(run.last[row])
+    if last - first not in (1, 3):
+        return None
     header, *rest = (run.head(frame) or b"" for frame in range(first, last + 1))
     if len(header) not in AIOZMQ_SIZES or not RECENT[0] < AIOZMQ.unpack_from(header)[3] < RECENT[1]:
         return None
