@@ -60,6 +60,14 @@ def test_nothing_is_guessed_from_less(talk: Conversation) -> None:
     assert told(talk) == []
 
 
+def test_a_side_that_asks_again_before_the_reply_is_no_req() -> None:
+    """A DEALER whose messages begin with the empty frame has sent them in turn with their replies, by chance."""
+    talk = turns(10)
+    for side in (CLIENT, CLIENT, SERVER, SERVER):
+        talk.send(side, message(b"", b"and this"))
+    assert told(asks_and_waits(talk)) == []
+
+
 def test_messages_without_the_empty_frame_are_no_requests() -> None:
     talk = Conversation(syn=False)
     for _ in range(10):

@@ -163,23 +163,36 @@ class ByEnvelopes(Roles):
 
 
 class ByTurns(Roles):
-    """The client asks if the first messages alternate, and it takes longer before each of them than the server."""
+    """The client asks if the first messages alternate, and it takes longer before each of them than the server.
+
+    A side that later sends two messages in a row is neither REQ nor REP.
+    """
 
     def __init__(self, client: int) -> None:
         super().__init__()
         self.client = client
+        self.last: int | None = None
+        """The side that sent the last message."""
 
     def assign(self, events: list[MessageRow]) -> Iterator[Assigned]:
-        if self.role is None:
+        later = events
+        if self.role is None and not self.is_over:
             self.held += events
             if len(self.held) < MIN_TURNS:
                 return
             events, self.held = self.held, []
-            if not self._alternate(sorted(events[:MIN_TURNS], key=by_time)):
-                self.is_over = True
-                return
+            later = events[MIN_TURNS:]
+            self.is_over = not self._alternate(sorted(events[:MIN_TURNS], key=by_time))
             self.role = Role(self.client, in_order=True, is_guessed=True)
-        yield self.role, events
+        for message in later:
+            self.is_over = self.is_over or message.side == self.last
+            self.last = message.side
+        if self.role is not None and not self.is_over:
+            yield self.role, events
+
+    def forget(self) -> None:
+        super().forget()
+        self.last = None
 
     def _alternate(self, first: Sequence[MessageRow]) -> bool:
         turns = list(pairwise(first))

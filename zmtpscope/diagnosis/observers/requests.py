@@ -149,6 +149,9 @@ class RequestObserver(Observer):
                 self._begin(role)
             if messages:
                 self._match(role, messages)
+        if roles.is_over:
+            self.observed.requests = None
+            self._forget()
 
     def _begin(self, role: Role) -> None:
         self.role, self.open, self.waiting = role, OpenRequests(), {}
