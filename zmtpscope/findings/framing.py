@@ -18,7 +18,7 @@ KINDS = (
     ),
     FindingKind(
         "ZMTP-GREETING-04",
-        "warn",
+        "note",
         "37/ZMTP 3.1, Version Negotiation",
         "The padding of the signature does not match the identity sent later",
         "a 1.0 peer would misread this greeting",
