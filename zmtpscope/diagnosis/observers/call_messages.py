@@ -33,6 +33,8 @@ SUCCESS = "ok", "success"
 LONGEST_ID, LONGEST_NAME, LONGEST_ERROR = 80, 40, 80
 MDP_CLIENT, MDP_WORKER = {b"MDPC01": False, b"MDPC02": True}, {b"MDPW01": False, b"MDPW02": True}
 """Whether a version has partial replies, by the first frame; 18/MDP has them."""
+MDP_SIZE = 6
+"""Octets of these frames."""
 AIOZMQ = Struct("<HHLd")
 """Header of a call of aiozmq.rpc."""
 AIOZMQ_SIZES = {AIOZMQ.size, AIOZMQ.size + 1}
@@ -67,7 +69,7 @@ UNKNOWN = Call(None, "", None)
 def calls_of(run: MessageTable, *, are_read: bool) -> Iterator[tuple[int, Call]]:
     """Yield calls and replies with their rows. Unless `are_read`, rows do not contain JSON objects with a method."""
     rows = range(len(run.first))
-    if b"MDPC0" in run.data or b"MDPW0" in run.data:
+    if MDP_SIZE in run.sizes and (b"MDPC0" in run.data or b"MDPW0" in run.data):
         for row in rows:
             call = _of_mdp(run, row)
             if call is not None:
