@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
@@ -31,24 +32,33 @@ MIN_BARS, WIDEST_BARS = len("OVER TIME"), 32
 
 
 class Column(NamedTuple):
-    """A column. If not all fit, those with the largest `priority` are dropped."""
+    """A column. If not all fit, those with the largest `priority` are dropped.
+
+    `value` formats the cell of a row, for the seconds of the capture and of an interval.
+    """
 
     heading: str
     width: int
     priority: int
+    value: Callable[[Row, float, float], str]
+
+
+def _size(row: Row, seconds: float, interval: float, *, name: str) -> str:
+    value, about = row.sizes[name], "" if row.sizes_exact or name == "max" else "~"
+    return "-" if value is None else f"{about}{scaled(value)}"
 
 
 COLUMNS = (
-    Column("MESSAGES", 8, 0),
-    Column("OCTETS", 7, 2),
-    Column("MSG/S", 7, 0),
-    Column("BUSIEST", 7, 3),
-    Column("P50", 6, 1),
-    Column("P90", 6, 5),
-    Column("P99", 6, 4),
-    Column("MAX", 6, 1),
+    Column("MESSAGES", 8, 0, lambda row, *_: scaled(row.counts.messages)),
+    Column("OCTETS", 7, 2, lambda row, *_: scaled(row.counts.octets)),
+    Column("MSG/S", 7, 0, lambda row, seconds, _: scaled(row.counts.messages / seconds) if seconds else "-"),
+    Column("BUSIEST", 7, 3, lambda row, _, interval: scaled(row.busiest / interval)),
+    Column("P50", 6, 1, partial(_size, name="p50")),
+    Column("P90", 6, 5, partial(_size, name="p90")),
+    Column("P99", 6, 4, partial(_size, name="p99")),
+    Column("MAX", 6, 1, partial(_size, name="max")),
 )
-GAPS = Column("GAPS", 5, 2)
+GAPS = Column("GAPS", 5, 2, lambda row, *_: scaled(row.gaps))
 
 
 class Look(NamedTuple):
@@ -132,7 +142,7 @@ def table(
     assert capture.last_time is not None
     rows = rows_of(statistics, kind, capture.last_time)
     shown = rows[:most]
-    seconds = (capture.last_time - capture.first_time) / SECOND
+    spans = (capture.last_time - capture.first_time) / SECOND, statistics.scale.interval_ns / SECOND
     columns = [*COLUMNS, *([GAPS] if any(row.gaps for row in shown) else [])]
     longest = max([len(kind), *(cell_len(row.name) for row in shown)])
     bars = WIDEST_BARS
@@ -150,27 +160,10 @@ def table(
     headings = " ".join(f"{named.get(column.heading, column.heading):>{column.width}}" for column in columns)
     yield f"{kind.upper():<{longest}} {headings} OVER TIME".rstrip()
     for row in shown:
-        numbers = _numbers(row, seconds, statistics.scale.interval_ns / SECOND)
-        cells = " ".join(f"{numbers[column.heading]:>{column.width}}" for column in columns)
+        cells = " ".join(f"{column.value(row, *spans):>{column.width}}" for column in columns)
         yield f"{_cut(row.name, longest)} {cells} {sparkline(row.bars, bars, look)}".rstrip()
     if len(rows) > len(shown):
         yield f"... and {len(rows) - len(shown)} more: {more}"
-
-
-def _numbers(row: Row, seconds: float, interval: float) -> dict[str, str]:
-    about = "" if row.sizes_exact else "~"
-    sizes = {
-        name.upper(): "-" if value is None else f"{about if name != 'max' else ''}{scaled(value)}"
-        for name, value in row.sizes.items()
-    }
-    return {
-        "MESSAGES": scaled(row.counts.messages),
-        "OCTETS": scaled(row.counts.octets),
-        "MSG/S": scaled(row.counts.messages / seconds) if seconds else "-",
-        "BUSIEST": scaled(row.busiest / interval),
-        "GAPS": scaled(row.gaps),
-        **sizes,
-    }
 
 
 def _cut(text: str, width: int) -> str:
