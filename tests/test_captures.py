@@ -125,7 +125,7 @@ def test_everything_that_a_host_sent(truth: Truth) -> None:
 
 
 @captures_where(lambda truth: truth.received and not truth.sealed)
-def test_what_applications_received_is_found(truth: Truth) -> None:
+def test_messages_that_applications_received_are_found(truth: Truth) -> None:
     on_the_wire = [frames for _, frames in read(truth.path).messages()]
     left = Counter(on_the_wire)
     behind: dict[str, set[Frames]] = defaultdict(set)
@@ -205,7 +205,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize(("capture", "finding"), NAMED.items())
-def test_what_is_wrong_is_named(capture: str, finding: str) -> None:
+def test_expected_findings_are_reported(capture: str, finding: str) -> None:
     assert finding in {record["id"] for record in read(CAPTURES / f"{capture}.pcap").of("finding")}
 
 

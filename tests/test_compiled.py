@@ -24,7 +24,7 @@ BUILD = "import sys; from hatchling.builders.wheel import *; print(*WheelBuilder
 
 
 @pytest.mark.skipif(not compiled.IS_WANTED, reason="ZMTPSCOPE_COMPILED=0: what is tested is Python")
-def test_all_that_can_be_compiled_is() -> None:
+def test_all_compiled_modules_are_in_use() -> None:
     """Otherwise the other tests do not test it: `make` compiles, and needs a compiler and headers of Python (on
     Debian: gcc and python3-dev)."""
     names = {
@@ -64,7 +64,7 @@ def test_a_compiled_module_of_another_version_is_an_error_of_one_line(
 
 
 @pytest.mark.parametrize("form", [["--json"], ["-q"], []])
-def test_what_is_read_is_the_same_without(form: list[str]) -> None:
+def test_results_are_equal_without_compiled_modules(form: list[str]) -> None:
     def output(wanted: str) -> bytes:
         paths = [str(ROOT / "captures" / path) for path in CAPTURES]
         command = [sys.executable, "-m", "zmtpscope", "read", *form, *paths]

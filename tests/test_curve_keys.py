@@ -428,7 +428,7 @@ class TestFilesThatCannotBeRead:
             Keys([path])
 
     @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="needs /dev/zero")
-    def test_one_that_is_too_large(self, monkeypatch: pytest.MonkeyPatch, keys_of: Callable[..., Keys]) -> None:
+    def test_a_file_that_is_too_large(self, monkeypatch: pytest.MonkeyPatch, keys_of: Callable[..., Keys]) -> None:
         monkeypatch.setattr(files, "LARGEST_FILE", 1 << 20)
         assert keys_of(b" " * (1 << 20)).server_keys == []
         for too_large in (lambda: keys_of(b" " * ((1 << 20) + 1)), lambda: Keys([pathlib.Path("/dev/zero")])):

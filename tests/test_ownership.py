@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o1777])
-def test_what_others_may_write_is_exposed(folder: Path, mode: int) -> None:
+def test_a_file_that_others_may_write_is_exposed(folder: Path, mode: int) -> None:
     assert exposed(folder, folder.stat()) is None
     assert exposed_in(folder) is None
     folder.chmod(mode)

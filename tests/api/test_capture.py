@@ -80,7 +80,7 @@ def test_classes_and_tables_match_reading(capture: zmtpscope.Capture) -> None:
     assert len(capture.to_pandas()) == len(capture.to_polars()) == len(capture.messages())
 
 
-def test_what_is_behind_a_record_is_had_by_its_number(capture: zmtpscope.Capture) -> None:
+def test_line_octets_and_details_of_a_record(capture: zmtpscope.Capture) -> None:
     messages = capture.filter("topic == 'a.topic'")
     assert re.fullmatch(
         r'pubsub.pcap:29 .* PUB:5630 > SUB +message 7\+9 octets "a.topic"  payload 0\n', str(messages.line(0))

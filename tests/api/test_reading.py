@@ -203,5 +203,5 @@ def test_records_are_shown_without_harm() -> None:
     assert "\u202e" not in html
 
 
-def test_what_type_checkers_know_is_current() -> None:
+def test_the_stubs_of_type_checkers_are_current() -> None:
     assert generate.STUB.read_text() == generate.stub(), "run python docs/api/generate.py"

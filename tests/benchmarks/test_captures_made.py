@@ -59,7 +59,7 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> str | None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES)
-def test_what_was_sent_is_found(tmp_path: Path, walk: str | None, profile: str) -> None:
+def test_all_messages_of_generated_captures_are_found(tmp_path: Path, walk: str | None, profile: str) -> None:
     path = tmp_path / "made.pcap"
     truth = make(path, profile, *PROFILES[profile])
     summary = summary_of(path)

@@ -14,7 +14,7 @@ def test_ratios_are_of_runs_side_by_side() -> None:
     assert ratios(THEIRS, OURS) == [4.0, 4.0, 30.0]
 
 
-def test_what_was_run_once_is_compared_with_the_first_run() -> None:
+def test_a_single_run_is_compared_with_the_first_run() -> None:
     assert ratios(THEIRS[2:], OURS) == [30.0]
 
 

@@ -200,7 +200,7 @@ def test_padding_is_no_payload(tmp_path: Path) -> None:
         (bytes(12) + b"\x81\x00\0\0" * 40 + b"\x08\0", "headers nested too deep"),
     ],
 )
-def test_what_gives_no_segment_is_counted_by_its_reason(tmp_path: Path, octets: bytes, reason: str) -> None:
+def test_packets_without_segment_are_counted_by_reason(tmp_path: Path, octets: bytes, reason: str) -> None:
     captures = captures_of(tmp_path, pcap([Packet(octets)]))
     assert read(captures) == ([], [])
     assert captures.statistics.other == {reason: 1}

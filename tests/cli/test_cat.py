@@ -95,7 +95,7 @@ class TestMessages:
         assert sent == [[b"a", b"b", b""], [b"c"]]
         assert self.sent(libzmq, cat, 1, "--separator", "\\x1f", "--hex", stdin=b"00\x1fff\n") == [[b"\0", b"\xff"]]
 
-    def test_so_many(self, libzmq: Libzmq, cat: Run) -> None:
+    def test_a_count_of_messages(self, libzmq: Libzmq, cat: Run) -> None:
         assert self.sent(libzmq, cat, 5, "-c", 5, "a", "b") == [[b"a"], [b"b"], [b"a"], [b"b"], [b"a"]]
         assert self.sent(libzmq, cat, 2, "-c", 2, stdin=b"a\nb\nc\n") == [[b"a"], [b"b"]]
 
@@ -203,7 +203,7 @@ class TestRunning:
                 assert subscribing.line() == text
             assert subscribing.end(interrupt=True) == (0, "", "")
 
-    def test_what_runs_in_the_background_is_terminated(self, libzmq: Libzmq, tmp_path: pathlib.Path) -> None:
+    def test_a_background_job_is_terminated(self, libzmq: Libzmq, tmp_path: pathlib.Path) -> None:
         socket, endpoint = libzmq.bound("PUSH")
         capture = tmp_path / "out.pcapng"
         with Cat("pull", endpoint, "-w", str(capture)) as pulling:

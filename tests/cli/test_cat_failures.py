@@ -270,7 +270,7 @@ def test_single_connections_do_not_end_a_listener() -> None:
     assert "the other side does not speak ZMTP: its first octets are" in err
 
 
-def test_what_cannot_begin_leaves_no_recording(tmp_path: pathlib.Path, cat: Run) -> None:
+def test_a_command_that_cannot_start_keeps_an_earlier_recording(tmp_path: pathlib.Path, cat: Run) -> None:
     recorded = tmp_path / "out.pcapng"
     recorded.write_bytes(b"the last one")
     code, _, _ = cat("req", "h:1", "x", "-w", recorded, "--force")

@@ -110,12 +110,12 @@ def test_users(tmp_path: pathlib.Path) -> None:
         ("curve_server", "x" * (1 << 20) + "x", "larger than 1 MiB"),
     ],
 )
-def test_what_cannot_be_used(tmp_path: pathlib.Path, option: str, content: str, words: str) -> None:
+def test_unusable_credentials(tmp_path: pathlib.Path, option: str, content: str, words: str) -> None:
     with pytest.raises(click.UsageError, match=words):
         given_security({option: file_of(tmp_path, content)})
 
 
-def test_what_is_no_key_and_no_file() -> None:
+def test_a_text_that_is_neither_key_nor_file() -> None:
     with pytest.raises(click.UsageError, match="--server-key what: not a file, 40 Z85 characters or 64 hex"):
         given_security({"server_key": "what"})
     with pytest.raises(click.UsageError, match="no such file or directory"):

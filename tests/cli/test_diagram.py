@@ -67,7 +67,7 @@ def test_a_topic_is_drawn_with_its_connections(zmtpscope: Run) -> None:
     assert output == arrows(zmtpscope, PUBSUB, "-Y", "topic == c.topic")
 
 
-def test_what_repeats_is_there_with_all(zmtpscope: Run) -> None:
+def test_all_shows_repeats(zmtpscope: Run) -> None:
     assert "more messages" in arrows(zmtpscope, PUBSUB)
     unfolded = arrows(zmtpscope, PUBSUB, "--all")
     assert "more messages" not in unfolded

@@ -146,7 +146,7 @@ def test_a_connection_is_all_its_packets(zmtpscope: Run, tmp_path: pathlib.Path)
     assert len(written) > 15
 
 
-def test_what_a_finding_is_about_is_there_as_well(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+def test_an_excerpt_has_the_packets_that_a_finding_is_about(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
     path = CAPTURES / "security" / "incompatible-socket-types.pcap"
     _, output, _ = zmtpscope("read", "--json", path)
     records = [json.loads(line) for line in output.splitlines()]
@@ -171,7 +171,7 @@ def test_comments_are_the_words_of_read(zmtpscope: Run, tmp_path: pathlib.Path) 
     assert all(line.removeprefix("c2 ") in shown for line in written[0].comment.split("\n"))
 
 
-def test_what_was_encrypted_stays_so(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+def test_an_excerpt_stays_encrypted(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
     path, keys = CAPTURES / "security" / "curve-with-key-log.pcap", CAPTURES / "security" / "curve-with-key-log.keys"
     options = ("--keys", keys)
     records, written = excerpt(zmtpscope, path, tmp_path / "out.pcapng", "decrypted and record == message", *options)
@@ -211,7 +211,7 @@ def test_without_a_filter_all_that_is_zmtp_is_written(zmtpscope: Run, tmp_path: 
     assert f"{tmp_path}/out.pcapng: {len(packets_of(PUBSUB)) - 2 * refused} packets, " in errors
 
 
-def test_what_cannot_be_read_twice_or_would_be_lost_is_refused(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
+def test_an_excerpt_of_a_pipe_or_over_its_own_capture_is_refused(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
     target, pipe = tmp_path / "out.pcapng", tmp_path / "pipe"
     os.mkfifo(pipe)
     for path, name in (("-", "standard input"), (pipe, str(pipe))):
@@ -225,7 +225,7 @@ def test_what_cannot_be_read_twice_or_would_be_lost_is_refused(zmtpscope: Run, t
     assert sorted(os.listdir(tmp_path)) == ["copy.pcap", "pipe"]
 
 
-def test_it_is_there_when_it_is_complete(
+def test_an_excerpt_appears_when_it_is_complete(
     zmtpscope: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "out.pcapng").write_text("of yesterday")

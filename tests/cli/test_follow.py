@@ -54,7 +54,7 @@ def test_json_has_the_records_of_read(zmtpscope: Run) -> None:
     assert [line for line in lines if '"topic":"a.topic"' in line] == expected
 
 
-def test_all_that_is_asked_for_has_to_hold(zmtpscope: Run) -> None:
+def test_all_conditions_of_a_selection_must_hold(zmtpscope: Run) -> None:
     both = messages(zmtpscope, PUBSUB, "--topic", "a.topic", "--conn", 1)
     assert {(each["conn"], each["topic"]) for each in both} == {(1, "a.topic")}
     assert messages(zmtpscope, PUBSUB, "--topic", "a.topic", "-Y", "conn == 1") == both
@@ -83,7 +83,7 @@ def test_bodies_in_a_folder(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
     assert os.listdir(tmp_path) == ["new"]
 
 
-def test_what_is_there_stays_and_what_fails_leaves_nothing(
+def test_existing_bodies_stay_and_a_failure_leaves_no_bodies(
     zmtpscope: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, folder = tmp_path / "file", tmp_path / "folder"

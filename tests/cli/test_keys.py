@@ -224,7 +224,9 @@ class TestWhatStayedClosed:
             (("SHARED",), (1, 0, 1, 1)),
         ],
     )
-    def test_what_is_counted(self, tmp_path: pathlib.Path, labels: tuple[str, ...], counted: tuple[int, ...]) -> None:
+    def test_counts_of_decrypted_connections(
+        self, tmp_path: pathlib.Path, labels: tuple[str, ...], counted: tuple[int, ...]
+    ) -> None:
         """Connections with messages, and how many of them were proven, named and opened."""
         peers = CurvePeers()
         packets = conversation([*peers.handshake(), (0, peers.messages(0, b"hello"))]).packets

@@ -129,7 +129,7 @@ def test_a_ring_of_files_is_shown_whole(tmp_path: pathlib.Path) -> None:
 
 
 @in_namespace(LOOPBACK)
-def test_what_the_kernel_dropped_is_counted_and_the_end_is_3(tmp_path: pathlib.Path) -> None:
+def test_drops_of_the_kernel_are_counted_and_the_exit_code_is_3(tmp_path: pathlib.Path) -> None:
     """The capture process is stopped, and its buffer is too small for the packets that arrive meanwhile."""
     path, count = tmp_path / "a.pcapng", 20_000
     with Live("-i", "lo", "-f", "udp", "-B", "1", "--json", "-w", path) as live:

@@ -71,7 +71,7 @@ def test_joins_if_requested(probe: Run, libzmq: Libzmq, socket_type: str) -> Non
     assert f"complete, with us as {JOINING[socket_type]}" in output
 
 
-def test_what_people_read(probe: Run, libzmq: Libzmq) -> None:
+def test_the_table_of_a_probe(probe: Run, libzmq: Libzmq) -> None:
     endpoint = libzmq.endpoint("ROUTER", identity=b"broker", metadata=b"X-Service:prices")
     code, output, errors = probe(endpoint, "--expect", "identity=broker", "--expect", "property:x-service=prices")
     assert (code, errors) == (0, "")

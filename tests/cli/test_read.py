@@ -323,9 +323,7 @@ def test_progress_shows_share_octets_and_rate(tmp_path: pathlib.Path) -> None:
     assert total_size(["-"]) is None
 
 
-def test_what_was_read_until_ctrl_c_is_shown(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lines_read_until_ctrl_c_are_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Lines of a file wait for their place in time; an interrupt does not lose them."""
     code = run_here(["read", PUBSUB])
     whole = capsys.readouterr().out

@@ -53,7 +53,7 @@ FOLLOWED = ["patterns/pubsub.pcap", "damage/holes.pcap", "damage/midstream-pubsu
 
 
 @pytest.mark.parametrize("name", FOLLOWED)
-def test_it_prints_what_read_prints_of_the_connection_and_nothing_else(name: str) -> None:
+def test_follow_prints_the_records_of_the_connection_that_read_prints(name: str) -> None:
     expected = [
         place(each)
         for each in read(CAPTURES / name).records

@@ -196,7 +196,7 @@ def test_a_request_with_a_reply_was_acknowledged() -> None:
 
 
 @pytest.mark.parametrize("conversation", [cut_off(0, recovers=True), cut_off(2, recovers=True)])
-def test_what_tcp_mends_at_once_is_not_reported(conversation: Conversation) -> None:
+def test_data_that_tcp_recovers_at_once_is_not_reported(conversation: Conversation) -> None:
     assert not diagnosed(conversation, rule="not-acknowledged")
 
 

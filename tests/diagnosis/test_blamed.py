@@ -155,7 +155,7 @@ def test_of_healthy_programs_not_even_a_note_is_made(name: str) -> None:
     assert {each.diagnosis.rule for each in diagnoses(path)} <= {"clear-text"}
 
 
-def test_what_a_publisher_had_queued_is_received_by_the_subscription_that_follows() -> None:
+def test_queued_messages_of_a_publisher_reach_a_later_subscription() -> None:
     found = {each.diagnosis.rule for each in diagnoses(BLAMED / "pub-connects-sub-restarts.pcap.gz")}
     assert "topic-without-subscriber" not in found
 

@@ -67,7 +67,7 @@ def test_calls_of_json_rpc_are_matched_by_their_ids(types: tuple[str, str]) -> N
     assert "1 call (get_info) has no reply for 5.01 s; 2 others had one" in diagnosis.statement
 
 
-def test_it_is_the_cause_of_a_silence() -> None:
+def test_an_unanswered_call_is_the_cause_of_a_silence() -> None:
     made = talk(10).wait(2).multipart(CLIENT, b"", event("x", "block"))
     for number in range(5):
         made.wait(4).multipart(CLIENT, b"", event(f"h{number}", "_zpc_hb", "x"))

@@ -22,18 +22,18 @@ NOTES = {"peer-departed"}
         ("one-direction", "one-sided-capture", "Only one direction of 2 connections was captured"),
     ],
 )
-def test_what_is_missing_is_all_that_is_wrong(captures: Path, name: str, rule: str, words: str) -> None:
+def test_missing_packets_are_the_only_diagnosis(captures: Path, name: str, rule: str, words: str) -> None:
     found = told(captures / f"damage/{name}.pcap")
     assert set(found) - NOTES == {rule}
     assert words in found[rule].text
 
 
 @pytest.mark.parametrize("name", ["duplicates", "reordered", "overlaps", "reorder-duplicate"])
-def test_what_tcp_mends_is_no_loss(captures: Path, name: str) -> None:
+def test_data_that_tcp_recovers_is_no_loss(captures: Path, name: str) -> None:
     assert set(told(captures / f"damage/{name}.pcap")) <= {"clock-went-back"}
 
 
-def test_what_had_no_room_is_counted(captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts_without_room_are_counted(captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = captures / "problems/login-refused.pcap"
     assert "limits-reached" not in told(path)
     monkeypatch.setattr(derivation, "MAX_CONNECTIONS", 4)

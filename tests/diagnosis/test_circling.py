@@ -39,7 +39,7 @@ def test_a_message_that_repeats_on_both_links_circulates() -> None:
     assert diagnosis.severity == "warn"
 
 
-def test_it_does_among_others() -> None:
+def test_a_message_circulates_among_others() -> None:
     others = [b"tick %d" % number for number in range(20)]
     assert RULE in told_of(*circle(*[each for pair in zip(others, [b"price"] * 20, strict=True) for each in pair]))
 
@@ -67,7 +67,7 @@ def test_all_else_does_not(talks: tuple[Talk, ...]) -> None:
     assert RULE not in told_of(*talks)
 
 
-def test_so_many_messages_are_remembered_until_one_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_messages_are_remembered_until_one_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "MAX_MESSAGES", 4)
     for others, is_named in ((4, False), (3, True)):
         bodies = [*[b"%d" % number for number in range(others)], b"price"] * 9

@@ -42,7 +42,7 @@ def test_nothing_is_below_a_cause_that_is_less_severe(cause: Severity, consequen
 
 
 @pytest.mark.parametrize("severities", [("error", "error", "note"), ("error", "note", "note")])
-def test_what_follows_from_a_consequence_is_below_the_cause(severities: tuple[Severity, ...]) -> None:
+def test_a_consequence_of_a_consequence_is_below_the_cause(severities: tuple[Severity, ...]) -> None:
     """A REQ gets no reply because the network drops its packets, and its program does not close because of that."""
     chain = ("not-acknowledged", "request-unanswered", "half-closed")
     (explained,) = _diagnosed(zip(chain, severities, strict=True))

@@ -77,7 +77,7 @@ def test_an_answer_that_contains_such_a_word_is_none(reply: bytes) -> None:
     assert not statements(b"1.5", reply, b"2.5")
 
 
-def test_what_a_client_sends_is_no_reply() -> None:
+def test_a_message_of_a_client_is_no_error_reply() -> None:
     made = Talk(0, at=0).handshake("REQ", "REP").wait(0.5)
     for _ in range(3):
         made.multipart(CLIENT, b"", b"ERROR: disk full").wait(0.05).multipart(SERVER, b"", b"OK").wait(0.1)

@@ -316,7 +316,7 @@ def test_a_peer_that_used_to_answer_is_named_at_once() -> None:
     [waiting(pings=1), waiting(pings=3, every=200), waiting(pings=3, answered=0)],
     ids=["one PING", "a pause of the process", "a peer that never answers"],
 )
-def test_what_may_still_be_answered_is_not_reported(heart: Heart) -> None:
+def test_a_ping_that_may_still_be_answered_is_not_reported(heart: Heart) -> None:
     assert diagnosed(heart, rule=RULE) == []
 
 

@@ -62,7 +62,7 @@ def test_requests_that_a_living_kernel_ignores_point_to_the_key() -> None:
     assert diagnosis.severity == "warn"
 
 
-def test_it_is_reported_while_the_connection_is_open() -> None:
+def test_a_kernel_without_answers_is_reported_while_the_connection_is_open() -> None:
     assert found(shell(), iopub(), heartbeat(), Talk(3, at=5).handshake("REQ", "REP"))
 
 

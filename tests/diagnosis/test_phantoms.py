@@ -33,7 +33,7 @@ def test_an_identity_that_is_sent_twice_is_named() -> None:
     )
 
 
-def test_so_is_an_empty_one() -> None:
+def test_an_empty_identity_is_sent_twice() -> None:
     assert "sends its empty identity twice" in told_of(talk("", frame(b""), frame(b"Hello")))[RULE].text
 
 

@@ -35,7 +35,7 @@ def _early(topic: str = "prices") -> Subscriber:
 # -- late-subscriber ---------------------------------------------------------------------------------------------------
 
 
-def test_what_a_sibling_got_before_is_what_a_late_subscriber_missed() -> None:
+def test_a_late_subscriber_missed_the_earlier_messages_of_its_sibling() -> None:
     late = _late(200)
     (diagnosis,) = diagnosed(_early(), late, rule=LATE)
     assert diagnosis.text.startswith('SUB 10.0.0.3 subscribed to "prices" at PUB 10.0.0.1:5556 200 ms after')
@@ -192,13 +192,13 @@ def _left(*topics: str) -> Subscriber:
     return subscriber
 
 
-def test_what_is_not_subscribed_again_is_lost() -> None:
+def test_a_subscription_that_is_not_repeated_is_lost() -> None:
     (diagnosis,) = diagnosed(_left("a", "b", "c"), Subscriber(2, 500, "b"), rule=LOST)
     assert 'did not subscribe again to "a" and "c"' in diagnosis.text
     assert diagnosis.severity == "warn"
 
 
-def test_it_is_an_error_where_others_got_messages_of_it() -> None:
+def test_a_lost_subscription_is_an_error_if_others_received_its_messages() -> None:
     sibling = Subscriber(3, 400, "a")
     sibling.at(700)
     sibling.publish(b"a", b"body", times=3)
@@ -216,7 +216,7 @@ def test_another_topic_only_may_be_another_program_of_the_host() -> None:
     assert "another program" in diagnosis.hint
 
 
-def test_what_was_cancelled_or_given_up_is_not_lost() -> None:
+def test_a_cancelled_or_abandoned_subscription_is_not_lost() -> None:
     cancelled = Subscriber(2, 0, "a", "b")
     cancelled.cancel("a")
     cancelled.reset(1)
@@ -390,7 +390,7 @@ def test_names_of_the_same_letters_are_compared_so_often_and_no_more() -> None:
 
 
 @pytest.mark.parametrize("topic", [b"weather", b"catalog", b"p"])
-def test_what_is_not_alike_has_no_nearest(topic: bytes) -> None:
+def test_an_unlike_topic_has_no_nearest_one(topic: bytes) -> None:
     assert nearest_topic(b"log", [topic]) is None
 
 
@@ -416,7 +416,7 @@ def test_a_receiver_that_takes_nothing_is_reported_while_it_does_and_again_when_
 # -- slow-receiver, deliveries -----------------------------------------------------------------------------------------
 
 
-def test_what_a_publisher_drops_is_seen_where_later_messages_arrive() -> None:
+def test_messages_that_a_publisher_drops_are_known_if_later_ones_arrive() -> None:
     fast, slow = Subscriber(2, 0, "a"), Subscriber(3, 0, "a")
     for subscriber, every in ((fast, 10), (slow, 20)):
         subscriber.at(1000)

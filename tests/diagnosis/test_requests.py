@@ -192,7 +192,7 @@ def test_a_worker_that_waits_leaves_no_request_open() -> None:
     assert connection.requests.waiting_count == 0
 
 
-def test_what_waits_is_known_before_the_connection_ends() -> None:
+def test_waiting_requests_are_known_before_the_connection_ends() -> None:
     asker = Asker()
     by_turns(asker)
     asker.ask(b"question")
@@ -246,7 +246,7 @@ def test_lost_octets_make_requests_unknown_and_accuse_no_peer(
     assert outcomes(asker, size=size) == [values["outcome"] for values in whole.values()]
 
 
-def test_it_is_unknown_what_became_of_a_request_whose_reply_the_capture_lost() -> None:
+def test_a_request_whose_reply_the_capture_lost_is_unknown() -> None:
     asker = Asker(("DEALER", "REP"))
     asker.ask(b"question", envelope=[b"one"])
     asker.answer(b"answer", envelope=[b"one"])

@@ -35,7 +35,7 @@ def test_a_router_that_is_silent_to_the_client_that_returned_is_named() -> None:
     )
 
 
-def test_it_is_also_if_the_identity_is_another_one() -> None:
+def test_a_client_that_returns_with_another_identity_has_moved() -> None:
     assert RULE in told_of(updated(identity="one"), back(identity="two"))
 
 

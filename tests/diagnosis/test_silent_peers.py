@@ -81,13 +81,13 @@ def test_a_peer_that_answered_and_is_still_asked_has_fallen_silent() -> None:
     ]
 
 
-def test_it_has_also_if_it_is_asked_for_long() -> None:
+def test_a_worker_that_is_still_asked_has_fallen_silent() -> None:
     ((severity, text),) = told(Worker().beat(10).asks(60))
     assert severity == "warn"
     assert "though DEALER 10.0.0.2 sent about 59 messages since" in text
 
 
-def test_it_has_also_if_its_peer_gives_up() -> None:
+def test_a_worker_whose_peer_gives_up_has_fallen_silent() -> None:
     worker = Worker().beat(10).asks(5)
     worker.close()
     assert [severity for severity, _ in told(worker)] == ["warn"]
@@ -142,7 +142,7 @@ def test_a_peer_that_leaves_has_not_fallen_silent(by_itself: bool) -> None:
     assert bool(told(gone, other)) is not by_itself
 
 
-def test_what_tcp_does_not_deliver_is_no_silence() -> None:
+def test_undelivered_messages_are_no_silence() -> None:
     """The network between them is the cause: neither the client nor its listener."""
     cut_off, other = Worker(2).beat(10), Worker(3, at=100).beat(36)
     cut_off.send(0, message(b"here"))
@@ -184,7 +184,7 @@ def test_messages_on_other_connections_may_need_no_answer(asks: tuple[Asker, ...
     assert told(*asks) == []
 
 
-def test_what_did_not_arrive_on_the_other_connection_needs_no_answer() -> None:
+def test_a_message_that_did_not_arrive_on_the_other_connection_needs_no_answer() -> None:
     there, back = one_way(answers=20, goes_on=4)
     resent(there, 5)
     assert told(there, back) == []
@@ -465,7 +465,7 @@ def test_a_pause_with_few_requests_is_not_reported(worker: Worker) -> None:
     assert diagnosed(worker, rule="paused") == []
 
 
-def test_what_tcp_delivered_late_is_no_pause() -> None:
+def test_late_delivery_by_tcp_is_no_pause() -> None:
     served = Served()
     served.beat(10).send(0, message(b"request"))
     resent(served, 8)

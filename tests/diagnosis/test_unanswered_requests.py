@@ -288,7 +288,7 @@ def test_a_dealer_that_asks_the_same_again_lost_nothing_but_asks_more_beside_it(
     assert [diagnosis.severity for diagnosis in lost_and_then(b"another")] == ["error"]
 
 
-def test_what_others_or_earlier_connections_ask_does_not_make_up_for_a_lost_request() -> None:
+def test_requests_of_others_or_earlier_connections_do_not_replace_a_lost_one() -> None:
     other, earlier, unanswered = Asker(host=3, at=1000), Asker(at=1), Asker(at=2000)
     other.ask(b"another")
     other.answer(b"answer")

@@ -15,7 +15,7 @@ from zmtpscope.diagnosis.watch import Watch
 from zmtpscope.dissect import Analyser, Options
 
 
-def test_so_many_connections_that_ended_are_remembered_and_a_line_reports_the_others(
+def test_ended_connections_above_the_limit_are_reported_in_a_line(
     captures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch, "MAX_ENDED", 4)

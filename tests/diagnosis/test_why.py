@@ -132,7 +132,7 @@ def test_messages_of_a_later_connection_prove_nothing_about_the_queue_of_an_earl
     )
 
 
-def test_what_was_lost_behind_the_last_message_has_one_reason() -> None:
+def test_messages_lost_after_the_last_one_have_one_reason() -> None:
     """The receiver closes its window repeatedly."""
     whole, slow = Subscriber(2, 0, "a"), Subscriber(3, 0, "a")
     _both(whole, slow, first=1, last=2)

@@ -111,7 +111,7 @@ def test_an_icmp_error_of_no_connection_opens_none() -> None:
 
 
 @pytest.mark.parametrize(("outcome", "flags", "id_"), OUTCOMES)
-def test_what_became_of_an_attempt(outcome: str, flags: tuple[tuple[int, int], ...], id_: str) -> None:
+def test_the_outcome_of_an_attempt(outcome: str, flags: tuple[tuple[int, int], ...], id_: str) -> None:
     packets = later(attempt(0, *flags))
     (finding,) = told(packets)
     assert (finding["id"], finding["severity"], finding["count"]) == (id_, "note", 1)

@@ -66,7 +66,7 @@ def assert_same_for_any_blocks(packets: list[Packet], options: Options = EVERYTH
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_what_is_counted_of_a_kind_ends_with_the_last(size: int) -> None:
+def test_counted_findings_of_a_kind_end_with_the_last(size: int) -> None:
     """A CURVE nonce goes back repeatedly (real octets, changed). Findings after the tenth become one, which names
     the last packet, whatever the order within blocks."""
 

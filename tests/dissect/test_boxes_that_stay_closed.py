@@ -447,7 +447,7 @@ def read_while_it_grows(packets: list[Packet], folder: Path, known: Keys, append
 
 @pytest.mark.parametrize("label", ["SHARED", "CLIENT_TRANSIENT with S", "SERVER_TRANSIENT", "COOKIE_KEY"])
 @pytest.mark.parametrize("step", [0, 3, 4, 5, 6, 8])
-def test_what_arrives_behind_an_appended_line_opens(label: str, step: int, tmp_path: Path) -> None:
+def test_boxes_after_an_appended_line_open(label: str, step: int, tmp_path: Path) -> None:
     """It also opens if the line needs an earlier WELCOME or cookie."""
     peers = CurvePeers()
     packets = conversation(talk(peers)).packets

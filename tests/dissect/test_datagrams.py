@@ -185,7 +185,7 @@ def test_a_forced_port_reports_nothing_of_others() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 6, 10, 11])
-def test_what_was_cut_is_incomplete_and_not_judged(cut: int) -> None:
+def test_a_truncated_datagram_is_incomplete_and_has_no_findings(cut: int) -> None:
     found = told([*sent(*NEWS, cut=cut)], decode_as=(FORCED,))
     assert [record["length"] for record in datagrams(found)] == ([len(NEWS[0])] * 4 if cut < len(NEWS[0]) else [])
     assert not any(record["complete"] for record in datagrams(found))

@@ -72,7 +72,7 @@ def in_one_order(names: Collection[str]) -> str:
     ],
     ids=in_one_order,
 )
-def test_what_the_keys_open(labels: tuple[str, ...], expected: set[str], tmp_path: Path) -> None:
+def test_boxes_that_the_keys_open(labels: tuple[str, ...], expected: set[str], tmp_path: Path) -> None:
     peers = CurvePeers()
     steps = talk(peers)
     found = read(steps, tmp_path, peers.lines(*labels))
@@ -93,7 +93,7 @@ def test_what_the_keys_open(labels: tuple[str, ...], expected: set[str], tmp_pat
     ],
     ids=in_one_order,
 )
-def test_what_the_keys_open_where_welcome_was_not_captured(
+def test_boxes_that_the_keys_open_without_a_captured_welcome(
     labels: tuple[str, ...], expected: set[str], tmp_path: Path
 ) -> None:
     """INITIATE contains the cookie again; only WELCOME contains S'."""

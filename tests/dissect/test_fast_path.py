@@ -503,7 +503,7 @@ def test_a_publisher_is_read_on_the_fast_path(subscription: bytes, left_out: int
         "the largest size",
     ],
 )
-def test_what_is_not_plain_releases_a_connection(octets: bytes, comes_back: bool) -> None:
+def test_data_that_is_not_plain_releases_a_connection(octets: bytes, comes_back: bool) -> None:
     conversation = session()
     for _ in range(6):
         conversation.send(0, message(b"plain"))
@@ -513,7 +513,7 @@ def test_what_is_not_plain_releases_a_connection(octets: bytes, comes_back: bool
 
 
 @pytest.mark.parametrize("loses", [True, False], ids=["a hole", "the end"])
-def test_what_is_not_in_order_releases_a_connection(loses: bool) -> None:
+def test_data_out_of_order_releases_a_connection(loses: bool) -> None:
     conversation = session()
     for _ in range(6):
         conversation.send(0, message(b"plain"))
@@ -572,7 +572,7 @@ def test_p19_stalls_and_outages_are_reported_by_connections_that_return(
         assert len(stalls) == len(outages) == MAX_APART + 1, "the last two are joined"
 
 
-def test_what_the_snap_length_has_cut_off_is_missed() -> None:
+def test_octets_cut_off_by_the_snap_length_are_missing() -> None:
     """No later octets show the loss."""
     conversation = session()
     for _ in range(6):

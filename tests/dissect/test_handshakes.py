@@ -302,7 +302,7 @@ def test_the_user_name_is_shown_escaped_and_the_password_never() -> None:
     assert line.isprintable()
 
 
-def test_what_is_no_refusal() -> None:
+def test_errors_that_are_no_refusal() -> None:
     for mechanism, names in (("CURVE", ("HELLO", "WELCOME")), ("PLAIN", ("HELLO", "WELCOME"))):
         client = shake(mechanism, *names)
         client.send(0, error("no"))

@@ -188,7 +188,7 @@ def test_a_pong_without_a_ping(closed: bool) -> None:
     assert told(talk) == [("PING-08", 1, 22)]
 
 
-def test_it_is_reported_as_soon_as_it_is_certain() -> None:
+def test_an_unanswered_ping_is_reported_when_it_is_certain() -> None:
     talk = beating()
     talk.send(1, pong())
     talk.wait(2 * SECOND)

@@ -64,7 +64,7 @@ def test_a_program_that_reads_again_is_found_each_time(size: int) -> None:
     assert found(talk, size, AGAIN) == [(1, 131, "from packet 113 on")]
 
 
-def test_it_is_found_although_the_connection_ends() -> None:
+def test_late_acknowledgments_are_found_although_the_connection_ends() -> None:
     talk = stream(*STOPPED[0], *STOPPED[1])
     talk.reset(1)
     assert len(found(talk, 1000)) == 1

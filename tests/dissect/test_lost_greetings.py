@@ -108,7 +108,7 @@ def test_a_capture_that_begins_inside_a_greeting_takes_none_of_it_for_frames(sta
     assert [record["name"] for record in found if record["record"] == "command"] == ["READY", "READY"]
 
 
-def test_what_follows_a_lost_greeting_is_no_greeting() -> None:
+def test_octets_after_a_lost_greeting_are_no_greeting() -> None:
     """Nothing was agreed before the hole, so later octets are read as traffic or not at all."""
     conversation = Conversation()
     conversation.send(0, hello("PUB")[:GREETING])

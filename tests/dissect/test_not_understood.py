@@ -99,7 +99,7 @@ def torn_hello(mechanism: str) -> list[Packet]:
     return [each for each in talk.packets if each is not lost]
 
 
-def test_what_may_hold_a_password_is_shown_only_where_secrets_are() -> None:
+def test_octets_that_may_contain_a_password_are_shown_only_with_secrets() -> None:
     hidden = dict(left(torn_hello("PLAIN")))
     assert hidden == {0: None}
     shown = dict(left(torn_hello("PLAIN"), options=Options(show_secrets=True)))

@@ -325,7 +325,7 @@ def test_subscribers_of_nothing_or_much_or_something_else_are_read_as_before(
     assert otherwise_read(packets, monkeypatch) == 40
 
 
-def test_what_was_subscribed_to_counts_as_long_as_connections_are_open() -> None:
+def test_subscriptions_count_while_connections_are_open() -> None:
     def held(packets: list[Packet]) -> list[tuple[int, int, int]]:
         """Return the octets held in all, for topics of readers and for subscriptions, after each block."""
         analyser, capture, found = Analyser(Options()), Capture(packets, 50), []

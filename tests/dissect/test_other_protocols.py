@@ -163,7 +163,7 @@ def test_octets_that_begin_like_an_identity_without_frames_after_it_are_not_zmtp
     assert read((0, octets), (1, b"\5\0four" + frames(b"x"))) == []
 
 
-def test_what_is_only_likely_zmtp_is_not_reproached() -> None:
+def test_errors_of_likely_zmtp_are_notes() -> None:
     """Two sides of 1.0 frames show no signature: an error in them is a note, as is a diagnosis."""
     found = read((0, frames(b"", b"one", b"two", b"three") + b"\2\x80x"), (1, frames(b"")))
     assert findings(found) == {"ZMTP10-FRAME-02": "note"}

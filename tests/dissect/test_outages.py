@@ -89,7 +89,7 @@ def test_an_outage_that_is_mended() -> None:
     )
 
 
-def test_what_tcp_mends_at_once_is_none() -> None:
+def test_data_that_tcp_recovers_at_once_is_no_outage() -> None:
     assert told(cut_off(2, recovers=True).packets) == []
 
 
@@ -140,7 +140,7 @@ def test_a_hole_that_is_filled_late_is_a_lost_packet() -> None:
     assert (record["count"], record["longest_ns"]) == (9, SECOND // 5)
 
 
-def test_what_a_closed_window_keeps_back_is_none() -> None:
+def test_data_held_back_by_a_closed_window_is_no_outage() -> None:
     conversation, probe = talk(), message(b"kept back")[:1]
     conversation.close_window(PULL)
     conversation.send(PUSH, probe)

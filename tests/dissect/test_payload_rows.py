@@ -34,7 +34,7 @@ def protocols(bodies: list[bytes]) -> list[str | None]:
 
 
 @pytest.mark.parametrize("body", TEXTS + OTHERS)
-def test_what_is_text_does_not_depend_on_what_is_beside_it(body: bytes) -> None:
+def test_text_is_recognised_regardless_of_other_messages(body: bytes) -> None:
     """Plain text is recognised by counting the octets of a run; a message of other octets must not be hidden by its
     neighbours."""
     wanted = "text" if body in TEXTS else None

@@ -103,7 +103,7 @@ TURNS: list[tuple[str, tuple[str, str], Steps]] = [
 
 
 @pytest.mark.parametrize("case", TURNS, ids=lambda case: case[0])
-def test_what_is_in_order(case: tuple[str, tuple[str, str], Steps]) -> None:
+def test_requests_and_replies_without_findings(case: tuple[str, tuple[str, str], Steps]) -> None:
     _, types, steps = case
     assert told(talk_of(types, steps).packets) == []
 

@@ -516,7 +516,7 @@ def test_a_loss_is_reported_to_each_dissector_that_keeps_state(given: Record) ->
 
 
 @pytest.mark.parametrize("size", [1, 7])
-def test_what_stays_in_its_box_is_not_missing(size: int, tmp_path: pathlib.Path) -> None:
+def test_numbers_in_closed_boxes_are_not_missing(size: int, tmp_path: pathlib.Path) -> None:
     """The numbers of a publisher are encrypted; the boxes of three messages do not open."""
     peers = CurvePeers()
     steps = peers.handshake("PUB", "SUB")

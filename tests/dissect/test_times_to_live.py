@@ -69,7 +69,7 @@ def test_any_data_in_time_is_a_sign_of_life(behind: bytes) -> None:
         assert silent(talk) == []
 
 
-def test_what_follows_in_the_same_packet_is_a_sign_of_life() -> None:
+def test_octets_in_the_same_packet_are_a_sign_of_life() -> None:
     talk = announcing(message(b"news"))
     talk.wait(SILENCE * SECOND)
     talk.close()

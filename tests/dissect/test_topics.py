@@ -188,7 +188,7 @@ def test_topics_do_not_depend_on_whether_bodies_are_kept() -> None:
         assert published(packets, options=options) == [b"to", b"other"]
 
 
-def test_what_is_too_long_is_no_topic() -> None:
+def test_a_long_frame_is_no_topic() -> None:
     steps: list[Change | tuple[bytes, ...]] = [("SUBSCRIBE", b"a" * size) for size in (1, LARGEST, LARGEST + 1)]
     steps += [(b"a" * (LARGEST + 2),), (b"b" * LARGEST, b""), (b"b" * (LARGEST + 1), b"")]
     assert published(packets_of(WAYS["3.1"](), steps)) == [b"a" * LARGEST, b"b" * LARGEST, None]

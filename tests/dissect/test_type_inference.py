@@ -87,7 +87,7 @@ def test_a_side_that_sends_subscribe_is_a_subscriber_and_the_other_a_publisher(k
 
 
 @pytest.mark.parametrize("keeps_records", [True, False])
-def test_what_is_published_only_behind_a_message_that_asks_for_it_shows_it_as_well(keeps_records: bool) -> None:
+def test_messages_after_their_subscription_show_the_types(keeps_records: bool) -> None:
     found, analyser = records(Capture(subscriber_that_goes_on(MESSAGES)), Options(records=keeps_records))
     assert analyser.summary.socket_types == {"PUB": 1, "SUB": 1}
     if keeps_records:
@@ -108,7 +108,7 @@ def test_a_command_that_fills_its_segment_needs_no_others_beside_it(octets: byte
 
 
 @pytest.mark.parametrize("octets", [subscribe("a")[:-1], subscribe("a") + b"x", b"GET " + subscribe("a"), ping()[:-1]])
-def test_what_only_has_a_command_in_it_is_none(octets: bytes) -> None:
+def test_octets_that_contain_a_command_show_no_type(octets: bytes) -> None:
     talk = Conversation(syn=False)
     talk.send(0, octets)
     talk.send(1, b"HTTP/1.1 400 Bad Request\r\n\r\n")

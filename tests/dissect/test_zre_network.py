@@ -162,7 +162,7 @@ def test_ports_that_alternate_are_two_nodes_with_one_uuid() -> None:
     assert ids(told(*two_ports())) == ["ZRE-BEACON-05"]
 
 
-def test_what_is_right_is_not_accused() -> None:
+def test_correct_nodes_have_no_findings() -> None:
     """The correct counterparts of the faults: answered, joined everywhere, left with a farewell."""
     one, other, ahead, back = pair()
     say(ahead, zre.ping(2))
@@ -222,7 +222,7 @@ def anybody(number: int, time: int) -> Datagram:
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["forgotten", "met again"])
-def test_what_waits_may_be_about_a_node_that_was_forgotten(again: bool) -> None:
+def test_a_check_may_wait_for_a_forgotten_node(again: bool) -> None:
     """A JOIN waits for other connections while thousands of new nodes appear."""
     one, other, third = Node(0), Node(1), Node(2)
     ahead, more = one.connect(other), one.connect(third, 4_000_000)
@@ -242,7 +242,7 @@ def still(*parts: Conversation | Datagram) -> list[Packet | Datagram]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["JOIN", "PING", "LEAVE"])
-def test_what_a_node_may_leave_open_is_bounded(command: str) -> None:
+def test_open_checks_of_a_node_are_bounded(command: str) -> None:
     ahead, more = Node(0).connect(Node(1)), Node(0).connect(Node(2), 4_000_000)
     made: dict[str, Callable[[int], bytes]] = {
         "JOIN": lambda number: zre.join(number + 2, f"G{number}", number % 256),

@@ -30,7 +30,7 @@ def test_a_greeting_that_was_given_up_has_its_length() -> None:
     assert describe_greeting(values | {"length": 10}) == "GREETING signature only"
 
 
-def test_what_is_left_over_is_counted_without_what_other_records_hold() -> None:
+def test_leftovers_are_counted_without_octets_of_other_records() -> None:
     values = empty("leftover") | {"kind": "undissected", "reason": "not ZMTP", "offset": 5, "length": 900, "bytes": 20}
     assert describe_leftover(values) == "20 octets not understood at offset 5 (not ZMTP)"
 

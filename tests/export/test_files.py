@@ -40,7 +40,7 @@ def test_nothing_is_at_the_place_before_the_end(tmp_path: pathlib.Path, umask: N
     assert target.exists()
 
 
-def test_what_is_discarded_leaves_what_was_there(tmp_path: pathlib.Path) -> None:
+def test_a_discarded_file_leaves_the_existing_one(tmp_path: pathlib.Path) -> None:
     target = tmp_path / "messages.csv"
     target.write_bytes(b"old")
     file = OutputFile(target)

@@ -76,7 +76,7 @@ def test_a_comment_of_any_length_is_in_the_header(tmp_path: pathlib.Path) -> Non
         assert [packet for packet, _ in RawPcapNgReader(io.BytesIO(octets))] == [b"packet"]
 
 
-def test_what_was_written_can_be_read_at_once(tmp_path: pathlib.Path) -> None:
+def test_written_packets_can_be_read_at_once(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "out.pcapng"
     with open(path, "wb") as file:
         writer = PcapngWriter(file, "")

@@ -36,12 +36,12 @@ def is_safe(text: str) -> bool:
         ("\U000e0041", "\\U000e0041"),  # tags
     ],
 )
-def test_what_a_terminal_might_obey_is_escaped(dangerous: str, shown: str) -> None:
+def test_characters_that_control_a_terminal_are_escaped(dangerous: str, shown: str) -> None:
     assert safe_text(dangerous) == shown
 
 
 @pytest.mark.parametrize("text", ["", "weather.berlin", '{"a": [1, 2]}', "Grüße 你好 ✓ 🚀", "back\\slash"])
-def test_what_people_write_stays_as_it_is(text: str) -> None:
+def test_usual_text_stays_unchanged(text: str) -> None:
     assert safe_text(text) == text
 
 

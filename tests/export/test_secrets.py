@@ -107,7 +107,7 @@ def test_a_password_is_hidden_in_a_message_frame_of_the_handshake(name: str, mec
         (b"\x05HELLO\x08harmless\0", None, False),
     ],
 )
-def test_what_is_no_password_is_shown(body: bytes, mechanism: str | None, command: bool) -> None:
+def test_fields_that_are_no_password_are_shown(body: bytes, mechanism: str | None, command: bool) -> None:
     assert "harmless" in printed(body, mechanism, command=command)[0]
 
 

@@ -111,7 +111,7 @@ def test_time_goes_back_only_for_what_was_decided_too_long_after_it(
             assert any(place[id(other)] - place[id(each)] > most for each in behind)
 
 
-def test_what_cannot_wait_is_there_at_once() -> None:
+def test_without_a_wait_records_are_returned_at_once() -> None:
     (record,) = records_of([Row(1, 5, 1, 9)])
     order = TimeOrder(lambda item, files: item, records=0)
     assert [item for item, _ in order.feed(Batch([None], records=[record]))] == [record]

@@ -10,7 +10,7 @@ from zmtpscope.export.wrap import INDENT, LEAST, wrap
 WORDS = "warn ZMTP-CONN-08 The connection closed within a second of an error"
 
 
-def test_what_fits_stays_as_it_is() -> None:
+def test_a_line_that_fits_stays_unchanged() -> None:
     assert wrap("9 1.0 a > b  ", 13, WORDS, 13 + len(WORDS)) == "9 1.0 a > b  " + WORDS
 
 

@@ -42,7 +42,7 @@ class TestCapture:
             os.umask(before)
         assert mode(capture) == 0o600
 
-    def test_one_that_is_there_is_refused(self, capture: pathlib.Path) -> None:
+    def test_an_existing_file_is_refused(self, capture: pathlib.Path) -> None:
         capture.write_text("precious")
         with pytest.raises(FileExistsError) as error:
             CaptureFile(capture, "")
@@ -78,7 +78,7 @@ class TestCapture:
 
 
 class TestKeyLog:
-    def test_it_is_beside_the_capture_for_its_owner_only(self, capture: pathlib.Path) -> None:
+    def test_the_key_log_is_beside_the_capture_and_private(self, capture: pathlib.Path) -> None:
         before = os.umask(0)
         try:
             log = KeyLog.beside(capture)
@@ -89,7 +89,7 @@ class TestKeyLog:
         assert mode(log.path) == 0o600
         assert log.path.read_bytes() == HEADER
 
-    def test_what_is_written_is_read_at_once(self, capture: pathlib.Path) -> None:
+    def test_a_written_key_is_read_at_once(self, capture: pathlib.Path) -> None:
         log = KeyLog.beside(capture)
         found = Keys([log.path])
         log.add(SERVER_LINE)
@@ -100,7 +100,7 @@ class TestKeyLog:
         assert found.readable_by_others == []
         log.close()
 
-    def test_what_is_there_stays_in_front(self, tmp_path: pathlib.Path) -> None:
+    def test_existing_lines_stay_in_front(self, tmp_path: pathlib.Path) -> None:
         others = keys(tmp_path, CurvePeers(1).lines("SHARED").rstrip())
         log = KeyLog(tmp_path / "test.keys")
         log.add(CLIENT_LINE)

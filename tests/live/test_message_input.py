@@ -47,6 +47,6 @@ def test_hex_is_read_as_it_is_written(parts: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("digits", [b"0", b"0g", b"\xff", b"0x00", "\u0660\u0660".encode()])
-def test_what_is_no_hex(digits: bytes) -> None:
+def test_input_that_is_no_hex(digits: bytes) -> None:
     with pytest.raises(BadMessage, match="is not hex"):
         Notation(hex=True).parts(digits)

@@ -144,7 +144,7 @@ def test_a_socket_type_that_is_not_announced() -> None:
     assert (found.socket_type, found.handshake, found.error) == (None, WITHHELD, None)
 
 
-def test_what_goes_wrong_behind_the_handshake() -> None:
+def test_errors_after_the_handshake() -> None:
     def script(connection: Any) -> None:
         handshake(connection, "PUB")
         connection.sendall(b"\x02\x80" + bytes(7))

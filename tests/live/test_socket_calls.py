@@ -79,7 +79,7 @@ def test_wrong_types_are_refused_when_a_socket_is_made(act: Callable[[], Socket]
     run(work)
 
 
-def test_what_does_not_fit_the_socket_type_is_refused_when_it_is_made() -> None:
+def test_options_that_do_not_fit_the_socket_type_are_refused_at_once() -> None:
     async def work() -> None:
         with pytest.raises(ValueError, match="a REQ socket has no subscriptions"):
             connect(NOBODY, "REQ", subscribe=["news"])
@@ -141,7 +141,7 @@ def test_impossible_messages_are_not_waited_for() -> None:
     run(work)
 
 
-def test_what_was_not_asked_for_cannot_be_taken_back() -> None:
+def test_only_existing_subscriptions_and_groups_can_be_cancelled() -> None:
     async def work() -> None:
         async with connect(NOBODY, "SUB", subscribe=["news"]) as socket, connect(NOBODY, "DISH") as dish:
             with pytest.raises(ValueError, match="not subscribed to 'sport'"):

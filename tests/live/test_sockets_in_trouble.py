@@ -209,7 +209,7 @@ def test_empty_messages_wait_for_receivers() -> None:
         run(work)
 
 
-def test_what_could_not_be_sent_is_neither_asked_nor_answered() -> None:
+def test_an_invalid_message_is_neither_request_nor_reply() -> None:
     async def work() -> None:
         async with bind("tcp://:0", "REP") as server, connect(str(server.endpoint), "REQ") as client:
             for socket_, sent in ((client, [b"question"]), (server, [b"answer"])):
@@ -239,7 +239,7 @@ def test_a_new_request_does_not_fail_for_the_last_one() -> None:
     run(work)
 
 
-def test_what_cannot_be_asked_for_is_refused_at_once() -> None:
+def test_subscriptions_of_an_unfit_socket_are_refused_at_once() -> None:
     """The error is raised at once, not in a task of a later connection, where it would be lost."""
 
     async def work() -> None:
@@ -639,7 +639,7 @@ def test_a_puller_that_reads_nothing_does_not_stop_the_others() -> None:
     run(work)
 
 
-def test_what_arrived_before_a_reset_is_received() -> None:
+def test_messages_before_a_reset_are_received() -> None:
     """It is received even if there was no room for it yet."""
     count = 2500
 

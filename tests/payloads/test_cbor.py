@@ -263,7 +263,7 @@ def test_indefinite_lengths_are_claimed() -> None:
     assert claimed(Cbor, bytes.fromhex("bf6346756ef563416d7421ff")) is Claim.MAYBE
 
 
-def test_what_describes_itself_is_cbor() -> None:
+def test_octets_with_the_self_described_tag_are_cbor() -> None:
     assert claimed(Cbor, b"\xd9\xd9\xf7\x05") is Claim.YES
 
 

@@ -70,7 +70,7 @@ def test_messages_that_are_only_claimed_are_counted_as_if_each_was_asked_about(
 
 @pytest.mark.parametrize("name", ["cbor", "json", "messagepack"])
 @pytest.mark.parametrize("body", [*JSON, *ARRAYS, *PACKED, EITHER, *[each for each in OTHERS if each]], ids=repr)
-def test_what_is_claimed_at_once_is_what_is_claimed(name: str, body: bytes) -> None:
+def test_claims_at_once_equal_claims(name: str, body: bytes) -> None:
     side = counting()
     payload = side.registry.make(side.registry.dissectors[name])
     assert payload is not None

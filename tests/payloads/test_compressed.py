@@ -216,14 +216,14 @@ def test_bombs(packer: Packer) -> None:
         (Zstd, b"\x28\xb5\x2f\xfd\x00\xff" + b"\1\0\0"),
     ],
 )
-def test_what_is_announced_is_not_believed(kind: type[Payload], body: bytes) -> None:
+def test_announced_sizes_are_not_trusted(kind: type[Payload], body: bytes) -> None:
     """Sizes and windows of many GiB cost nothing."""
     made = dissected(kind, body)
     assert {finding.id for finding in made.findings} <= {"PAYLOAD-02", "PAYLOAD-03"}
     assert made.findings
 
 
-def test_what_is_large_is_no_bomb() -> None:
+def test_large_contents_are_no_bomb() -> None:
     packed = gzip.compress(random.Random(1).randbytes(10 << 20), 1)
     made = dissected(Gzip, packed)
     assert made.fields["size"] == (16 << 20) - len(packed)

@@ -504,7 +504,7 @@ UNFIT: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("what", UNFIT)
-def test_what_is_unfit_is_left_out_with_a_word(
+def test_an_unfit_dissector_is_left_out_with_a_reason(
     what: str, door: Callable[[type[Any]], Registry], tmp_path: pathlib.Path
 ) -> None:
     payloads = door(type("Unfit", (Other,), UNFIT[what]))

@@ -163,7 +163,7 @@ def test_its_finding_is_reported(tmp_path: pathlib.Path, site: pathlib.Path, mon
     assert "PAYLOAD-04" in run("read", "-q", str(path)).stdout.decode()
 
 
-def test_it_reports_nothing_that_the_capture_may_lack(
+def test_the_plugin_reports_nothing_that_the_capture_may_lack(
     tmp_path: pathlib.Path, site: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(site, monkeypatch)

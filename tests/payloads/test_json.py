@@ -280,7 +280,7 @@ def test_not_claimed(octets: bytes) -> None:
         (b"{}", None),
     ],
 )
-def test_what_readers_differ_about(octets: bytes, fields: Any) -> None:
+def test_json_that_parsers_read_differently(octets: bytes, fields: Any) -> None:
     assert claimed(JsonPayload, octets) is Claim.MAYBE
     for trees in (False, True):
         made = dissected(JsonPayload, octets, trees=trees)

@@ -47,7 +47,7 @@ def test_the_delimiter_is_anywhere(front: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("cut", range(6))
-def test_what_lacks_frames_is_not_claimed(cut: int) -> None:
+def test_a_message_without_all_frames_is_not_claimed(cut: int) -> None:
     assert claimed(Jupyter, *message("status", {})[:cut]) is Claim.NO
     if cut:
         assert ids(dissected(Jupyter, *message("status", {})[:cut])) == ["PAYLOAD-03"]
@@ -209,7 +209,7 @@ def test_the_key_is_never_shown() -> None:
         assert KEY not in repr(made)
 
 
-def test_what_was_typed_is_never_shown() -> None:
+def test_a_typed_password_is_never_shown() -> None:
     frames = message("input_reply", {"value": "hunter2", "status": "ok"})
     made = dissected(Jupyter, *frames)
     assert made.fields["content"] == {"value": "***", "status": "ok"}

@@ -118,7 +118,7 @@ def test_timestamps(octets: str, text: str) -> None:
         "c703ff 000000",
     ],
 )
-def test_what_is_no_time_is_an_extension(octets: str) -> None:
+def test_an_invalid_time_is_an_extension(octets: str) -> None:
     [value] = dissected(MessagePack, b"\x91" + bytes.fromhex(octets)).fields
     assert value["type"] == -1
     assert bytes.fromhex(octets).endswith(value["data"])

@@ -30,7 +30,7 @@ class Runs:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_runs_a_command(protocol: int, tmp_path: pathlib.Path) -> None:
+def test_pickles_that_run_a_command(protocol: int, tmp_path: pathlib.Path) -> None:
     touched = tmp_path / "touched"
     made = dissected(Pickle, pickle.dumps(Runs(os.system, f"touch {touched}"), protocol))
     assert made.fields["imports"] == ["posix.system"]
@@ -67,7 +67,7 @@ def test_names_that_are_computed() -> None:
     assert made.findings[0].severity == "error"
 
 
-def test_what_has_a_number_in_a_registry() -> None:
+def test_an_import_by_registered_number() -> None:
     copyreg.add_extension("decimal", "Decimal", 7)
     try:
         octets = pickle.dumps(decimal.Decimal(1), 4)

@@ -224,7 +224,7 @@ def test_claims() -> None:
     ("only", "named", "protocol"),
     [(None, [], None), ("protobuf", [], "protobuf"), (None, [Named("protobuf")], "protobuf")],
 )
-def test_it_is_asked_where_it_is_named(only: str | None, named: list[Named], protocol: str | None) -> None:
+def test_protobuf_is_used_if_it_is_named(only: str | None, named: list[Named], protocol: str | None) -> None:
     registry = registry_of(Protobuf, Text, only=only)
     made = SidePayloads(registry, named, trees=False, judging=False).dissect(
         Message((field(1, VARINT, b"\5"),), 0, None), ABOUT, [0]

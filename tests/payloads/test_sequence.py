@@ -78,7 +78,7 @@ def cloned(key: bytes, number: int) -> tuple[bytes, ...]:
         ((), Claim.NO),
     ],
 )
-def test_what_it_claims_at_once(frames: tuple[bytes, ...], claim: Claim) -> None:
+def test_messages_that_are_claimed_at_once(frames: tuple[bytes, ...], claim: Claim) -> None:
     assert claimed(Numbered, *frames, about=PUB, content=min(1, len(frames))) is claim
 
 
@@ -219,7 +219,7 @@ def test_long_topics_have_no_sequence_number() -> None:
     assert {each.claim for each in said} == {Claim.NO}
 
 
-def test_what_is_forced_upon_it() -> None:
+def test_messages_that_the_user_assigns() -> None:
     assert dissected(Numbered, *behind(b"a", 5), about=PUB).summary == "a 5: 4 octets"
     for frames in ((b"a",), (b"a", b"b", b"c"), (b"t" * 300, b"b", bytes(4))):
         assert [each.id for each in dissected(Numbered, *frames, about=PUB).findings] == ["PAYLOAD-03"]

@@ -51,7 +51,7 @@ def reply(status: bytes = b"200", metadata: bytes = b"", version: bytes = b"1.0"
         ((b"", b""), Claim.NO),
     ],
 )
-def test_what_it_claims(frames: tuple[bytes, ...], claim: Claim) -> None:
+def test_messages_that_are_claimed(frames: tuple[bytes, ...], claim: Claim) -> None:
     assert claimed(Zap, *frames) is claim
 
 
@@ -117,7 +117,7 @@ def test_findings() -> None:
     assert (status.id, status.start, status.length, status.detail) == ("ZAP-02", 8, 3, "status 404")
 
 
-def test_what_is_forced_upon_it() -> None:
+def test_messages_that_the_user_assigns() -> None:
     made = dissected(Zap, b"hello")
     assert [finding.id for finding in made.findings] == ["ZAP-01", "PAYLOAD-03"]
 

@@ -169,7 +169,7 @@ def test_sequence_numbers_wrap_where_zyre_and_pyre_wrap(before: int, after: int)
     assert [finding.id for finding in dissected(payload, ping(after), about=NODE).findings] == ["ZRE-05"]
 
 
-def test_what_the_capture_lost_is_not_held_against_a_node() -> None:
+def test_losses_of_the_capture_are_no_findings_about_a_node() -> None:
     assert findings_of((hello(),), (ping(9),), after_loss=1) == []
     assert findings_of((ping(9),), (ping(10),), after_loss=0) == []
     assert findings_of((hello(status=1),), (join(9, "A", 5),), (join(10, "B", 6),), after_loss=1) == []

@@ -256,7 +256,7 @@ def test_payload_types(case: Case) -> None:
     assert found == sorted(expected, key=lambda row: (-row["messages"], nulls_first(row["kind"], row["protocol"])))
 
 
-def test_what_a_message_announces_does_not_count(spark: SparkSession) -> None:
+def test_announced_sizes_do_not_count(spark: SparkSession) -> None:
     whole = "conn_id string, side bigint, socket_type string, topic string, ts_ns bigint, ts_end_ns bigint, kind string"
     values = ("c", 0, "PUSH", None, 0, 0, "data")
     sizes = [([2**62, 2**62], 70), ([2**40], 90), ([1, None], 80), ([1, 2], 8), (None, 40), ([0], 2)]

@@ -117,7 +117,7 @@ def test_as_many_files_are_left_alone_as_are_written_at_a_time(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("octets", [b"", b"# captured on eth0\n"])
-def test_what_is_no_capture_is_passed_over(tmp_path: Path, octets: bytes) -> None:
+def test_files_that_are_no_captures_are_skipped(tmp_path: Path, octets: bytes) -> None:
     for number in range(3):
         capture(tmp_path, f"{number}", number)
     capture(tmp_path, ".hidden", 0)
@@ -182,7 +182,7 @@ def test_a_file_that_is_compressed_behind_its_batch_is_not_read_again(tmp_path: 
     assert stream.take() == ["2.pcap"]
 
 
-def test_what_has_vanished_is_forgotten(tmp_path: Path) -> None:
+def test_removed_files_are_forgotten(tmp_path: Path) -> None:
     """So the memory has the size of the folder, however long the stream runs."""
     stream = Stream(tmp_path)
     for number in range(10):

@@ -50,7 +50,7 @@ def test_examples_print_what_the_page_shows(
         assert text == real
 
 
-def test_what_is_exported_is_read_as_the_page_shows(
+def test_exported_tables_are_read_as_the_page_shows(
     spark: SparkSession, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
     text = DISSECTORS.read_text()

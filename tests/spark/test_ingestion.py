@@ -160,7 +160,7 @@ def test_a_folder_without_tables_is_one_sentence(spark: SparkSession, tmp_path: 
         tables(spark, tmp_path)
 
 
-def test_what_other_attempts_wrote_is_no_part_of_the_tables(
+def test_files_of_other_attempts_are_no_part_of_the_tables(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other attempts occur after a retried task, or two at a time."""

@@ -291,7 +291,7 @@ def test_plots_have_the_colours_of_the_page() -> None:
     assert not [style for style in styles if "#" in style]
 
 
-def test_what_is_wrong_is_on_top() -> None:
+def test_problems_are_at_the_top() -> None:
     text = " ".join(" ".join(Elements(harmless_page()).texts).split())
     verdict = "1 error, 3 violations of the protocols, 1 failed handshake and 1 reconnect storm."
     assert text.index("ZeroMQ in a.pcap") < text.index(verdict) < text.index("Findings Findings by id")
@@ -318,7 +318,7 @@ def test_captures_without_messages_have_a_page() -> None:
         assert section.nothing in text
 
 
-def test_what_is_not_known_is_a_row() -> None:
+def test_unknown_values_have_a_row() -> None:
     table = answers(topic_rates={"topic": None}, reconnect_storms={"address": None, "client": None, "port": None})
     texts = Elements(page(table, ABOUT)).texts
     assert "no topic known  word" in texts
@@ -434,7 +434,7 @@ def test_a_report_of_captures(spark: SparkSession, tmp_path: pathlib.Path, capsy
     assert "index.html exists; use --force to overwrite it" in capsys.readouterr().err
 
 
-def test_what_is_no_capture_leaves_nothing_behind(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_capture_leaves_no_report(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert cli.run(["analyze", str(tmp_path / "missing.pcap"), "-o", str(out)]) == 2
     assert "missing.pcap" in capsys.readouterr().err
@@ -452,7 +452,7 @@ def test_what_is_no_capture_leaves_nothing_behind(tmp_path: pathlib.Path, capsys
         ("pyspark", "analyze needs pyspark, of the extra report: pip install 'zmtpscope[report]'"),
     ],
 )
-def test_what_is_not_installed_is_named(missing: str, sentence: str, tmp_path: pathlib.Path) -> None:
+def test_a_missing_library_is_named(missing: str, sentence: str, tmp_path: pathlib.Path) -> None:
     script = f"import sys; sys.modules[{missing!r}] = None; from zmtpscope import cli; sys.exit(cli.run(sys.argv[1:]))"
     command = [sys.executable, "-c", script, "analyze", PUBSUB, "-o", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True)

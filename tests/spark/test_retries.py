@@ -97,7 +97,7 @@ def test_rows_of_a_shared_scan_arrive_once(spark: SparkSession, tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["write", "compare"])
-def test_what_a_dead_worker_wrote_is_no_part_of_the_tables(
+def test_files_of_a_dead_worker_are_no_part_of_the_tables(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
     """Its files are complete when it dies, beside the files of the next attempt."""

@@ -106,7 +106,7 @@ def test_mistakes_are_a_sentence(options: dict[str, object], sentence: str) -> N
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "2026-05-01T10:00:00.1234567890", "-1", ""])
-def test_what_is_no_time_is_a_sentence(text: str) -> None:
+def test_an_invalid_time_is_an_error_of_a_sentence(text: str) -> None:
     with pytest.raises(SettingsError, match=r"^option from: .* is not a time; use nanoseconds since 1970"):
         ReadSettings.parse({"from": text})
 

@@ -102,7 +102,7 @@ def test_a_state_is_whole_or_not_there(folder: StateFolder, monkeypatch: pytest.
     assert folder.state(1, 0) == (1, b"one")
 
 
-def test_what_is_needed_no_more_is_removed(folder: StateFolder) -> None:
+def test_states_that_are_not_needed_are_removed(folder: StateFolder) -> None:
     for batch in (1, 2, 3):
         folder.write_batch(replace(BATCH, number=batch))
         for number in (0, 1):

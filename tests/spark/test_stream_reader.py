@@ -176,7 +176,7 @@ def test_a_state_cannot_be_made_again_of_files_that_are_gone(tmp_path: Path) -> 
         query.batch()
 
 
-def test_what_a_damaged_file_has_is_read_and_its_name_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_file_is_read_and_its_name_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     files = rotate(CAPTURES / "patterns" / "many-small.pcap", tmp_path, [300, 600])
     files[1].write_bytes(files[1].read_bytes()[:-10])
     query = Query(tmp_path, tmp_path / "states", maxFilesPerTrigger=1, growing=0, partitions=2).run()

@@ -110,7 +110,7 @@ def test_the_examples_of_the_page(spark: SparkSession, tmp_path: Path, files: li
     assert counted(everything) == in_one_run(tmp_path / "captures", "message")
 
 
-def test_what_is_wrong_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+def test_errors_of_options_are_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(StreamingQueryException) as raised:
         start(spark, tmp_path, Rows(), finish="true").awaitTermination()
     assert "captures: cannot be listed: No such file or directory" in str(raised.value)

@@ -17,7 +17,7 @@ def identity_of(store: Store, row: int) -> str:
 
 
 @pytest.mark.parametrize("path", FILES[::4], ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_what_findings_refer_to_is_found(path: Path) -> None:
+def test_records_that_findings_refer_to_are_found(path: Path) -> None:
     for frames in (True, False):
         store, _ = opened(path, options_for(path, frames=frames))
         for row in range(len(store)):

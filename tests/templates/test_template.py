@@ -38,7 +38,7 @@ def test_a_header_names_the_fields_as_they_were_written() -> None:
         ("", "no field in the format; use for example {time} {topic} {size}\n  \n  ^"),
     ],
 )
-def test_what_is_wrong_is_shown(text: str, said: str) -> None:
+def test_errors_in_templates_are_shown(text: str, said: str) -> None:
     with pytest.raises(FilterError) as error:
         parse_template(text)
     assert str(error.value) == said

@@ -76,7 +76,7 @@ def test_with_16_colours_cursor_and_problems_have_other_colours_than_the_rest(tm
         assert any("\x1b[31m" in line and "error" in line for line in shown.screen(styles=True))
 
 
-def test_it_fits_a_small_terminal(tmp_path: Path) -> None:
+def test_the_screen_fits_a_small_terminal(tmp_path: Path) -> None:
     with terminal(tmp_path, PUBSUB, columns=80, lines=24) as shown:
         shown.wait_for("19 messages", "a.topic")
         shown.resize(200, 50)

@@ -227,7 +227,7 @@ def test_the_lines_match_the_page() -> None:
     assert "".join(said) == shown[0]
 
 
-def test_it_can_be_forced() -> None:
+def test_the_mechanism_can_be_forced() -> None:
     forced = parse_decode_as("tcp.port==5555,zmtp/3.1/TOY")
     conversation = Conversation(syn=False)
     conversation.send(0, message(7, b"sealed") + message(8, b"sealed, too"))

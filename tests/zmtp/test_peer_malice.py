@@ -138,7 +138,7 @@ def listening(settings: Settings = SMALL, other: str = "ROUTER") -> Peer:
 
 @pytest.mark.parametrize("size", [LIMIT, 2**40, 2**62, 2**63 - 1, 2**63, 2**64 - 1])
 @pytest.mark.parametrize("flags", [b"\x02", b"\x03", b"\x06"])
-def test_what_is_announced_too_large_is_not_waited_for(flags: bytes, size: int) -> None:
+def test_a_message_announced_too_large_is_not_awaited(flags: bytes, size: int) -> None:
     assert isinstance(refusal(listening(), flags + max(size, 2**21).to_bytes(8, "big") + bytes(256)), Violation)
 
 
@@ -706,7 +706,7 @@ def test_heartbeats_that_are_not_answered() -> None:
         (lambda: Peer(Settings("DEALER"), 0.0).send([b"x"]), "before the handshake is complete"),
     ],
 )
-def test_what_cannot_be_is_refused_at_once(make: Callable[[], object], why: str) -> None:
+def test_impossible_settings_are_refused_at_once(make: Callable[[], object], why: str) -> None:
     """`ValueError` is raised before anything is sent: a `PeerError` is for mistakes of the other side."""
     with pytest.raises(ValueError, match=why):
         make()

@@ -51,7 +51,7 @@ CASES: dict[str, tuple[bytes, bytes, str, str | None]] = {
 
 @pytest.mark.parametrize("client", [0, 1])
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_in_front_is_found_when_it_is_whole(name: str, client: int) -> None:
+def test_a_complete_proxy_header_is_found(name: str, client: int) -> None:
     asked, answered, text, refusal = CASES[name]
     sides = [asked + GREETING, answered + GREETING] if refusal is None else [asked, answered]
     found = find_proxied(sides if client == 0 else sides[::-1])
@@ -84,7 +84,7 @@ def test_nothing_is_decided_before(name: str) -> None:
         (b"GET / HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n"),
     ],
 )
-def test_what_is_none_of_these_waits_for_nothing(sides: tuple[bytes, bytes]) -> None:
+def test_other_octets_are_not_awaited_as_a_proxy_header(sides: tuple[bytes, bytes]) -> None:
     assert find_proxied(sides) is False
     assert find_proxied(sides[::-1]) is False
 

@@ -51,7 +51,7 @@ def test_names_are_counted_and_found_by_prefix(steps: list[tuple[bool, bytes]], 
         assert trie.size == trie_of(sorted(names)).size <= sum(map(len, names)) + 2 * NODE_COST * len(names)
 
 
-def test_what_was_removed_leaves_nothing() -> None:
+def test_removed_names_leave_nothing() -> None:
     for names in ([b"ab", b"ac"], [b"ab", b"a"], [b"ab", b"abc"], [b"ab", b""]):
         trie = trie_of(names)
         trie.remove(names[1])
@@ -103,7 +103,7 @@ def test_the_size_is_that_of_the_memory(names: list[bytes]) -> None:
     assert trie.size <= sum(map(len, names)) + 2 * NODE_COST * len(names)
 
 
-def test_what_was_removed_takes_no_memory() -> None:
+def test_removed_names_take_no_memory() -> None:
     """Dictionaries do not get smaller by themselves: each of these had 256 entries, and keeps two."""
     tracemalloc.start()
     try:

@@ -122,7 +122,7 @@ def test_secrets_of_a_head_have_a_name_of_their_own() -> None:
     ]
 
 
-def test_what_begins_like_an_upgrade() -> None:
+def test_octets_that_begin_like_an_upgrade() -> None:
     assert begins_like_an_upgrade(request() + b"\x82")
     assert begins_like_an_upgrade(response())
     assert not any(map(begins_like_an_upgrade, (b"", b"GET ", request()[:-1], PLAIN_HTTP, OTHER_WEBSOCKET, NOT_FOUND)))

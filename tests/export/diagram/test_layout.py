@@ -180,7 +180,7 @@ def test_a_time_in_which_nothing_happens_is_a_pause() -> None:
     assert [row.what for row in pauses] == ["5.0 s later"]
 
 
-def test_what_is_left_out_is_counted() -> None:
+def test_omitted_events_are_counted() -> None:
     diagram = of_file("patterns/pubsub.pcap", most=15)
     assert len([row for row in diagram.rows if row.kind not in (PAUSE, REST)]) == 15
     assert diagram.rows[-1].kind == REST

@@ -63,7 +63,7 @@ def test_of_each_kind_the_first_are_drawn_and_the_last() -> None:
     assert written(thinned("abbabaabbabab")) == "abba[3a 4b]ab"
 
 
-def test_what_is_new_on_a_connection_ends_the_stretch_and_the_next_of_each_kind_is_drawn_again() -> None:
+def test_after_a_new_kind_of_event_the_next_of_each_kind_is_drawn_again() -> None:
     assert written(thinned("aaaaaaxaaaaaa")) == "aa[3a]axa[4a]a"
     assert written(thinned("aaaaaa1aaaaaa2aaaa")) == "aa[3a]a1a[4a]a2a[2a]a"
 

@@ -37,7 +37,7 @@ def test_versions_match_the_file_names(truth: Truth) -> None:
 
 
 @pytest.mark.parametrize("name", ["http", "modbus", "tls", "auliamghfr-mqtt"])
-def test_what_speaks_no_zmtp_is_named_apart(name: str) -> None:
+def test_endpoints_of_other_protocols_are_listed_separately(name: str) -> None:
     found = found_in(CAPTURES / f"negative/{name}.pcap")
     assert {each["found"] for each in found} == {"other"}
     assert all(each["port"] < 32_768 for each in found)

@@ -100,7 +100,7 @@ def test_clients_are_counted_one_by_one() -> None:
     ]
 
 
-def test_what_was_counted_is_written_when_the_client_is_let_in() -> None:
+def test_counted_attempts_are_written_when_the_client_connects() -> None:
     told = written(joined(refused(0), refused(1), refused(2), accepted(3), refused(10)))
     begin = [conn for _, conn, _ in told].index("c4")
     assert told[begin - 1][1:] == ("c3", "retried 2 times, c2 to c3, every 1 s, each with the same outcome as c1")
@@ -143,7 +143,7 @@ def test_where_lines_do_not_wait_they_are_written_every_ten_seconds() -> None:
     ]
 
 
-def test_what_is_remembered_has_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remembered_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MAX_OPEN", "MAX_PAIRS", "MAX_FAILURES"):
         monkeypatch.setattr(retries, name, 2)
     talks = [refused(number, port=5555 + number % 3, reason=str(number % 4)) for number in range(36)]

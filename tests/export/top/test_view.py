@@ -91,7 +91,7 @@ def test_keys_for_kinds_pause_help_and_leaving() -> None:
     assert not View().press("q", [], 1)
 
 
-def test_the_others_cannot_be_pinned() -> None:
+def test_the_row_of_all_others_cannot_be_pinned() -> None:
     view = pressed("end", "enter")
     assert view.pinned == []
 

@@ -59,7 +59,7 @@ def test_loopback_as_tcpdump_writes_it(engine: str, tmp_path: Path) -> None:
 
 @engines
 @in_namespace(*VETH)
-def test_what_is_cut_off_keeps_its_length(engine: str, tmp_path: Path) -> None:
+def test_a_truncated_packet_keeps_its_length(engine: str, tmp_path: Path) -> None:
     packets = [ethernet(number, 60 + 100 * number) for number in range(10)]
     with capturing(interfaces=("vb",), engine=engine, snap_length=100, write_to=str(tmp_path / "f")) as session:
         send("va", packets)

@@ -87,7 +87,7 @@ def test_another_program_captures_and_its_statistics_are_in_the_file(engine: str
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", TOOLS)
 @in_namespace(LOOPBACK)
-def test_what_another_program_cuts_off_keeps_its_length(engine: str, tmp_path: Path) -> None:
+def test_a_packet_truncated_by_another_program_keeps_its_length(engine: str, tmp_path: Path) -> None:
     with capturing(interfaces=("lo",), engine=engine, snap_length=96, write_to=str(tmp_path / "f")) as session:
         say(3, 1400)
         wait_for(session, lambda status: status.packets >= 6)
@@ -97,9 +97,7 @@ def test_what_another_program_cuts_off_keeps_its_length(engine: str, tmp_path: P
 
 @pytest.mark.parametrize("engine", TOOLS)
 @in_namespace(*VETH)
-def test_what_arrived_before_the_stop_is_there_however_slowly_a_program_hands_it_over(
-    engine: str, tmp_path: Path
-) -> None:
+def test_packets_before_the_stop_are_read_however_slow_a_program_is(engine: str, tmp_path: Path) -> None:
     packets = [ethernet(number) for number in range(5)]
     with capturing(interfaces=("vb",), engine=engine, write_to=str(tmp_path / "f")):
         send("va", packets)
@@ -417,6 +415,6 @@ def test_nanoseconds_and_the_check_sequence_bits_of_pcap() -> None:
         section(section(b"")),
     ],
 )
-def test_what_is_no_capture_is_refused_and_not_waited_for(octets: bytes) -> None:
+def test_output_that_is_no_capture_is_refused_at_once(octets: bytes) -> None:
     with pytest.raises(CannotCapture, match=r"the input is (damaged|neither)"):
         PacketStream("lo").feed(octets)

@@ -151,7 +151,7 @@ def test_no_filter_takes_every_packet_up_to_the_snap_length_and_asks_no_compiler
     assert done.stdout == "True False\n"
 
 
-def test_what_is_taken_is_cut_to_the_snap_length() -> None:
+def test_matching_packets_are_cut_to_the_snap_length() -> None:
     program = compile_filter("tcp", ETHERNET, 96)
     assert run(program, PACKETS[ETHERNET][1]) == 96
 

@@ -136,7 +136,7 @@ def test_what_was_not_read_stays_and_what_has_no_place_is_counted(engine: str, t
 
 
 @in_namespace(*VETH)
-def test_what_had_no_place_is_counted_in_the_last_file(tmp_path: Path) -> None:
+def test_packets_without_room_are_counted_in_the_last_file(tmp_path: Path) -> None:
     ring = RingLimits(packets=10, files=2)
     with capturing(**ANNOUNCED, write_to=f"{tmp_path}/f.pcapng", ring=ring):
         send("va", map(ethernet, range(45)))
@@ -145,7 +145,7 @@ def test_what_had_no_place_is_counted_in_the_last_file(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @in_namespace(*VETH)
-def test_what_is_lost_is_in_the_file_meanwhile(tmp_path: Path) -> None:
+def test_losses_are_in_the_file_during_the_capture(tmp_path: Path) -> None:
     """Every few seconds, so that the losses of a capture that is killed are also known."""
     with started(**ANNOUNCED, buffer_octets=1 << 20, write_to=f"{tmp_path}/f") as session:
         os.kill(process_of(session), signal.SIGSTOP)
@@ -199,7 +199,7 @@ def test_a_capture_ends_when_it_has_what_was_asked_for(limit: str, value: float,
 
 @engines
 @in_namespace(*VETH)
-def test_what_the_kernel_drops_is_counted(engine: str, tmp_path: Path) -> None:
+def test_drops_of_the_kernel_are_counted(engine: str, tmp_path: Path) -> None:
     """The process is stopped while more packets arrive than the buffer can hold."""
     with capturing(**ANNOUNCED, engine=engine, buffer_octets=1 << 20, write_to=f"{tmp_path}/f") as session:
         os.kill(process_of(session), signal.SIGSTOP)
@@ -244,7 +244,7 @@ def test_the_ring_has_room_for_what_was_asked_for(tmp_path: Path) -> None:
 
 @engines
 @in_namespace(*VETH)
-def test_what_arrived_before_the_stop_is_written(engine: str, tmp_path: Path) -> None:
+def test_packets_before_the_stop_are_written(engine: str, tmp_path: Path) -> None:
     for turn in range(3):
         with capturing(**ANNOUNCED, engine=engine, write_to=f"{tmp_path}/{turn}") as session:
             send("va", map(ethernet, range(1000)))
@@ -368,7 +368,7 @@ def test_a_file_that_is_removed_ends_the_capture(tmp_path: Path) -> None:
 
 
 @in_namespace(*VETH, "ip link set vb down")
-def test_what_cannot_begin_is_refused_with_a_sentence(tmp_path: Path) -> None:
+def test_a_capture_that_cannot_start_is_refused_with_a_sentence(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     refused = [
@@ -397,7 +397,7 @@ def test_a_process_that_is_asked_to_end_writes_what_arrived(tmp_path: Path) -> N
 
 
 @in_namespace(*VETH)
-def test_what_is_typed_on_the_terminal_is_for_the_parent(tmp_path: Path) -> None:
+def test_keys_on_the_terminal_signal_only_the_parent(tmp_path: Path) -> None:
     """Ctrl-C and Ctrl-Z go to all processes of the foreground group."""
     with started(**ANNOUNCED, write_to=f"{tmp_path}/f") as session:
         assert os.getpgid(process_of(session)) == process_of(session)
@@ -405,7 +405,7 @@ def test_what_is_typed_on_the_terminal_is_for_the_parent(tmp_path: Path) -> None
 
 @engines
 @in_namespace(*VETH)
-def test_it_is_known_up_to_when_all_packets_are_there(engine: str, tmp_path: Path) -> None:
+def test_the_time_up_to_which_all_packets_are_written_is_known(engine: str, tmp_path: Path) -> None:
     with started(**ANNOUNCED, engine=engine, write_to=f"{tmp_path}/f") as session:
         # without packets
         begin = time.time_ns()
@@ -426,7 +426,7 @@ def test_it_is_known_up_to_when_all_packets_are_there(engine: str, tmp_path: Pat
 @pytest.mark.slow
 @engines
 @in_namespace(*VETH, LOOPBACK)
-def test_what_was_dropped_of_several_interfaces_is_reported_of_none_of_them(engine: str, tmp_path: Path) -> None:
+def test_drops_of_several_interfaces_are_reported_of_none_of_them(engine: str, tmp_path: Path) -> None:
     """The kernel does not report their interface."""
     settings = {**ANNOUNCED, "interfaces": ("lo", "vb"), "engine": engine, "buffer_octets": 1 << 20}
     with capturing(**settings, write_to=f"{tmp_path}/f") as session:

@@ -57,7 +57,7 @@ class Reader(threading.Thread):
 
 
 @pytest.mark.parametrize("step", [1, 4096, 100_000, 1_000_000])
-def test_all_that_is_written_is_copied_once_and_in_order(files: list[CaptureFile], step: int) -> None:
+def test_all_packets_are_copied_once_and_in_order(files: list[CaptureFile], step: int) -> None:
     outgoing, incoming = os.pipe()
     reader, copy = Reader(outgoing), PacketCopy(incoming)
     total = sum(map(len, CONTENTS))
@@ -129,7 +129,7 @@ def test_devices_are_pipes_and_files_and_what_is_not_there_are_none(tmp_path: pa
     assert not any(map(is_pipe, [str(tmp_path / "file"), str(tmp_path / "nothing"), str(tmp_path), "a\0b"]))
 
 
-def test_what_cannot_be_written_to_is_named(files: list[CaptureFile]) -> None:
+def test_a_target_that_cannot_be_written_is_named(files: list[CaptureFile]) -> None:
     copy = PacketCopy("/dev/full")
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
         copy.copy(files, None)

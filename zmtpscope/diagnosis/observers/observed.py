@@ -462,4 +462,4 @@ LEARN = {
 }
 
 SPOKEN = frozenset({"greeting", "command"})
-"""Records that show data of a side. `Derivation` handles messages."""
+"""Records that show that a side has sent data, besides messages, which `Derivation` handles."""

@@ -16,7 +16,7 @@ MIN_MESSAGES = 100
 SMALL_PART = 4
 """A PULL got too little if its share is less than this fraction of an even one."""
 TOGETHER_NS = 10 * SECOND
-"""A PULL that connects later did not start together with the others."""
+"""Time (ns) within which PULLs connect that were started together."""
 LATER_NS = SECOND // 20
 """A PULL that connects this much later has missed the messages sent before."""
 

@@ -236,7 +236,8 @@ class Openings:
         self._steps = 0
         self._ahead = MAX_AHEAD
         self._lost = self._left_out = 0
-        """Numbers of consecutive connections without a known opening, and of connections not tried since."""
+        """Number of consecutive connections without a known opening, and of those since for which none was looked
+        up."""
         self._begun: Counter[int] = Counter()
         """Number of connections by hash of the side and octets of their first segment."""
         self._whole: list[Path] = []

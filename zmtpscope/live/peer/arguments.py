@@ -107,7 +107,10 @@ def several(texts: Iterable[Text], option: str) -> list[Text]:
 
 
 def endpoint_of(endpoint: object, *, bind: bool) -> Endpoint:
-    """Raises `TypeError` unless it is text, and `ValueError` like `parse_endpoint`."""
+    """Return the endpoint that a text names.
+
+    Raises `TypeError` unless it is text, and `ValueError` like `parse_endpoint`.
+    """
     if isinstance(endpoint, Endpoint):
         return endpoint
     if not isinstance(endpoint, str):

@@ -30,7 +30,7 @@ LONGEST_FILTER = 4000
 """Characters of a filter that lists connections."""
 
 BAR = 10
-"""Characters of a bar for all octets."""
+"""Width in characters of a bar that stands for all octets."""
 
 ARROWS = {(True, False): "──→", (False, True): "←──", (True, True): "←─→", (False, False): "───"}
 """By (whether the bound side sends, whether the connecting side sends)."""
