@@ -75,6 +75,16 @@ def test_the_last_request_of_a_client_is_a_note_if_the_server_continues_with_ano
     assert (diagnosis.rule, diagnosis.severity) == ("call-unanswered", "note")
 
 
+def test_requests_that_wait_at_a_time_are_matched() -> None:
+    made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
+    for number in range(60):
+        made.multipart(CLIENT, uuid(number), b"GET", b"x").wait(0.02)
+        if number >= 20:
+            made.multipart(SERVER, uuid(number - 20), b"ok").wait(0.02)
+    (diagnosis,) = found(made.wait(5).close(CLIENT))
+    assert "the last 20 calls (GET) have no reply" in diagnosis.statement
+
+
 def test_words_that_are_content_do_not_name_a_request() -> None:
     made = Talk(0, at=0).handshake("DEALER", "ROUTER").wait(0.5)
     for number in range(12):

@@ -473,6 +473,12 @@ def test_late_delivery_by_tcp_is_no_pause() -> None:
     assert diagnosed(served.waits(3, every=100).continues(), rule="paused") == []
 
 
+def test_messages_that_come_at_once_after_an_outage_were_not_left_unanswered() -> None:
+    served = Served()
+    served.beat(10).idles(5000)
+    assert diagnosed(served.waits(6, every=2).continues(), rule="paused") == []
+
+
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
 def test_pauses_are_the_same_in_blocks_of_any_size(size: int) -> None:
     derivation, _ = derived_from(blocked(), size=size)
@@ -480,6 +486,7 @@ def test_pauses_are_the_same_in_blocks_of_any_size(size: int) -> None:
     rhythm = connection.sides[1].rhythm
     assert rhythm is not None
     assert (rhythm.longest_ns // 10**6, rhythm.second_ns // 10**6, rhythm.asked) == (8499, 500, 4)
+    assert rhythm.asked_for_ns == 8_000_000_000
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])

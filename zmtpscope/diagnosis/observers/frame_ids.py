@@ -152,8 +152,10 @@ class FrameIds:
                 again.add(id_)
             else:
                 asked[id_] = sent.moment.ns
-        if len(replied) < MIN_REPEATED or 2 * len(replied) < len(asked) or not again.isdisjoint(replied):
+        if len(replied) < MIN_REPEATED or not again.isdisjoint(replied):
             return False
+        if strange and 2 * len(replied) < len(asked):
+            return False  # not if many requests wait at a time
         return min(map(len, replied)) >= LONG_ID or (not strange and _are_prompt(asked, replied))
 
 

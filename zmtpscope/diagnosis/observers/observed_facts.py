@@ -283,6 +283,8 @@ class ObservedRhythm:
     """The message before the longest pause."""
     asked: int = 0
     """Messages of the other side in the longest pause, up to MAX_RECENT."""
+    asked_for_ns: int = 0
+    """Time from the first of these messages to the end of the longest pause."""
     count: int = 0
     recent: tuple[int, ...] = ()
     turns: int = 0

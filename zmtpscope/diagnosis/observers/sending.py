@@ -88,9 +88,12 @@ class Came(NamedTuple):
     before: tuple[int, ...]
     runs: Sequence[MessageTable]
 
-    def between(self, start: int, stop: int) -> int:
-        of_block = sum(int(((run.time_ends > start) & (run.time_ends < stop)).sum()) for run in self.runs)
-        return sum(start < time < stop for time in self.before) + of_block
+    def between(self, start: int, stop: int) -> list[int]:
+        """Return the times of the last messages between two times, at most `MAX_RECENT`."""
+        times = [*self.before]
+        for run in self.runs:
+            times += run.time_ends[(run.time_ends > start) & (run.time_ends < stop)][-MAX_RECENT:].tolist()
+        return sorted(time for time in times if start < time < stop)[-MAX_RECENT:]
 
 
 class SendingObserver(Observer):
@@ -152,7 +155,9 @@ def _note_rhythm(
 def _note_pause(rhythm: ObservedRhythm, pause: int, since: Moment, other: Came) -> None:
     if pause > rhythm.longest_ns:
         rhythm.second_ns, rhythm.longest_ns = rhythm.longest_ns, pause
-        rhythm.longest_from, rhythm.asked = since, min(other.between(since.ns, since.ns + pause), MAX_RECENT)
+        asked = other.between(since.ns, since.ns + pause)
+        rhythm.longest_from, rhythm.asked = since, len(asked)
+        rhythm.asked_for_ns = since.ns + pause - asked[0] if asked else 0
     else:
         rhythm.second_ns = max(rhythm.second_ns, pause)
 

@@ -165,6 +165,8 @@ def _gravity(silence: Silence) -> tuple[bool, int]:
 
 
 PAUSED = "paused"
+BURST = 4
+"""Messages that came this many times as fast as usual were held up on the path."""
 
 
 def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -199,6 +201,8 @@ def _has_paused(connection: ObservedConnection) -> bool:
     if own.count < MIN_MESSAGES or own.count * LARGEST_SHARE < other.count:
         return False
     is_long = own.longest_ns >= max(MIN_SILENCE, MANY_PAUSES * own.second_ns)
+    if own.asked_for_ns * other.count * BURST < own.asked * other.lasted_ns:
+        return False  # they came at once after an outage
     is_stalled = bool(connection.server.stalls)
     is_cut_off = any(outage.retransmissions for side in connection.sides for outage in side.outages)
     return is_long and own.asked >= MIN_UNANSWERED and not (is_stalled or is_cut_off)
@@ -241,8 +245,8 @@ TABLE = (
         "The listener sent about one message for each received one, and once none for 3 s and for three times any "
         "other pause, although at least three messages arrived in that time. A capture does not show whether these "
         "messages needed an answer or more work.",
-        "Another pause is a third as long, the peer could not send because its receiver did not read, or TCP had to "
-        "retransmit for long.",
+        "Another pause is a third as long, the peer could not send because its receiver did not read, TCP had to "
+        "retransmit for long, or the messages came at once at the end of the pause, as after an outage of the path.",
         _paused,
     ),
 )
