@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.diagnosis.publishing_traffic import derivation_of
+from tests.diagnosis.publishing_traffic import MS, derivation_of
 from tests.diagnosis.requesting_traffic import Asker, derived_from, diagnosed
 from tests.diagnosis.test_acknowledgments import resent
 from tests.scripted import message, ready
+from tests.traffic import Conversation
 from tests.zmtp.sides import command
 from zmtpscope.capture.segments import ACK
 from zmtpscope.diagnosis.diagnose import diagnose
@@ -597,3 +598,28 @@ def test_a_kind_is_the_command_at_the_start_of_a_message(frames: tuple[bytes, ..
     kinds = connection.sides[0].kinds
     assert kinds is not None
     assert kinds.since == (kind,)
+
+
+@pytest.mark.parametrize("replies", [False, True])
+def test_a_side_that_sent_all_messages_ceases_in_a_capture_that_begins_midstream(replies: bool) -> None:
+    stream = Conversation(syn=False, ports=(50_000, 5555))
+    for number in range(40):
+        stream.send(1, message(b"prices", b"%d" % number))
+        stream.wait(100 * MS)
+        if replies and number % 10 == 9:
+            stream.send(0, message(b"more"))
+    stream.wait(12_000 * MS)
+    stream.add(0, ACK)
+    found = [(each.severity, each.text.partition(",")[0]) for each in diagnosed(stream, rule=RULE)]
+    assert found == ([] if replies else [("note", "10.0.0.1:5555 sent nothing after packet 40")])
+
+
+def test_heartbeats_that_continue_are_no_messages() -> None:
+    push = publisher(at=0, port=5556, kind="PUSH", times=40)
+    for _ in range(12):
+        push.pause(1000)
+        push.send(1, command("NULL", "PING", ttl=0, context=b""))
+        push.send(0, command("NULL", "PONG", context=b""))
+    ((severity, text),) = told(push)
+    assert severity == "note"
+    assert text.endswith("to any of its peers; its longest pause before was 300 ms")

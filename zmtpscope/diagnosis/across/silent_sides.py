@@ -94,12 +94,26 @@ class Silence(NamedTuple):
 
 @once
 def silences(knowledge: Knowledge) -> Sequence[Silence]:
-    return [
-        silence
-        for connection in knowledge.connections
-        if connection.is_whole and is_agreed(connection)
-        for silence in _of_connection(connection, knowledge)
-    ]
+    found: list[Silence] = []
+    for connection in knowledge.connections:
+        if connection.is_whole and is_agreed(connection):
+            found += _of_connection(connection, knowledge)
+        else:
+            found += _of_only_sender(connection, knowledge)
+    return found
+
+
+def _of_only_sender(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[Silence]:
+    """Find the silence of the side that sent all messages of a connection whose start was not captured."""
+    is_midstream = connection.socket_types() == (None, None) and not connection.is_doubtful
+    senders = [number for number, side in enumerate(connection.sides) if side.rhythm is not None]
+    if not (is_midstream and connection.is_unbroken and connection.is_open) or len(senders) != 1:
+        return
+    rhythm = connection.sides[senders[0]].rhythm
+    if rhythm is not None and _may_be_silent(connection, senders[0], rhythm, knowledge.last_ns):
+        silence = _steady(connection, senders[0], knowledge)
+        if silence is not None:
+            yield silence
 
 
 def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[Silence]:
@@ -196,7 +210,7 @@ def _steady(connection: ObservedConnection, side: int, knowledge: Knowledge) -> 
     own, until = connection.sides[side].rhythm, knowledge.last_ns
     if own is None or not (_is_unasked(connection, side, knowledge) or _is_beating(connection, side)):
         return None
-    last = connection.sides[side].last_ns or 0
+    last = own.last.ns
     if side == connection.listener:
         last = _last_of_servers(knowledge)[connection.endpoint]
     turns, silent = own.lasted_ns / max(own.longest_ns, 1), until - last
@@ -280,6 +294,8 @@ def _is_unasked(connection: ObservedConnection, number: int, knowledge: Knowledg
         first_ns = side.rhythm.first_ns
         return number == connection.listener or _first_sent(knowledge).get((other.ip, side.ip), first_ns) >= first_ns
     asked = 0 if other.rhythm is None else other.rhythm.count
+    if side.socket_type is None:
+        return not asked
     return side.socket_type in ROUTING and side.rhythm.count >= UNASKED * asked
 
 
@@ -302,9 +318,9 @@ def _first_sent(knowledge: Knowledge) -> dict[tuple[str, str], int]:
 
 @once
 def _last_of_servers(knowledge: Knowledge) -> dict[Endpoint, int]:
-    """Return the time (ns) of the listener's last data at each endpoint."""
+    """Return the time (ns) of the listener's last message at each endpoint."""
     return {
-        endpoint: max(each.server.last_ns or 0 for each in connections)
+        endpoint: max((each.server.rhythm.last.ns for each in connections if each.server.rhythm is not None), default=0)
         for endpoint, connections in knowledge.by_endpoint.items()
     }
 
