@@ -139,7 +139,7 @@ def test_a_connection_is_followed_as_a_conversation_also_in_hex_and_saved_as_tex
     with terminal(tmp_path, CAPTURES / "patterns/reqrep.pcap") as shown:
         shown.wait_for("8 messages", "Hello 0")
         shown.press("o")
-        screen = shown.wait_for("connection 1; b goes back", "Hello 0", "World 0", "SIDE THAT LISTENS")
+        screen = shown.wait_for("connection 1; b goes back", "Hello 0", "World 0", "< LISTENS")
         said = {
             word: line.index(word) for line in screen.split("\n") for word in ("Hello 0", "World 0") if word in line
         }

@@ -136,6 +136,10 @@ _HOLDERS = {
 """Fields by Wireshark protocol, for protocols that not all records have."""
 
 
+USUAL = ("connection", "message")
+"""Record types whose meaning of a field is shown, if several types have it."""
+
+
 def _of_records() -> Iterable[FilterField]:
     """Yield the fields of `zmtpscope.records`, with members of structs as fields."""
     holders: dict[str, list[str]] = {}
@@ -143,7 +147,8 @@ def _of_records() -> Iterable[FilterField]:
         for field in type_.fields:
             holders.setdefault(field.name, []).append(type_.name)
     for name, records in holders.items():
-        field = next(field for field in RECORDS[records[0]].fields if field.name == name)
+        usual = next((type_ for type_ in USUAL if type_ in records), records[0])
+        field = next(field for field in RECORDS[usual].fields if field.name == name)
         is_list = field.type.startswith("list<")
         inner = field.type.removeprefix("list<").removesuffix(">") if is_list else field.type
         if inner.startswith("struct<"):

@@ -108,6 +108,13 @@ def test_names_of_members_are_offered() -> None:
     assert "jupyter" in offers("payload.protocol == |", jupyter)
 
 
+def test_a_field_has_the_meaning_that_it_has_in_messages() -> None:
+    found = complete("top", 3, store_of(STORES[0]))
+    assert dict(zip(found.texts, found.notes, strict=True))["topic"].startswith(
+        "For a published message its first frame"
+    )
+
+
 def test_values_have_a_meaning() -> None:
     found = complete("id == PLAIN", 11, store_of("security/plain-accepted.pcap"))
     assert dict(zip(found.texts, found.notes, strict=True))["PLAIN-04"] == "Password sent unencrypted"
