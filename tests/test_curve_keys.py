@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.curve_vector import CLIENT, CLIENT_TRANSIENT, COOKIE_KEY, SERVER, SERVER_TRANSIENT, SHARED
@@ -120,6 +120,7 @@ ANY_LINES = st.sampled_from(LABELS).flatmap(
 
 
 @given(ANY_LINES)
+@example(KeyLine("CURVE_CLIENT_TRANSIENT", bytes(32), bytes(32), bytes(32)))
 def test_a_line_that_is_written_is_read(line: KeyLine) -> None:
     label, *fields = build_key_line(line).split()
     assert lines.key_line(label.decode(), [label, *fields], 1) == line

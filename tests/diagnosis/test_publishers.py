@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.diagnosis.publishing_traffic import Subscriber as Traffic
@@ -43,6 +43,7 @@ def _subscriber(made: Made) -> Subscriber:
 
 
 @given(subscriptions, long_topics)
+@example([(b"a", "command", 0, None), (b"ab", "command", 1, None)], b"abc")
 def test_what_asks_for_a_topic_matches_while_it_was_in_force(made: Made, topic: bytes) -> None:
     subscriber, key = _subscriber(made), TopicKey(topic, True)
     matching = [each for each in subscriber.subscriptions if each.matches(topic)]

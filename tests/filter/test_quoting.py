@@ -18,6 +18,7 @@ def holds(filter: str, topic: bytes) -> bool:
 
 
 @given(OCTETS, OCTETS)
+@example(b'"', b"A")
 def test_equals_holds_of_this_value_alone(value: bytes, other: bytes) -> None:
     assert holds(equals("topic", to_text(value)), value)
     assert holds(equals("topic", to_text(value)), other) == (value == other)
