@@ -181,9 +181,12 @@ class ByTurns(Roles):
             if len(self.held) < MIN_TURNS:
                 return
             events, self.held = self.held, []
-            later = events[MIN_TURNS:]
-            self.is_over = not self._alternate(sorted(events[:MIN_TURNS], key=by_time))
-            self.role = Role(self.client, in_order=True, is_guessed=True)
+            first, later = sorted(events[:MIN_TURNS], key=by_time), events[MIN_TURNS:]
+            self.last = first[-1].side
+            if self._alternate(first):
+                self.role = Role(self.client, in_order=True, is_guessed=True)
+            else:
+                self.is_over = True
         for message in later:
             self.is_over = self.is_over or message.side == self.last
             self.last = message.side
