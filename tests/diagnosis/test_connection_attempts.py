@@ -139,9 +139,15 @@ def test_a_host_that_is_served_and_whose_new_connections_get_no_answer_has_a_fir
     assert "although it serves 1 connection of 10.0.0.2 meanwhile: 10.0.0.2 tried once (7 SYNs)" in diagnosis.text
 
 
-@pytest.mark.parametrize("at", [0, 4], ids=["served before the host went down", "served when it was up again"])
-def test_clients_served_at_another_time_prove_nothing_about_the_host(at: float) -> None:
-    diagnosis = told_of(_connected(10, at, 1), _unanswered(0 if at else 2))["connection-unanswered"]
+@pytest.mark.parametrize(
+    ("connected", "tried"),
+    [((0, 1), 2), ((4, 1), 0), ((30, 5), 0)],
+    ids=["served before the host went down", "served for a moment meanwhile", "served when it was up again"],
+)
+def test_clients_served_at_another_time_prove_nothing_about_the_host(
+    connected: tuple[float, float], tried: float
+) -> None:
+    diagnosis = told_of(_connected(10, *connected), _unanswered(tried))["connection-unanswered"]
     assert diagnosis.text.startswith("Nothing answers at 10.0.0.1:5555: 10.0.0.4 tried once")
     assert "the host is down" in diagnosis.hint
 
