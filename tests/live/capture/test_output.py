@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -25,8 +26,12 @@ from tests.live.capture.capturing import (
 )
 from tests.live.capture.namespaces import VETH, in_namespace
 from tests.suites import some
+from zmtpscope.live.capture.controls import Controls
+from zmtpscope.live.capture.loop import Capture
+from zmtpscope.live.capture.output_files import OutputFiles
+from zmtpscope.live.capture.packet_socket import PacketSource
 from zmtpscope.live.capture.session import CaptureRefused, CaptureSession
-from zmtpscope.live.capture.settings import Limits, RingLimits
+from zmtpscope.live.capture.settings import CaptureSettings, Limits, RingLimits
 
 LOOPBACK = "ip link set lo up"
 engines = pytest.mark.parametrize("engine", some(["ring", "socket"], 2))
@@ -421,6 +426,17 @@ def test_the_time_up_to_which_all_packets_are_written_is_known(engine: str, tmp_
         times = [time for _, time, _, _ in contents_so_far(session).packets]
         assert all(known_until < times[packets] for packets, known_until in said if packets < 200)
         wait_for(session, lambda status: status.known_until > times[-1])
+
+
+def test_a_read_without_packets_confirms_the_time_of_the_read_before_it() -> None:
+    """A packet with an older time stamp may still be on its way when the read returns nothing."""
+    settings = CaptureSettings(write_to="unwritten")
+    capture = Capture(settings, create_autospec(PacketSource), OutputFiles(settings), create_autospec(Controls))
+    start = capture.known_until
+    capture.looked(start + 10, 1.0)
+    assert capture.known_until == start
+    capture.looked(start + 20, 2.0)
+    assert capture.known_until == start + 10
 
 
 @pytest.mark.slow
