@@ -97,10 +97,25 @@ def test_the_page_of_check_has_every_rule(request: pytest.FixtureRequest) -> Non
     assert page.read_text() == real
 
 
-def test_links_lead_somewhere() -> None:
-    pages = [ROOT / "README.md", ROOT / "captures/README.md", *(ROOT / "docs").rglob("*.md")]
-    links = [(page, link) for page in pages for link in re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", page.read_text())]
-    assert [(str(page), link) for page, link in links if not (page.parent / link).exists()] == []
+def anchors(page: pathlib.Path) -> set[str]:
+    """Return the anchors of the headings of a page, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_links_lead_to_a_file_and_a_heading() -> None:
+    pages = [
+        *ROOT.glob("*.md"),
+        *(page for part in ("benchmarks", "captures", "docs", "zmtpscope") for page in (ROOT / part).rglob("*.md")),
+    ]
+    broken = []
+    for page in pages:
+        for link, anchor in re.findall(r"\]\(([\w./-]*)(?:#([\w-]+))?\)", page.read_text()):
+            target = page.parent / link if link else page
+            if not target.exists() or (anchor and anchor not in anchors(target)):
+                broken.append((str(page), link, anchor))
+    assert broken == []
 
 
 def test_the_script_about_sockets_prints_the_output_of_the_page() -> None:
