@@ -6,9 +6,14 @@ conformance.md defines ids, severities and exact conditions. Ids are stable: nev
 from zmtpscope.findings import capturing, commands, framing, mechanisms, patterns, payloads, zre, zws
 from zmtpscope.findings.kinds import SEVERITIES, FindingKind
 
-__all__ = ["FINDINGS", "SEVERITIES", "FindingKind"]
+__all__ = ["FINDINGS", "SEVERITIES", "FindingKind", "detail_of"]
 
 PARTS = capturing, framing, commands, patterns, mechanisms, zre, zws, payloads
 
 FINDINGS: dict[str, FindingKind] = {kind.id: kind for part in PARTS for kind in part.KINDS}
 """Findings by id, in the order of conformance.md."""
+
+
+def detail_of(id_: str, text: str) -> str:
+    """Return the part of a finding's text after the sentence that all findings of its kind share, or ""."""
+    return text.removeprefix(FINDINGS[id_].text).removeprefix(": ")

@@ -10,6 +10,7 @@ from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection, ref_of
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.findings.attempts import lasted_ns
+from zmtpscope.findings import detail_of
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 
@@ -35,6 +36,10 @@ class RunFinding(NamedTuple):
     endpoint: Endpoint | None
     times: int
     last_packet: int
+
+    @property
+    def detail(self) -> str:
+        return detail_of(self.id, self.text)
 
     @property
     def until_ns(self) -> int:

@@ -30,7 +30,7 @@ from zmtpscope.diagnosis.observers.observed_facts import (
 from zmtpscope.diagnosis.observers.topics import PublishedTopics
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import Stream, listening_side
-from zmtpscope.findings import SEVERITIES
+from zmtpscope.findings import SEVERITIES, detail_of
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.records import SECOND
 from zmtpscope.words import host_port
@@ -56,6 +56,10 @@ class ObservedFinding:
     ref: str
     last_ns: int
     count: int = 1
+
+    @property
+    def detail(self) -> str:
+        return detail_of(self.id, self.text)
 
 
 @dataclass(slots=True, eq=False)

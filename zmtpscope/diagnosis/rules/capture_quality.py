@@ -48,7 +48,7 @@ def _losses(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 "capture-loss",
                 "warn",
                 finding.moment.file or "",
-                finding.text.replace(": ", ", ", 1) if finding.id == DROPPED else finding.text.partition(": ")[2],
+                finding.text.replace(": ", ", ", 1) if finding.id == DROPPED else finding.detail,
                 finding.hint or "",
                 evidence=(Evidence.of(finding),),
                 count=finding.times,

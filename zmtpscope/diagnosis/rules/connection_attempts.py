@@ -87,7 +87,7 @@ def _attempts(tried: list[Tried]) -> str:
     if len(tried) > 1:
         clients = dict.fromkeys(each.client for of_endpoint in tried for each in of_endpoint.findings)
         return f"{' and '.join(filter(None, clients))} tried {sum(each.attempts for each in tried)} times"
-    attempts = [each.text.partition(": ")[2].partition(";")[0] for each in tried[0].findings]
+    attempts = [each.detail.partition(";")[0] for each in tried[0].findings]
     return attempts[0] + (f", and {counted(len(attempts) - 1, 'other client')}" if len(attempts) > 1 else "")
 
 

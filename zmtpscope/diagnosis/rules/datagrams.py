@@ -19,7 +19,7 @@ def _without_members(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 "multicast-group-mismatch",
                 "warn",
                 address(finding.endpoint),
-                finding.text.partition(": ")[2] + ": no host joined the destination group",
+                finding.detail + ": no host joined the destination group",
                 finding.hint or "",
                 evidence=(Evidence(finding.moment, "the first datagram", finding.ref),),
                 count=finding.times,

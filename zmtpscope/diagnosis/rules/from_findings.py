@@ -125,7 +125,7 @@ def _sentence(kind: OfFindings, met: Sequence[Met]) -> str:
 
 def _detail(finding: ObservedFinding) -> str:
     """Return the detail without the sentence that all findings of its kind share."""
-    return (finding.text.partition(": ")[2] or finding.text).partition(MISSPELT)[0]
+    return (finding.detail or finding.text).partition(MISSPELT)[0]
 
 
 def _evident(kind: OfFindings, finding: ObservedFinding) -> str:

@@ -117,7 +117,7 @@ def _plain_websockets(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 "plain-websocket",
                 "warn",
                 finding.ends.name,
-                finding.text.partition(": ")[2],
+                finding.detail,
                 finding.hint or "",
                 evidence=(Evidence(finding.moment, "the first of these connections", finding.ref),),
                 count=finding.times,
@@ -177,7 +177,7 @@ def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for (ends, listens), met in found.items():
         client, endpoint = ends
         connection, first = met[0]
-        detail = first.text.partition(": it ")[2]
+        detail = first.detail.removeprefix("it ")
         speaks = detail or "speaks another protocol"
         who = f"{address(endpoint)} {speaks}, and {client} connects to it" if listens else f"{client} {speaks}"
         failed = [] if listens else _failed_behind(met[0], knowledge) or _failed_behind(met[-1], knowledge)
@@ -218,7 +218,7 @@ def _tls_to_websocket(finding: RunFinding) -> Diagnosis:
         "foreign-client",
         "warn",
         "" if finding.ends is None else finding.ends.name,
-        finding.text.partition(": ")[2],
+        finding.detail,
         "the endpoint is a WebSocket without TLS: connect with ws:// instead of wss://, or terminate TLS before it",
         evidence=(Evidence(finding.moment, "the first of these connections", finding.ref),),
         count=finding.times,

@@ -194,13 +194,13 @@ def _stopped(connection: ObservedConnection, sender: int, unread: ObservedFindin
     """
     receiver = 1 - sender
     again = connection.findings.get((READS_AGAIN, receiver))
-    reads = "" if again is None or again.count < unread.count else f"; it reads again {_since(again)}"
+    reads = "" if again is None or again.count < unread.count else f"; it reads again {again.detail}"
     return Diagnosis.of(
         SLOW_RECEIVER,
         "warn" if connection.sides[receiver].socket_type in SUBSCRIBERS_AND_DISH else "note",
         _subject(connection, receiver),
         f"{name_of(connection, receiver)} did not read the data of {name_of(connection, sender)} for at least 2 s, "
-        f"{_since(unread)}: its system acknowledged it by a timer, and at once before{reads}",
+        f"{unread.detail}: its system acknowledged it by a timer, and at once before{reads}",
         STOPPED,
         evidence=map(Evidence.of, filter(None, (unread, again))),
         about=(connection,),
@@ -238,11 +238,6 @@ def _leaves_pings(connection: ObservedConnection, sender: int) -> Diagnosis | No
         last_ns=left[-1].moment.ns,
         proven=False,
     )
-
-
-def _since(finding: ObservedFinding) -> str:
-    """Return the detail of a finding: `from packet 66 on`."""
-    return finding.text.rpartition(": ")[2]
 
 
 def _skipped(connection: ObservedConnection, sender: int, since: int) -> int:

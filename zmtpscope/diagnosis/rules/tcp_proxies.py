@@ -18,7 +18,7 @@ def _headers(knowledge: Knowledge) -> Iterator[Diagnosis]:
     failed = (each for each in with_finding(knowledge, HEADER) if not is_agreed(each.connection))
     for ends, met in grouped((each.connection.ends, each) for each in failed).items():
         connection, finding = met[0]
-        header = finding.text.partition(": ")[2].partition(" for ")[0]
+        header = finding.detail.partition(" for ")[0]
         yield Diagnosis.of(
             "proxy-header",
             "error",
@@ -35,7 +35,7 @@ def _headers(knowledge: Knowledge) -> Iterator[Diagnosis]:
 def _refusals(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for finding in knowledge.findings:
         if finding.id == REFUSED and finding.ends is not None:
-            text = finding.text.partition(": ")[2]
+            text = finding.detail
             yield Diagnosis.of(
                 "proxy-refuses",
                 "warn" if finding.severity == "warn" else "note",
