@@ -24,11 +24,10 @@ class Controls:
         self.is_stopped = False
 
     def stop(self) -> None:
-        """Stop the capture after a signal that the parent did not send."""
         self.is_stopped = True
 
     def settings(self) -> CaptureSettings:
-        """Read the first line. Raises `EOFError` if the input ends before it."""
+        """Read the settings, the first line. Raises `EOFError` if the input ends before it."""
         while b"\n" not in self._input:
             more = os.read(self.incoming, CHUNK)
             if not more:
@@ -40,7 +39,6 @@ class Controls:
         return CaptureSettings.from_json(line)
 
     def commands(self) -> list[list[str]]:
-        """Return the words of each command since the last call."""
         with contextlib.suppress(BlockingIOError):
             more = os.read(self.incoming, CHUNK)
             self.is_gone = self.is_gone or not more
@@ -49,7 +47,7 @@ class Controls:
         return [line.decode().split() for line in lines]
 
     def send(self, values: dict[str, Any]) -> bool:
-        """Send values; return False, without sending, while the parent has not read the previous line."""
+        """Send a line; return False, without sending, while the parent has not read the previous line."""
         if not self._flush():
             return False
         self._output = json.dumps(values).encode() + b"\n"
@@ -61,7 +59,6 @@ class Controls:
         self.send(values)
 
     def _flush(self) -> bool:
-        """Return whether all output was written."""
         try:
             while self._output:
                 self._output = self._output[os.write(self._outgoing, self._output) :]

@@ -42,7 +42,6 @@ LINK_TYPES = {
 """LINKTYPE of packets of a SOCK_RAW packet socket, by hardware type (ARPHRD of <linux/if_arp.h>)."""
 
 ANY = "any"
-"""The name of all interfaces together, including future ones."""
 
 IFF_UP, IFF_LOOPBACK, IFF_RUNNING = 0x1, 0x8, 0x40  # netdevice(7)
 
@@ -52,7 +51,6 @@ class Interface:
     """A network interface, or `any` (index 0, hardware type 0).
 
     If `link_type` is None, packets are captured from the IP header on (SOCK_DGRAM). `is_running`: up, with a cable.
-    `description` is its kind and the administrator's alias; often empty.
     """
 
     name: str
@@ -67,7 +65,7 @@ class Interface:
 
 
 class UnknownInterface(Exception):
-    """No interface has the requested name; the text lists the existing ones."""
+    pass
 
 
 def interfaces() -> list[Interface]:
@@ -96,7 +94,7 @@ def find_interface(name: str, known: Sequence[Interface]) -> Interface:
 
 
 def _usefulness(interface: Interface) -> tuple[bool, bool, bool, bool]:
-    """Return a sort key in libpcap's order: running, up, not loopback; `any` is the last of those with external
+    """Sort key, in libpcap's order: running, up, not loopback; `any` is the last of the interfaces with external
     packets."""
     return (
         not interface.is_running,
@@ -150,7 +148,6 @@ def _linux_interfaces() -> Iterator[Interface]:
 
 
 def _dump(request: int, answer: int) -> Iterator[bytes]:
-    """Yield the bodies of all messages of type `answer` in the kernel's answer."""
     body = LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
         netlink.sendto(HEADER.pack(HEADER.size + len(body), request, REQUEST_DUMP, 1, 0) + body, (0, 0))

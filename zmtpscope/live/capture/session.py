@@ -23,7 +23,7 @@ CHUNK = 1 << 16
 
 
 class CaptureRefused(Exception):
-    """A capture cannot start. The text is the reason; each line of `hint` is one remedy."""
+    """The text is the reason; each line of `hint` is one remedy."""
 
     def __init__(self, sentence: str, hint: str | None = None) -> None:
         super().__init__(sentence)
@@ -42,15 +42,14 @@ class CaptureFile(NamedTuple):
 class CaptureStatus:
     """The state of a capture, from the last report of the capture process.
 
-    `engine` captures; `passed_over` are the reasons why earlier engines failed. `names` are the requested interfaces,
-    `interfaces` those in the file. `packets` and `octets` were written.
+    `passed_over` are the reasons why earlier engines failed. `names` are the requested interfaces, `interfaces` the
+    interfaces in the file.
 
     `kernel_drops` packets did not fit into the kernel's buffer, which was full `freezes` times. `unread_drops` packets
     found no room in unread files, or were left in the buffer at the end. All packets up to `known_until` (ns since the
     epoch) are in `files` or lost; this time advances without packets, too.
 
-    `notices` are messages for people, which the caller removes after printing; the oldest are discarded. `failure` is
-    the reason of an early end.
+    `notices` are messages for the user, which the caller removes after printing; the oldest are discarded.
     """
 
     engine: str = ""
@@ -82,10 +81,8 @@ class CaptureSession:
         self._consumed: dict[int, int] = {}
 
     def start(self) -> None:
-        """Start the capture. On return the sockets and the first file are open, and the process has dropped root.
-
-        Raises `CaptureRefused`.
-        """
+        """Start the capture. On return sockets and file are open, and the process has dropped root. Raises
+        `CaptureRefused`."""
         # -P: import nothing from the working directory, which may belong to another user
         command = [sys.executable, "-P", "-m", PROCESS]
         # its own process group: `close` also kills its children, and the terminal interrupts none of them
@@ -123,7 +120,7 @@ class CaptureSession:
         self._release()
 
     def stop(self) -> None:
-        """Stop capturing, and write the received packets. `wait` returns False at the end."""
+        """Stop capturing. `wait` returns False once the received packets are written."""
         self._send("stop")
 
     def close(self) -> None:
@@ -141,7 +138,6 @@ class CaptureSession:
         self._held.clear()
 
     def _hold(self, directories: Iterable[str]) -> None:
-        """Lock directories, to be removed at the end."""
         for directory in directories:
             if directory not in self._held:
                 self._held[directory] = hold(directory)
@@ -159,7 +155,6 @@ class CaptureSession:
                 os.write(self._process.stdin.fileno(), line.encode() + b"\n")
 
     def _read_on(self) -> None:
-        """Read the process's output, or detect its end."""
         assert self._process is not None
         assert self._process.stdout is not None
         more = os.read(self._process.stdout.fileno(), CHUNK)
@@ -181,7 +176,6 @@ class CaptureSession:
         self._release()
 
     def _end_early(self) -> None:
-        """Note that the process ended without a report. Its files remain."""
         assert self._process is not None
         _, errors = self._process.communicate()
         code = self._process.returncode

@@ -9,17 +9,16 @@ from typing import NamedTuple
 from zmtpscope.records import from_text
 
 LARGEST = 64 << 20
-"""Octets of a message read from a file or a stream."""
 AT_ONCE = 1 << 18
 TAB = b"\t"
 
 
 class BadMessage(ValueError):
-    """The text contains the input and the reason."""
+    pass
 
 
 class Notation(NamedTuple):
-    """How the user writes messages.
+    """The user's notation for messages.
 
     `separator` separates the parts of a message; None for one part a line. The first part of an `addressed` message
     ends at the first TAB and is a `text` (`zmtpscope.records`), so that any octets can be typed.
@@ -52,7 +51,7 @@ class Notation(NamedTuple):
         ]
 
     def argument(self, text: str) -> list[bytes]:
-        """Split one argument into message parts. Raises `BadMessage`."""
+        """Split one argument into message parts."""
         return [_content(text[1:])] if _names_a_file(text) else self.parts(_literal(text))
 
     def _part(self, written: bytes, number: int) -> bytes:
@@ -64,13 +63,10 @@ class Notation(NamedTuple):
 
 
 def typed_octets(written: bytes) -> bytes:
-    """Return the octets of a `text` (`zmtpscope.records`)."""
     return from_text(written.decode("utf-8", "backslashreplace"))
 
 
 class Splitter:
-    """Splits a stream into messages. `end` is the octet after each, optional after the last."""
-
     def __init__(self, end: bytes, name: str = "standard input") -> None:
         self.end = end
         self._name = name
@@ -95,7 +91,6 @@ class Splitter:
         return pieces
 
     def finish(self) -> list[bytes]:
-        """Return the octets after the last `end` as a message."""
         rest = b"".join(self._held)
         self._held.clear()
         self.count += bool(rest)

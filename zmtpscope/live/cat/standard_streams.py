@@ -34,7 +34,6 @@ class Worker:
             work()
 
     def close(self) -> None:
-        """End the thread after the calls made so far."""
         self._calls.put(None)
 
     async def call(self, function: Callable[[], Result]) -> Result:
@@ -68,13 +67,12 @@ LARGEST_OUTPUT = 1 << 18
 
 class Messages(Protocol):
     def batches(self) -> AsyncIterator[Sequence[list[bytes]]]:
-        """Yield the available messages, then later ones. Raises `BadMessage`."""
+        """Yield messages as they arrive. Raises `BadMessage`."""
 
     async def next(self) -> list[bytes] | None:
-        """Return the next message to send, None after the last. Raises `BadMessage`."""
+        """Return None after the last message. Raises `BadMessage`."""
 
-    def close(self) -> None:
-        """Stop reading input."""
+    def close(self) -> None: ...
 
 
 class GivenMessages:

@@ -1,4 +1,4 @@
-"""Creates sockets. All arguments are checked before anything is opened."""
+"""Creates sockets."""
 
 from __future__ import annotations
 
