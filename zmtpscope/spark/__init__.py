@@ -25,8 +25,7 @@ _MODULES = {
     "skipped": "reading",
     "tables": "ingestion",
 }
-"""Modules by public name. No module has the name of a function, because an attribute of the package would then be
-the module."""
+"""No module has the name of a function, because an attribute of the package would then be the module."""
 
 
 def __getattr__(name: str) -> Any:

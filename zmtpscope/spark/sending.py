@@ -16,15 +16,14 @@ if TYPE_CHECKING:
 
 
 class SentToWorkers:
-    """Base of objects that are sent to workers. On a worker without zmtpscope their arrival raises an error of one
-    sentence."""
+    """On a worker without zmtpscope the arrival of such an object raises an error of one sentence."""
 
     def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes], dict[str, Any]]:
         return _create, (pickle.dumps(type(self)),), self.__dict__
 
 
 def on_workers(stage: Stage) -> Stage:
-    """Return an equivalent function that raises one sentence on a worker without zmtpscope."""
+    """Make a stage raise one sentence on a worker without zmtpscope."""
     octets = pickle.dumps(stage)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

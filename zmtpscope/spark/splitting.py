@@ -1,5 +1,3 @@
-"""The first stage: divide the packets of one file into chunks for all partitions."""
-
 from __future__ import annotations
 
 import pickle
@@ -20,24 +18,21 @@ from zmtpscope.spark.chunks import Chunk, Kind, Segments, packets_chunk, segment
 from zmtpscope.spark.flows import Endpoints, FlowFilter, partitions_of
 
 LARGEST_CHUNK, SMALLEST_CHUNK = 256 << 10, 16 << 10
-"""Octets of a chunk, including its table. A partition holds one for each overlapping file."""
+"""Octets of a chunk with its table. A partition holds one for each overlapping file."""
 CHUNKS_OF_ALL_FILES = 64 << 20
-"""Octets of one chunk from each file together, unless that makes chunks too small."""
+"""Octets of one chunk of each file together."""
 MIN_AT_HAND, MAX_AT_HAND = 2 << 20, 32 << 20
 """Octets buffered before splitting: enough for a chunk for each partition."""
 ROW_OCTETS = 48
-"""Octets of a row in the table of a chunk."""
 REMEMBERED_DATAGRAMS = 4096
 
 
 def chunk_size(files: int) -> int:
-    """Return the size of chunks in octets, for a run over this number of files."""
     return max(SMALLEST_CHUNK, min(LARGEST_CHUNK, CHUNKS_OF_ALL_FILES // max(1, files)))
 
 
 def split(file: CaptureFile | None, index: int, splitter: Splitter, reports: FileReports) -> Iterator[Chunk]:
-    """Yield chunks, and at the end of the file one with `reports` for each partition. None: an unreadable file,
-    described in the reports."""
+    """Yield chunks, and at the end of the file `reports` for each partition. `file` is None if it is unreadable."""
     segmenter = Segmenter(put_together=False)
     latest, last = 0, index << FILE_SHIFT
     for packets in file.blocks(BLOCK_SIZE, reports) if file is not None else ():
@@ -54,7 +49,7 @@ def split(file: CaptureFile | None, index: int, splitter: Splitter, reports: Fil
 
 
 class Splitter:
-    """Splits packets by partition. Each flow of a file goes to one partition, fragments to all that may need them."""
+    """Each flow of a file goes to one partition, fragments to all that may need them."""
 
     def __init__(self, partitions: int, chunk_octets: int, endpoints: tuple[Endpoints, ...] = ()) -> None:
         self.partitions = partitions
@@ -66,7 +61,7 @@ class Splitter:
         self._fragments = FragmentPartitions(partitions)
 
     def add(self, block: SegmentBlock, packets: PacketBlock, taken: Column) -> Iterator[Chunk]:
-        """Add packets with the times `taken`, which never decrease. Yields full chunks."""
+        """`taken` are sort times, which never decrease."""
         rows = self._wanted.select(block).rows()
         if len(rows.flows):
             places = packets.references.searchsorted(rows.packets)
@@ -76,7 +71,7 @@ class Splitter:
             yield from self.flush()
 
     def add_fragments(self, fragments: list[Fragment], packets: PacketBlock, taken: Column) -> Iterator[Chunk]:
-        """Yield full chunks, after adding the fragments among these packets in order."""
+        """Add the fragments among these packets in order."""
         numbers = [self._fragments.partition(fragment) for fragment in fragments]
         for partition in range(self.partitions):
             wanted = [each.row for each, number in zip(fragments, numbers, strict=True) if number in (None, partition)]
@@ -105,7 +100,6 @@ class Splitter:
                 begin = stop
 
     def _partitions_of_rows(self, rows: SegmentRows) -> Column:
-        """Return the partition of each row: the one of its flow, or the first for a datagram."""
         of_flows = partitions_of(rows.keys, self.partitions)
         return np.where(rows.flags & DATAGRAM, 0, of_flows[rows.flows])
 
@@ -121,12 +115,12 @@ class FragmentPartitions:
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
         self._incomplete = Fragments()
-        """Fragments without their octets."""
+        """Without octets."""
         self._known: OrderedDict[bytes, int | None] = OrderedDict()
-        """Partition of each incomplete datagram; None: all partitions have a part of it."""
+        """Partition of each incomplete datagram; None: all."""
 
     def partition(self, fragment: Fragment) -> int | None:
-        """Return the partition of an IP fragment; None: all."""
+        """None: all partitions."""
         key, begins = fragment.key, fragment.begins
         if key in self._incomplete.waiting:
             number = self._known.pop(key, None)
@@ -149,7 +143,7 @@ class FragmentPartitions:
 
 
 def split_fragment_key(key: bytes) -> tuple[bytes, int]:
-    """Return the addresses and protocol, and the identification of 2 octets (IPv4) or 4 (IPv6)."""
+    """Split addresses from the protocol and the identification of 2 octets (IPv4) or 4 (IPv6)."""
     size = 8 if len(key) < 32 else 32
     return key[:size], key[size]
 

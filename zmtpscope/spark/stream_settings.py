@@ -21,14 +21,13 @@ class StreamSettings:
     path: str
     """A folder, or a pattern of files."""
     state_location: str
-    """Folder that driver and workers share."""
     most_files: int = FILES_A_BATCH
     growing: int = 1
-    """Number of files written at a time; as many of the newest are left alone."""
+    """Files written at a time. So many of the newest files are not read yet."""
     finish: bool = False
-    """Whether the capture has ended: all files are complete, and the rest is written at the end."""
+    """The capture has ended and all files are complete."""
     skip_grown: bool = False
-    """Whether to ignore data added to a file after it was read; otherwise such a file fails the query."""
+    """Ignore data added to a file after it was read; otherwise the query fails."""
 
     @property
     def partitions(self) -> int:
@@ -65,7 +64,7 @@ STREAM_OPTIONS = ("stateLocation", "maxFilesPerTrigger", "growing", "finish", "s
 
 
 def are_of_a_stream(options: Mapping[str, Any]) -> bool:
-    """Whether any option is only for streams. Each stream has `stateLocation`."""
+    """Each stream has `stateLocation`."""
     return not {name.lower() for name in STREAM_OPTIONS}.isdisjoint(map(str.lower, options))
 
 
