@@ -9,28 +9,26 @@ from zmtpscope.payloads.values import NO_MORE
 from zmtpscope.words import cut
 
 READABLE = 0.65
-"""Share of readable octets of a body that is shown as text; others are shown as hex digits."""
+"""A body with a smaller share of readable octets is shown as hex digits."""
 
 OCTETS = 4
-"""Number of octets examined for each character of a line."""
+"""Octets examined for each character of a line."""
 
 LEAST = 8
 """Characters that a part of a message needs to be shown."""
 
 MAX_IN_FRONT, MIN_IN_FRONT = 4, 12
-"""Limit of each part before the last: one part in `MAX_IN_FRONT` of the line, but at least `MIN_IN_FRONT`
-characters."""
+"""Limits of each part before the last: a quarter of the line, but at least 12 characters."""
 
 BETWEEN = " | "
 
 _BLANK = re.compile(r"[ \t\r\n]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _CUT = re.compile(rb"[\xc0-\xff][\x80-\xbf]{0,2}$")
-"""A UTF-8 character that may be truncated."""
 
 
 def quoted(text: str, limit: int = 40) -> str:
-    """Write a name (topic, identity, group, reason) in quotes, in about `limit` characters."""
+    """Quote a name, in about `limit` characters."""
     return f'"{cut(safe_text(text), limit)}"'
 
 

@@ -26,7 +26,7 @@ from zmtpscope.export.values import as_base64, record_values
 from zmtpscope.records import PLURALS, RECORDS
 
 FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
-"""Characters that start a formula in spreadsheets; the last four are full-width forms."""
+"""These start a formula in spreadsheets; the last four are full-width forms."""
 
 APOSTROPHE = "'"
 """Precedes text that would be a formula or starts with an apostrophe, so a first apostrophe is never data."""
@@ -35,7 +35,7 @@ LINE_END = "\r\n"
 
 
 class JsonLinesTable:
-    """The lines of `read --json` for one record type, or only their members `columns`, in order."""
+    """The lines of `read --json` for one record type, with only the members `columns`."""
 
     def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
         self.rows = 0
@@ -50,8 +50,7 @@ class JsonLinesTable:
         rows = sum(len(run.orders) for run in batch.messages) + sum(len(run.orders) for run in batch.frames)
         self.rows += rows + len(batch.records)
 
-    def close(self) -> None:
-        """Do nothing: all lines are written."""
+    def close(self) -> None: ...
 
     def _part(self, line: bytes) -> bytes:
         values = orjson.loads(line)
@@ -59,8 +58,6 @@ class JsonLinesTable:
 
 
 class CsvTable:
-    """One record type as CSV: a header line, then a line for each record."""
-
     def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
         self.rows = 0
         self._file = file
@@ -81,8 +78,7 @@ class CsvTable:
         self._file.write("".join(rows).encode())
         self.rows += len(rows)
 
-    def close(self) -> None:
-        """Do nothing: all lines are written."""
+    def close(self) -> None: ...
 
     def _column_of(self, batch: Batch) -> Callable[[str], Column | list[Any]]:
         columns = columns_of_rows(batch, self._options)
@@ -101,7 +97,6 @@ def cells_of(column: Column | list[Any], cell_of: Callable[[Any], str]) -> list[
 
 
 def with_time(columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Insert the column `time` after `ts_ns`."""
     if "ts_ns" not in columns:
         return columns
     behind = columns.index("ts_ns") + 1
@@ -109,13 +104,11 @@ def with_time(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def no_formula(text: str) -> str:
-    """Change a text that a spreadsheet would take for a formula."""
     first = text.lstrip()[:1]
     return APOSTROPHE + text if first == APOSTROPHE or first in FORMULA else text
 
 
 def text_cell(text: str) -> str:
-    """Change a text that a program would take for a formula or split."""
     text = no_formula(safe_text(text))
     return _quoted(text) if not text or "," in text or '"' in text else text
 
@@ -130,7 +123,7 @@ CELLS: dict[str, Callable[[Any], str]] = {
     "text": text_cell,
     "octets": lambda value: text_cell(as_base64(value)),
 }
-"""Functions by field type; lists, structs and json use `json_cell`."""
+"""Other types use `json_cell`."""
 
 
 def _quoted(text: str) -> str:
@@ -141,7 +134,7 @@ Columns = tuple[str, ...]
 
 
 class Table(Protocol):
-    """`add` takes batches of its record type only; `close` writes buffered records."""
+    """`add` takes batches of its record type only."""
 
     rows: int
 
@@ -154,7 +147,7 @@ MakeTable = Callable[[OutputFile, str, Columns, Options], Table]
 
 
 def table_maker(format: str) -> MakeTable:
-    """Return the function that creates a table. Raises `ImportError` if the library of the format is missing."""
+    """Raises `ImportError` if the library of the format is missing."""
     if format == "parquet":
         from zmtpscope.export.parquet import ParquetTable  # the only one that needs pyarrow
 
@@ -169,10 +162,10 @@ class Written(NamedTuple):
 
 
 class Tables:
-    """The files of one run. `selection` maps record types to columns.
+    """`selection` maps record types to columns.
 
-    Raises `FileExistsError` if a file exists, unless `force` is set, and `ImportError` like `table_maker`. A `with`
-    block removes files that were not committed.
+    Raises `FileExistsError` if a file exists, unless `force` is set, and `ImportError` like `table_maker`. At its end a
+    `with` block removes files that were not committed.
     """
 
     def __init__(
@@ -211,7 +204,6 @@ class Tables:
                 self._tables[record].add(part)
 
     def commit(self) -> list[Written]:
-        """Write buffered records, and move all files to their places."""
         for record, table in self._tables.items():
             table.close()
             self._files[record].finish()

@@ -21,9 +21,8 @@ from zmtpscope.export.diagram.lifelines import Lifeline
 
 MARGIN = 20
 LETTER, SMALL_LETTER = 6.9, 6.7
-"""Average width of a character of a label, and of a monospaced one, at most."""
+"""Largest average width of a character of a label, and of a monospaced character."""
 CLOSEST, WIDEST = 130, 440
-"""Smallest and largest distance between lifelines."""
 MIN_WANTED = 190
 """Distance that long labels may use, for any number of lifelines."""
 USUAL_WIDTH = 1500
@@ -31,7 +30,6 @@ USUAL_WIDTH = 1500
 NARROWEST_NOTE = 240
 HEADING_LINE, NOTE_LINE = 15, 15
 ARROW, CONTENT = 30, 13
-"""Height of an arrow with its label, and of its contents."""
 PAUSE_HEIGHT, FOLD_HEIGHT = 34, 30
 HEAD, HALF_HEAD = 8, 4
 LOOP = 26
@@ -75,7 +73,7 @@ DARK = {
     "error-line": "#c94f4a",
 }
 NOTES = {"gap": "warn", "leftover": "warn", "warn": "warn", "error": "error"}
-"""Style classes, by kind or severity; other notes are plain."""
+"""OOther notes are plain."""
 
 
 def svg_lines(diagram: Diagram, clock: Clock) -> Iterator[str]:
@@ -97,7 +95,7 @@ class _Picture:
         self.width = round(max(right, self.gutter + NARROWEST_NOTE) + MARGIN)
 
     def _columns(self) -> list[float]:
-        """Return the positions of lifelines. Labels between them determine the distances, within limits."""
+        """Labels between them determine the distances, within limits."""
         count = len(self.box_widths)
         if not count:
             return []
@@ -216,18 +214,17 @@ class _Picture:
         return height + 10, drawn
 
     def _left(self, middle: float, width: float) -> float:
-        """Return the left edge of an element around `middle`, inside the picture."""
+        """IKeep an element around `middle` inside the picture."""
         return max(self.gutter - 8.0, min(middle - width / 2, self.width - MARGIN / 2 - width))
 
     def _on_ground(self, x: float, y: float, words: str, kind: str) -> str:
-        """Draw text on a background that hides lines."""
         width = cell_len(words) * LETTER + 12
         area = f'<rect class="ground" x="{x - width / 2:g}" y="{y - 13:g}" width="{width:g}" height="18"/>'
         return area + _text(x, y, words, kind)
 
 
 def _front(row: Row, clock: Clock, packets: int, *, many: bool) -> str:
-    """Write packet number (in `packets` columns), time and, if there are `many`, connection of a row."""
+    """Write packet number (in `packets` columns) and time of a row, and its connection if there are `many`."""
     if row.kind in (PAUSE, REST):
         return ""
     conn = f" c{row.conn}" if many and row.conn is not None else ""

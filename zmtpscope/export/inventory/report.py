@@ -15,13 +15,12 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted, host_port, how_many_times, listed
 
 WIDTH = 80
-"""Columns of the table, also in files, pipes and wider terminals."""
+"""The same in files, pipes and wider terminals."""
 
 HEADINGS = ("ENDPOINT", "ZMTP", "MECH", "SOCKETS", "CONNS", "CLIENTS", "SEEN (UTC)")
 WIDTHS = (20, 7, 5, 13, 5, 7, 17)
 RIGHT = ("CONNS", "CLIENTS")
 MAX_WORDS = 3
-"""Versions, mechanisms and so on to list in a cell or line."""
 MAX_NAMES = 8
 MAX_OTHERS = 5
 INDENT = 4
@@ -101,7 +100,7 @@ def _versions(versions: list[str]) -> str:
 
 
 def _first(counts: Iterable[str]) -> str:
-    """Return the most frequent word, with + if the next line lists further ones."""
+    """Return the first word, with + if the next line lists further words."""
     words = list(counts)
     return safe_text(words[0]) + "+" * (len(words) > 1) if words else ""
 
@@ -112,7 +111,7 @@ def _words(counts: Iterable[str]) -> str:
 
 
 def _row(cells: Iterable[str]) -> str:
-    """Write a row. A long cell takes space from empty cells after it."""
+    """A long cell takes space from empty cells after it."""
     line, end = "", 0
     for heading, width, cell in zip(HEADINGS, WIDTHS, cells, strict=True):
         end += width

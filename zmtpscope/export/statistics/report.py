@@ -20,11 +20,10 @@ from zmtpscope.words import counted
 
 PLURALS = {"endpoint": "endpoints", "topic": "topics", "peer": "peers", "connection": "connections", "type": "types"}
 SHOWN_ROWS = 5
-"""Number of rows of a kind if several kinds are shown."""
+"""Rows of a kind if several kinds are shown."""
 
 BLOCKS, ASCII_BLOCKS = "▁▂▃▄▅▆▇█", ".:-=+*%#"
 NOTHING = "·"
-"""Character for a bar without messages."""
 ASCII_NOTHING = " "
 
 MIN_NAME, WIDEST_NAME = 16, 60
@@ -32,7 +31,7 @@ MIN_BARS, WIDEST_BARS = len("OVER TIME"), 32
 
 
 class Column(NamedTuple):
-    """A column. If not all fit, those with the largest `priority` are dropped.
+    """If not all columns fit, columns with the largest `priority` are dropped.
 
     `value` formats the cell of a row, for the seconds of the capture and of an interval.
     """
@@ -62,7 +61,7 @@ GAPS = Column("GAPS", 5, 2, lambda row, *_: scaled(row.gaps))
 
 
 class Look(NamedTuple):
-    """How a report is written. `width` is the terminal width, or None. `is_unicode`: the terminal can show blocks."""
+    """`width` is the terminal width, or None. `is_unicode`: the terminal can show blocks."""
 
     width: int | None
     is_unicode: bool
@@ -85,7 +84,6 @@ def overview(
     look: Look,
     most: int,
 ) -> Iterator[str]:
-    """Yield the totals, and the first rows of endpoints, topics and so on."""
     first, last = capture.first_time, capture.last_time
     if first is None or last is None:
         return
@@ -104,7 +102,6 @@ def overview(
 def _damage(
     statistics: Statistics, capture: CaptureStatistics, summary: Summary, problems: Sequence[CaptureProblem]
 ) -> str:
-    """Describe the damage of the whole capture, and count incomplete messages."""
     damage = damage_of(summary, capture, problems)
     if summary.sums.unfinished:
         damage.append(f"{counted(summary.sums.unfinished, 'octet')} in unfinished units")
@@ -137,7 +134,7 @@ def _duration(nanoseconds: int) -> str:
 def table(
     statistics: Statistics, kind: str, capture: CaptureStatistics, look: Look, most: int | None, more: str
 ) -> Iterator[str]:
-    """Yield the first rows of a kind and, if there are more, their number and how to print them."""
+    """Yield the first rows of a kind and, if there are more how to print them."""
     assert capture.first_time is not None
     assert capture.last_time is not None
     rows = rows_of(statistics, kind, capture.last_time)

@@ -1,4 +1,4 @@
-"""The messages of a batch as columns, in the order of the schema, and the displayed part of a single message."""
+"""The messages of a batch as columns, in the order of the schema, and the displayed part of a message."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from zmtpscope.payloads.dissectors import TEXT
 from zmtpscope.zmtp.events import MARKED
 
 SHOWN_FRAMES, SHOWN_OCTETS = 4, 128
-"""Frames of a message to keep, and octets of each frame."""
 
 
 class Sums(NamedTuple):
-    """Sums over messages or other records, by the number of their group."""
+    """Sums by the number of the group."""
 
     messages: Int64
     octets: Int64
@@ -33,12 +32,10 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """Messages or other records to count, in order."""
-
     orders: Int64
-    """Positions among those of all batches."""
+    """Positions in all batches."""
     times: Int64
-    """Times of the last octets; of messages of several batches never decreasing."""
+    """Times of the last octets, which never decrease."""
     octets: Int64
     """Captured octets in message frames, without headers."""
     frames: Int64
@@ -48,7 +45,7 @@ class Measured:
         return len(self.orders)
 
     def sums(self, groups: NDArray[Any], count: int) -> Sums:
-        """Add up by group, with numbers below `count`."""
+        """Add up by group; group numbers are below `count`."""
         weights = (None, self.octets, self.frames)
         return Sums(*(np.bincount(groups, weight, count).astype(np.int64) for weight in weights))
 
@@ -61,7 +58,7 @@ class Columns(Measured):
     sender_of: NDArray[Any]
     """Indexes of `messages.senders`, small integers because columns are sorted by them."""
     marked: Bool
-    """The message is a subscription or a cancellation."""
+    """Subscriptions and cancellations."""
     messages: MessageColumns
 
     @property
@@ -74,15 +71,13 @@ class Columns(Measured):
 
     @property
     def data(self) -> Columns:
-        """Return the messages that do not subscribe or cancel."""
         return self.part(~self.marked) if self.marked.any() else self
 
 
 def columns_of(rows: MessageColumns, before: int, latest: int, events: Sequence[tuple[int, int]]) -> Columns:
     """Return the columns after `before` earlier messages.
 
-    No message is earlier than `latest`, the time of the last event, or than an event at a lower place; `events` are
-    (place, time).
+    Messages get at least the time `latest` of the last event, and of each event (place, time) at a lower place.
     """
     times = np.maximum(rows.time_ends, latest)
     for place, time in events:
@@ -106,9 +101,8 @@ class LastMessage(NamedTuple):
 
     time: int
     topic: bytes | None
-    """First octets of the topic."""
     content: tuple[tuple[bytes | None, int], ...] | None
-    """First octets of each content frame (None if not kept) and its size. None if the message is encrypted."""
+    """(First octets or None, size) of each content frame. None if the message is encrypted."""
     frames: int
     summary: str | None
 
@@ -138,7 +132,7 @@ class UnreadMessage(NamedTuple):
 
 
 def first_and_last(numbers: NDArray[Any]) -> tuple[Int64, Int64, Int64]:
-    """Return the distinct numbers, and the first and the last place of each."""
+    """Return the distinct numbers, and their first and last places."""
     places = np.arange(len(numbers))
     counts = np.bincount(numbers)
     first, last = np.empty((2, len(counts)), np.int64)
