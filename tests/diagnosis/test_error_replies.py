@@ -8,9 +8,15 @@ import cbor2
 import msgpack
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.diagnosis.talking import CLIENT, SERVER, Talk, knowledge_of
+from tests.export.test_json_lines import message_runs
+from tests.suites import examples
+from tests.twins import twins
 from zmtpscope.diagnosis.diagnose import diagnose
+from zmtpscope.dissect import MessageTable
 from zmtpscope.payloads.registry import Registry
 
 RULE = "call-failing"
@@ -82,3 +88,16 @@ def test_a_message_of_a_client_is_no_error_reply() -> None:
     for _ in range(3):
         made.multipart(CLIENT, b"", b"ERROR: disk full").wait(0.05).multipart(SERVER, b"", b"OK").wait(0.1)
     assert [each.diagnosis.rule for each in diagnose(knowledge_of(made.close(CLIENT)))] == ["clear-text"]
+
+
+WORDS = [b"ERR", b"err", b"Fail", b"fail", b"nok", b"NACK", b"exception", b"Error", b"Traceback (most recent"]
+TEXTS = st.lists(
+    st.sampled_from([*WORDS, b"a", b"N", b"_", b"-", b".", b":", b" ", b"(", b"0", b"NO_", b" call last)", b"\0"])
+)
+
+
+@examples(300, least=300)
+@given(message_runs(bodies_of=TEXTS.map(b"".join)))
+def test_p20_beginnings_are_the_same_for_every_caller(run: MessageTable) -> None:
+    found = [beginnings(run) for beginnings in twins("zmtpscope.diagnosis.observers.error_replies.beginnings")]
+    assert all(each == found[0] for each in found)

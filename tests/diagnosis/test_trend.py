@@ -6,7 +6,6 @@ from itertools import pairwise
 from math import log2
 from statistics import fmean
 
-import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -14,6 +13,8 @@ from hypothesis import strategies as st
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.diagnosis.telling import told_of
 from tests.scripted import message
+from tests.suites import examples
+from tests.twins import twins
 from zmtpscope.diagnosis.observers.durations import MAX_GROUPS, Trend
 
 RULE = "replies-slower"
@@ -31,7 +32,7 @@ def test_groups_are_means_of_equally_many_in_order_for_any_batches(durations: li
     logarithms = [log2(max(duration, 1)) for duration in durations]
     for number, typical in enumerate(trend.typical()):
         mean = fmean(logarithms[number * trend.size : (number + 1) * trend.size])
-        assert typical == pytest.approx(2**mean, abs=1)
+        assert typical == pytest.approx(2**mean, rel=1e-6, abs=1)
 
 
 def _asked(client: str, milliseconds: list[float]) -> Talk:
@@ -107,13 +108,16 @@ def test_single_slow_replies_are_not_a_server_that_became_slow(milliseconds: lis
 
 
 @given(st.lists(st.integers(0, 10**12), max_size=600), st.lists(st.integers(0, 600), max_size=6))
-def test_p1_a_trend_does_not_depend_on_how_columns_are_divided(durations: list[int], cuts: list[int]) -> None:
+def test_p1_a_trend_does_not_depend_on_how_durations_are_divided(durations: list[int], cuts: list[int]) -> None:
     whole, parts = Trend(), Trend()
-    whole.add_column(np.array(durations, np.int64))
-    edges = [0, *sorted(cuts), len(durations)]
-    for begin, end in pairwise(edges):
-        parts.add_column(np.array(durations[begin:end], np.int64))
+    whole.add(durations)
+    for begin, end in pairwise([0, *sorted(cuts), len(durations)]):
+        parts.add(durations[begin:end])
     assert parts == whole
-    one_by_one = Trend()
-    one_by_one.add(durations)
-    assert whole.typical() == pytest.approx(one_by_one.typical(), rel=1e-4, abs=1)
+
+
+@examples(300, least=300)
+@given(st.lists(st.integers(-(2**63), 2**63)))
+def test_p20_logarithms_are_the_same_for_every_caller(durations: list[int]) -> None:
+    found = [logarithms(durations) for logarithms in twins("zmtpscope.diagnosis.observers.durations.logarithms")]
+    assert all(each == found[0] for each in found)

@@ -113,13 +113,15 @@ def test_json_is_written_as_if_its_values_were_made() -> None:
 
 
 @st.composite
-def message_runs(draw: st.DrawFn, stream: Stream = STREAM) -> MessageTable:
+def message_runs(
+    draw: st.DrawFn, stream: Stream = STREAM, bodies_of: st.SearchStrategy[bytes] | None = None
+) -> MessageTable:
     """Messages in a stretch of a stream, parts of which may be missing in front and behind."""
     size = draw(st.sampled_from([0, 1, 2, 3, 12, 200, 201, 1500]))
     text = st.text(' a"\\~', min_size=size, max_size=size).map(str.encode)
     body = st.binary(min_size=size, max_size=size) | text | text | st.sampled_from([b"", b"abc", b"a\x7f"])
     body = body | st.sampled_from(JSON) if size else st.just(b"")
-    parts = st.lists(body, min_size=1, max_size=draw(st.sampled_from([1, 4, 8])))
+    parts = st.lists(body if bodies_of is None else bodies_of, min_size=1, max_size=draw(st.sampled_from([1, 4, 8])))
     messages = draw(st.lists(parts, min_size=1, max_size=5))
     kinds = draw(
         st.lists(st.sampled_from([0, 0, 0, 0x100, 0x200, 0x400]), min_size=len(messages), max_size=len(messages))

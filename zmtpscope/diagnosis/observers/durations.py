@@ -6,9 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import log2
 
-import numpy as np
-
-from zmtpscope.dissect.records.columns import Int64
+from zmtpscope import compiled
 
 
 def median(values: Iterable[float]) -> float:
@@ -18,8 +16,19 @@ def median(values: Iterable[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
+EXACT = 1 << 20
+"""Logarithms are multiples of 1 / EXACT, so that their sums are exact."""
+
 STEPS = 16
 """Steps for each factor of two: a duration is exact to 2.2 %."""
+
+STEP = EXACT // STEPS
+
+
+@compiled.where_possible
+def logarithms(durations: Iterable[int]) -> list[int]:
+    """Return `EXACT` times the logarithm (base 2) of each duration, rounded; 0 below 2."""
+    return [round(log2(duration) * EXACT) if duration > 1 else 0 for duration in durations]
 
 
 @dataclass(slots=True)
@@ -32,15 +41,18 @@ class Distribution:
     steps: dict[int, int] = field(default_factory=dict)
     """Number of durations in each step; a step begins at 2^(step / `STEPS`) ns."""
 
-    def add(self, durations: Sequence[int]) -> None:
+    def add(self, durations: Sequence[int], trend: Trend | None = None) -> None:
+        """Add durations, also to a trend."""
         if not durations:
             return
         self.count += len(durations)
         self._extend(min(durations), max(durations))
-        steps = self.steps
-        for duration in durations:
-            step = int(log2(duration) * STEPS) if duration > 1 else 0
+        steps, found = self.steps, logarithms(durations)
+        for logarithm in found:
+            step = logarithm // STEP
             steps[step] = steps.get(step, 0) + 1
+        if trend is not None:
+            trend.add_logarithms(found)
 
     def merge(self, other: Distribution) -> None:
         if other.least is None or other.most is None:
@@ -63,7 +75,7 @@ class Distribution:
 
     def above(self, duration: int) -> int:
         """Return the number of longer durations, to the exactness of a step."""
-        step = int(log2(duration) * STEPS) if duration > 1 else 0
+        step = logarithms([duration])[0] // STEP
         return sum(count for each, count in self.steps.items() if each > step)
 
     @property
@@ -74,9 +86,6 @@ class Distribution:
         self.least = least if self.least is None else min(self.least, least)
         self.most = most if self.most is None else max(self.most, most)
 
-
-EXACT = 1 << 20
-"""Logarithms in a column are multiples of 1 / EXACT, so that their sums are exact."""
 
 MAX_GROUPS = 32
 """Groups of equal size in a trend. If there are more, they are merged in pairs."""
@@ -100,31 +109,22 @@ class Trend:
         return self.size * len(self.groups) + self.rest_count
 
     def add(self, durations: Iterable[int]) -> None:
-        rest, count = self.rest, self.rest_count
-        for duration in durations:
-            rest += log2(duration) if duration > 1 else 0.0
-            count += 1
-            if count == self.size:
-                self._end_group(rest)
-                rest, count = 0.0, 0
-        self.rest, self.rest_count = rest, count
+        self.add_logarithms(logarithms(durations))
 
-    def add_column(self, durations: Int64) -> None:
-        """Add many durations. The result does not depend on how they are divided into columns."""
-        logarithms = np.rint(np.log2(np.maximum(durations, 1)) * EXACT).astype(np.int64)
-        sums = [0, *np.cumsum(logarithms).tolist()]
+    def add_logarithms(self, logarithms: Sequence[int]) -> None:
+        """Add many durations. The result does not depend on how they are divided into calls."""
         begin, stop = 0, len(logarithms)
         while begin < stop:
             end = min(begin + self.size - self.rest_count, stop)
-            self.rest += (sums[end] - sums[begin]) / EXACT
+            self.rest += sum(logarithms[begin:end]) / EXACT
             self.rest_count += end - begin
             begin = end
             if self.rest_count == self.size:
-                self._end_group(self.rest)
-                self.rest, self.rest_count = 0.0, 0
+                self._end_group()
 
-    def _end_group(self, total: float) -> None:
-        self.groups.append(total)
+    def _end_group(self) -> None:
+        self.groups.append(self.rest)
+        self.rest, self.rest_count = 0.0, 0
         if len(self.groups) == MAX_GROUPS:
             self.groups = [one + other for one, other in zip(self.groups[::2], self.groups[1::2], strict=True)]
             self.size *= 2

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from string import ascii_letters
 from typing import Any
 
+import numpy as np
+
+from zmtpscope import compiled
 from zmtpscope.diagnosis.observers.call_messages import OBJECTS, error_of, shown_error
 from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.payloads.dissected import Dissected
@@ -27,7 +29,6 @@ STATUS = re.compile(rb"(?i:(?!NO[_-])(?:[A-Z]+[_-])*(?:%s))" % WORDS)
 """Matches a frame that is a status, such as `error` or `UNKNOWN_ERROR`."""
 BEGINNING = re.compile(TEXT.pattern + rb"|" + STATUS.pattern)
 """Matches the first octets of a status or a text."""
-LETTERS = frozenset(bytes([octet]) for octet in b"_" + ascii_letters.encode())
 OF_OBJECT = re.compile(
     rb'"(?:(?:[Ee]rr(?:or)?|[Ee]xception|[Tt]raceback)(?:_?(?:[Mm]sg|[Mm]essage|[Tt]ext))?"\s*:\s*["{]'
     rb'|status"\s*:\s*"(?i:err|fail|exc)|(?:ok|success)"\s*:\s*false)'
@@ -44,7 +45,7 @@ FAILED = re.compile(r"\('(?:error|err|fail|failed|exception)'[,)]", re.IGNORECAS
 def errors_in(run: MessageTable) -> Iterator[tuple[int, str]]:
     """Yield the messages that report an error, each as its row and the text of the error."""
     rows = range(len(run.first))
-    for row in _rows_with_text(run):
+    for row in np.unique(run.first.searchsorted(beginnings(run), "right") - 1).tolist():
         text = _of_text(run, row)
         if text:
             yield row, text
@@ -55,15 +56,10 @@ def errors_in(run: MessageTable) -> Iterator[tuple[int, str]]:
             yield row, error
 
 
-def _rows_with_text(run: MessageTable) -> list[int]:
-    """Return the messages with a frame that may be a status or text of an error."""
-    data, sizes, starts = run.data, run.sizes.tolist(), (run.bodies - run.base).tolist()
-    frames = [
-        frame
-        for frame, (start, size) in enumerate(zip(starts, sizes, strict=True))
-        if size and data[start : start + 1] in LETTERS and BEGINNING.match(data, start, start + min(size, HEAD))
-    ]
-    return sorted({*(run.first.searchsorted(frames, "right") - 1).tolist()}) if frames else []
+@compiled.where_possible
+def beginnings(run: MessageTable) -> list[int]:
+    """Return the frames that begin like a status or a text of an error."""
+    return [frame for frame in range(len(run.sizes)) if BEGINNING.match(run.head(frame, HEAD) or b"")]
 
 
 def _of_text(run: MessageTable, row: int) -> str | None:

@@ -80,7 +80,7 @@ class OrderObserver(Observer):
         if len(before):
             took = replied.ends - np.concatenate((np.array(old, np.int64), asked.ends[:new]))
             found.least_ns = min(found.least_ns, int(took.min()))
-            found.trend.add_column(took)
+            found.trend.add(took.tolist())
             latest = np.concatenate(([self.latest], asked.ends))[before]
             found.since_last = (*found.since_last, *(replied.ends - latest)[-MAX_DELAYS:].tolist())[-MAX_DELAYS:]
             found.last_reply_ns = int(replied.ends[-1])

@@ -196,10 +196,8 @@ class ObservedCalls:
         if called is None:
             return None
         self.answered += 1
-        took = (max(0, ns - called.moment.ns),)
         self.last_reply_ns = ns
-        self.latency.add(took)
-        self.trend.add(took)
+        self.latency.add([max(0, ns - called.moment.ns)], self.trend)
         self.last_answered_ns = max(self.last_answered_ns, called.moment.ns)
         return called.name
 

@@ -240,8 +240,7 @@ class RequestObserver(Observer):
         if replies is not None:
             latencies = table.waited
             assert latencies is not None
-            seen.latency.add(latencies)
-            seen.trend.add(latencies)
+            seen.latency.add(latencies, seen.trend)
             self._note_longest(seen, rows, latencies)
             seen.last_answered_ns = max(seen.last_answered_ns, max(row.time for row in rows))
             seen.last_reply = Moment.of_packet(replies[-1].time, replies[-1].packet, self.files)

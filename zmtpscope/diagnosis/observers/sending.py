@@ -35,7 +35,7 @@ class Turns:
         """Time (ns) from the other side's last message to this turn; None for the first turn."""
 
     def follow(self, rows: Rows, rhythms: Sequence[ObservedRhythm | None]) -> None:
-        if all(each is not None and each.turns >= MAX_TURNS for each in rhythms):
+        if self._are_counted(rhythms):
             return
         for side, first_ns, last_ns in _turns(rows):
             if side != self._side:
@@ -44,8 +44,13 @@ class Turns:
                 if delay is not None and self._delay is not None and before is not None and before.turns < MAX_TURNS:
                     before.turns += 1
                     before.openings += self._delay > PROMPT * delay
+                    if self._are_counted(rhythms):
+                        return
                 self._side, self._delay = side, delay
             self._last_ns = last_ns
+
+    def _are_counted(self, rhythms: Sequence[ObservedRhythm | None]) -> bool:
+        return all(each is not None and each.turns >= MAX_TURNS for each in rhythms)
 
 
 def _turns(rows: Rows) -> Iterator[tuple[int, int, int]]:
