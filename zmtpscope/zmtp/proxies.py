@@ -31,12 +31,9 @@ SOCKS_5_REPLIES = {
 
 
 class Proxied(NamedTuple):
-    """A proxied connection.
-
-    `client` is the side that asked the proxy, `sizes` the octets of each side before ZMTP, `shown` the octets before
+    """`client` is the side that asked the proxy, `sizes` the octets of each side before ZMTP, `shown` the octets before
     any password. `target` is the endpoint to connect to; for the PROXY protocol, the client's endpoint. `refusal` is
-    the proxy's reason.
-    """
+    the proxy's reason."""
 
     protocol: str
     client: int
@@ -47,17 +44,17 @@ class Proxied(NamedTuple):
 
     @property
     def is_header(self) -> bool:
-        """Whether this is a header of the PROXY protocol, which has no answer."""
+        """The PROXY protocol has no answer."""
         return self.protocol.startswith("PROXY")
 
     @property
     def text(self) -> str:
-        """Description, such as `SOCKS5 to 10.0.0.1:5555` or `PROXY v1 for 10.0.0.2:40000`."""
+        """`SOCKS5 to 10.0.0.1:5555`, `PROXY v1 for 10.0.0.2:40000`."""
         return f"{self.protocol} {'for' if self.is_header else 'to'} {self.target}"
 
 
 class _Cut(Exception):
-    """More octets are needed."""
+    pass
 
 
 class _Octets:
@@ -89,7 +86,7 @@ class _Octets:
 
 
 def find_proxied(prefixes: Sequence[bytes]) -> Proxied | bool:
-    """Find a proxy header in the first octets of both sides; True: more octets are needed; False: there is none."""
+    """True: more octets are needed; False: there is no proxy header."""
     may_be = False
     for client in (0, 1):
         asked, answered = prefixes[client], prefixes[1 - client]
@@ -111,7 +108,7 @@ def find_proxied(prefixes: Sequence[bytes]) -> Proxied | bool:
 
 
 Read = tuple[str, str, str | None]
-"""Protocol, target, refusal or None."""
+"""Protocol, target, refusal."""
 
 
 def _proxy_1(client: _Octets, server: _Octets) -> Read:
@@ -221,4 +218,4 @@ READERS: tuple[tuple[bytes, Callable[[_Octets, _Octets], Read]], ...] = (
     (b"\5", _socks_5),
     (b"\4\1", _socks_4),
 )
-"""Parsers by the first octets of a client."""
+"""By the first octets of a client."""

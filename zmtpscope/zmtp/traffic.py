@@ -25,7 +25,7 @@ def read_topic(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def read_ping(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Read a PING: TTL in tenths of a second, and context."""
+    """TTL in tenths of a second, context."""
     start = reader.offset
     try:
         ttl = reader.u16("zmtp.ping.ttl")

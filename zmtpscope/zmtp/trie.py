@@ -17,9 +17,8 @@ class _Node:
 
     def __init__(self, label: bytes, count: int) -> None:
         self.label = label
-        """Octets between the parent node and this one."""
         self.count = count
-        """Number of times that the name that ends here was added."""
+        """Additions of the name that ends here."""
         self.children: dict[int, _Node] | None = None
 
 
@@ -61,7 +60,7 @@ class Trie:
         node.count += 1
 
     def remove(self, name: bytes) -> None:
-        """Raise `KeyError` for an unknown name."""
+        """Raises `KeyError` for an unknown name."""
         path = self._path(name)
         if not path or not path[-1].count:
             raise KeyError(name)
@@ -94,7 +93,7 @@ class Trie:
         return True
 
     def longest_prefix_of(self, name: bytes) -> bytes | None:
-        """Return the longest name that `name` starts with, or None."""
+        """`name` starts with the result."""
         node, at, longest = self._root, 0, None
         while True:
             if node.count:
@@ -106,7 +105,7 @@ class Trie:
             node = child
 
     def prefixes_of(self, name: bytes) -> list[bytes]:
-        """Return the names that `name` starts with, shortest first."""
+        """Shortest first."""
         node, at, found = self._root, 0, list[int]()
         while True:
             if node.count:
@@ -118,7 +117,7 @@ class Trie:
             node = child
 
     def _path(self, name: bytes) -> list[_Node]:
-        """Return the nodes from the root to the end of `name`; empty if there is no such path."""
+        """Return the nodes from the root to the end of `name`, or []."""
         path, at = [self._root], 0
         while at < len(name):
             children = path[-1].children
@@ -130,7 +129,7 @@ class Trie:
         return path
 
     def _split(self, node: _Node, at: int) -> _Node:
-        """Split a label; return the new upper node."""
+        """Return the new upper node."""
         middle = _Node(node.label[:at], 0)
         node.label = node.label[at:]
         middle.children = {node.label[0]: node}

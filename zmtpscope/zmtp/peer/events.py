@@ -6,11 +6,8 @@ from typing import NamedTuple
 
 
 class Ready(NamedTuple):
-    """The handshake is complete: messages may be sent.
-
-    `mechanism` is None below 3.0. The other fields are the other side's; `socket_type` and `identity` are None if its
-    version or READY lacks them.
-    """
+    """`mechanism` is None below 3.0. The other fields are the other side's; `socket_type` and `identity` are None if
+    its version or READY lacks them."""
 
     version: str
     mechanism: str | None
@@ -20,7 +17,7 @@ class Ready(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A whole message; `envelope` contains the addresses before the delimiter (REP)."""
+    """`envelope` contains the addresses before the delimiter (REP)."""
 
     parts: list[bytes]
     envelope: tuple[bytes, ...] = ()
