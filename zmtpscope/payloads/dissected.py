@@ -1,4 +1,4 @@
-"""What dissectors read, and what they return: a message or datagram, and its content."""
+"""The input and output of dissectors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Source(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Dissected:
-    """The dissection of one message. `nodes` are the requested field trees, by frame index."""
+    """`nodes` are the requested field trees, by frame index."""
 
     protocol: str
     summary: str = ""
@@ -37,7 +37,7 @@ class Dissected:
 
 
 class Opened(NamedTuple):
-    """A nested payload. `protocol` None: no dissector claims it."""
+    """If no dissector claims the nested payload, `protocol` is None."""
 
     protocol: str | None
     summary: str
@@ -45,7 +45,7 @@ class Opened(NamedTuple):
 
 
 def is_sound(node: Any, start: int, stop: int) -> bool:
-    """Whether a node and its descendants lie within `start`..`stop` without overlap."""
+    """Whether a node and all nodes below it lie within `start`..`stop` without overlap."""
     if not isinstance(node, FieldNode) or not isinstance(node.value, int | str | bytes | None):
         return False
     end = node.start + node.length
@@ -62,8 +62,7 @@ def is_sound(node: Any, start: int, stop: int) -> bool:
 
 
 def tiled(nodes: list[FieldNode], start: int, octets: bytes) -> list[FieldNode]:
-    """Complete the nodes of one level, so that they cover `octets`. Unread octets become leaves; of overlapping
-    nodes the first is kept."""
+    """Add leaves for unread octets, so that the nodes cover `octets`. Of overlapping nodes the first is kept."""
     found: list[FieldNode] = []
     at, stop = start, start + len(octets)
     for node in [*nodes, FieldNode("", stop, 0)]:
@@ -78,7 +77,7 @@ def tiled(nodes: list[FieldNode], start: int, octets: bytes) -> list[FieldNode]:
 
 
 class Claim(IntEnum):
-    """How sure a dissector is. YES: no other format looks like it; MAYBE: the message fits the format."""
+    """YES: no other format looks like the message. MAYBE: the message fits the format."""
 
     NO = 0
     MAYBE = 1
@@ -100,7 +99,7 @@ class About(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One message: all frames, and the index of the first one after envelope, topic or group.
+    """`content` is the index of the first frame after envelope, topic or group.
 
     `topic` is the first frame of a publisher's multipart message (of RADIO: the group). `after_loss`: the capture may
     lack messages before this one.
@@ -117,8 +116,7 @@ class Message(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What the user gave a dissector: `argument` of `-d SELECTOR,zmtp:NAME/ARGUMENT`, and the files of `--payload-file
-    NAME=FILE`, by file name."""
+    """The `argument` of `-d SELECTOR,zmtp:NAME/ARGUMENT`, and the files of `--payload-file NAME=FILE` by name."""
 
     argument: str | None = None
     files: Mapping[str, bytes] = {}

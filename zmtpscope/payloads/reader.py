@@ -15,18 +15,15 @@ from zmtpscope.zmtp.reader import FieldNode, Finding
 
 
 class Malformed(Exception):
-    """The payload does not have the expected format. The text is the reason; the reader's position is the place."""
+    """The text is the reason; the reader's position is the place."""
 
 
 class EndOfFrame(Malformed):
-    """A read reached the end of its frame."""
+    pass
 
 
 class FrameCursor:
-    """A read position in the frames of one message.
-
-    `position` and `left` count octets of the current frame. `offsets` are stream offsets of frame bodies.
-    """
+    """`position` and `left` count octets of the current frame. `offsets` are stream offsets of frame bodies."""
 
     def __init__(self, frames: Sequence[bytes], offsets: Sequence[int], first: int) -> None:
         self.frames = frames
@@ -34,7 +31,7 @@ class FrameCursor:
         self.go_to(first)
 
     def go_to(self, frame: int) -> None:
-        """Move to the start of a frame; a missing frame is empty."""
+        """A missing frame is empty."""
         is_there = 0 <= frame < len(self.frames)
         self.frame = frame if is_there else len(self.frames)
         self.data = self.frames[frame] if is_there else b""
@@ -59,7 +56,7 @@ class FrameCursor:
         return self.offsets[self.frame] + self.position
 
     def outer_span(self) -> tuple[int, int]:
-        """Return stream offset and length of the current frame."""
+        """Stream offset and length of the current frame."""
         return (self.offsets[self.frame] if self.frame < len(self.offsets) else self.offsets[-1]), self.stop
 
 
@@ -67,10 +64,9 @@ LEVELS_OPENED = 2
 """Levels of nesting that a nested payload adds: an object with protocol, summary and fields."""
 
 _LARGEST_PLACE = 2**62
-"""Maximum stream offset of a finding."""
 
 Inner = Callable[["Reader"], Opened]
-"""Dissects an unpacked payload or another frame, given a reader with that frame only."""
+"""Dissects an unpacked payload or another frame, whose reader has only that frame."""
 
 
 class Reader(FrameCursor):
@@ -133,11 +129,10 @@ class Reader(FrameCursor):
 
     @property
     def nodes(self) -> dict[int, list[FieldNode]]:
-        """Return the nodes of each frame; empty if no trees are built."""
         return {} if self._tree is None else self._tree.nodes
 
     def tree(self, frame: int, octets: bytes, name: str) -> FieldNode:
-        """Return the tree of one frame. Unread octets become leaves, so that the leaves cover the frame (P5)."""
+        """Unread octets become leaves, so that the leaves cover the frame (P5)."""
         return tree_of(name, self.nodes.get(frame, []), self.offsets[frame], octets)
 
     # -- named reads ---------------------------------------------------------------------------------------------------
@@ -412,7 +407,6 @@ class Reader(FrameCursor):
         self._depth += 1
 
     def _counted(self, value: Json) -> Json:
-        """Return `value` as all outputs can hold it, charged to the budget as if read."""
         return counted(value, self.budget, self._depth)
 
     def _full(self, name: str) -> str:

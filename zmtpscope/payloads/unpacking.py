@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 ALWAYS = 1 << 20
-"""Number of octets that any data may unpack to."""
+"""Any data may unpack to this size (octets)."""
 MAX_TIMES = 100
-"""Maximum ratio of unpacked to packed size above `ALWAYS`."""
 FAR_LARGER = 10
 """Ratio to the limit above which data is called a decompression bomb."""
 MAX_STREAMS = 1000
@@ -35,16 +34,14 @@ class Format(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A finding id, its detail, and a word for the summary."""
-
     id: str
     detail: str
     word: str
 
 
 class Unpacked(NamedTuple):
-    """A decompressed payload. `octets` are the contents of the streams up to `stop`, or to a problem. `made` octets
-    were produced, possibly above the limit."""
+    """`octets` are the contents of the streams up to `stop`, or to a problem. `made` octets were produced, possibly
+    above the limit."""
 
     octets: bytes
     stop: int
@@ -53,11 +50,11 @@ class Unpacked(NamedTuple):
 
 
 class StaysPacked(Exception):
-    """The data is valid, but cannot be unpacked here; the text is the reason."""
+    """Valid data cannot be unpacked here; the text is the reason."""
 
 
 def most_octets(packed: int, left: int) -> int:
-    """Return the maximum unpacked size if `left` octets of the message may still be read."""
+    """`left` octets of the message may still be read."""
     return max(0, min(left - packed, max(ALWAYS, MAX_TIMES * packed)))
 
 
@@ -98,7 +95,7 @@ def _too_much(packed: int, limit: int) -> Problem:
 
 
 def _before_damage(form: Format, packed: bytes, begin: int, at: int) -> bytes:
-    """Unpack the piece at `at` octet by octet up to its damage."""
+    """Unpack the piece at `at` octet by octet."""
     unpacker = form.unpacker()
     for start in range(begin, at, form.piece):
         unpacker.decompress(packed[start : start + form.piece])
@@ -112,7 +109,7 @@ def _before_damage(form: Format, packed: bytes, begin: int, at: int) -> bytes:
 
 
 def optional(name: str) -> Any:
-    """Import an optional package. Raises `StaysPacked` if it is not installed."""
+    """Raises `StaysPacked` if the package is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:

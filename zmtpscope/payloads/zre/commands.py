@@ -23,7 +23,7 @@ class PastTheFrame(Malformed):
 
 
 def string(reader: Reader, name: str, *, size: int = 1, hidden: bool = False) -> str:
-    """Read a string; `size` is the size of the length before it."""
+    """`size` is the size of the length before it."""
     start = reader.offset
     if reader.left < size:
         raise PastTheFrame(start, reader.left)
@@ -64,7 +64,6 @@ def hello(reader: Reader) -> None:
 
 
 def hello_1(reader: Reader) -> None:
-    """Read a HELLO of version 1: address, port, groups, status, and headers as `name=value`."""
     reader.prefix = "zre1"
     address = string(reader, "ipaddress")
     port = number(reader, "mailbox", 2)
@@ -89,13 +88,13 @@ def group_only(reader: Reader) -> None:
 
 
 def group_and_status(reader: Reader) -> None:
-    """Read a JOIN or LEAVE; the status is the sender's."""
+    """For JOIN and LEAVE; the status is the sender's."""
     string(reader, "group")
     number(reader, "status", 1)
 
 
 def group_and(id_name: str) -> Callable[[Reader], None]:
-    """Read an ELECT or LEADER: group and node id."""
+    """For ELECT and LEADER."""
 
     def read(reader: Reader) -> None:
         string(reader, "group")
@@ -104,12 +103,11 @@ def group_and(id_name: str) -> Callable[[Reader], None]:
     return read
 
 
-def nothing(reader: Reader) -> None:
-    """Read nothing after the header."""
+def nothing(reader: Reader) -> None: ...
 
 
 class Command(NamedTuple):
-    """A ZRE command. `read` reads the fields after the header; `content`: frames follow; `extension`: not in an RFC."""
+    """`read` reads the fields after the header; `content`: frames follow; `extension`: not in an RFC."""
 
     name: str
     read: Callable[[Reader], None]
