@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 LARGEST_PACKET = 1 << 20
-"""Maximum captured octets of a packet; more are invalid (the largest real packets have 512 KiB)."""
+"""Larger packets are invalid: the largest real ones have 512 KiB."""
 
 LATEST = (1 << 63) - 1
-"""Maximum int64 nanoseconds: a time stamp after the year 2262 is invalid."""
+"""A time stamp after the year 2262 is invalid."""
 
 
 NOWHERE = -1
-"""Offset of a packet that cannot be read again, such as one from a pipe."""
+"""Offset of a packet that cannot be read again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,7 +34,7 @@ class PacketBlock:
     references: NDArray[np.int64]
     offsets: NDArray[np.int64]
     interfaces: NDArray[np.int64] | None = None
-    """Interface of each packet, if the file has interfaces; only set by the container reader."""
+    """Interface of each packet, if the file has interfaces. Only the container reader sets it."""
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -47,5 +47,5 @@ class PacketBlock:
 
 
 def no_packets() -> PacketBlock:
-    """Return an empty block, when more octets are needed."""
+    """More octets are needed."""
     return PacketBlock(b"", *(np.empty(0, np.int64) for _ in range(7)))

@@ -22,7 +22,6 @@ MAGICS = {
     b"\x34\xcd\xb2\xa1": ("<", 1000, 24),
     b"\xa1\xb2\xcd\x34": (">", 1000, 24),
 }
-"""First four octets of each variant: byte order, nanoseconds per fraction unit, octets of a record header."""
 
 FILE_HEADER = 24
 CAPTURED = 8
@@ -47,10 +46,9 @@ class Header(NamedTuple):
 
 
 def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
-    """Yield the packets of `source`, in blocks of about `block_size` octets.
+    """Yield blocks of about `block_size` octets. They are empty only if the source is growing and has no new octets.
 
-    Blocks are empty only if the source is growing and has no new octets. Raises `Damage` after the last readable
-    packet.
+    Raises `Damage` after the last readable packet.
     """
     data = source.read_at_least(FILE_HEADER, block_size)
     if len(data) < FILE_HEADER:
@@ -85,7 +83,7 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
 
 @compiled.where_possible
 def records(data: bytes, position: int, order: str, unit: int, header: int, room: int) -> tuple[NDArray[np.int64], int]:
-    """Return starts, stops, missing octets and times of at most `room` records, and the offset of the next.
+    """Return starts, stops, missing octets and times of at most `room` records, and the offset of the next record.
 
     Stops before a record that is incomplete or larger than `LARGEST_PACKET`.
     """

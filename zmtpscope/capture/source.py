@@ -27,7 +27,7 @@ RAW_READ = 1 << 20
 """Octets of one read before decompression."""
 RECORDS = 1 << 20
 RECORDS_PER_OCTET = 2
-"""Records allowed per octet of a compressed file, besides `RECORDS`.
+"""Records per octet of a compressed file, besides `RECORDS`.
 
 Real packets differ in times and numbers, so they compress to more than one octet each; empty records compress to a
 sixtieth.
@@ -35,8 +35,7 @@ sixtieth.
 MAX_OPEN_FILES = 64
 """Regular files that a run keeps open; processes are often limited to 1,024."""
 GATHER_SECONDS = 0.02
-"""Time in seconds to wait for more octets from a pipe: it returns at most 64 KiB at a time, and small blocks cost
-more."""
+"""A pipe returns at most 64 KiB at a time, and small blocks cost more."""
 
 
 class Octets(Protocol):
@@ -44,8 +43,7 @@ class Octets(Protocol):
 
 
 class OpenFiles:
-    """Files that may be open together. Above `MAX_OPEN_FILES`, the file that was not read for longest is closed
-    until its next read."""
+    """Above `MAX_OPEN_FILES`, the file that was not read for longest is closed until its next read."""
 
     def __init__(self) -> None:
         self._sources: OrderedDict[Source, None] = OrderedDict()
@@ -61,14 +59,14 @@ class OpenFiles:
 
 
 class Source:
-    """A stream of octets, decompressed, read once from the start.
+    """A stream of decompressed octets.
 
     Container readers keep an incomplete record until the next read completes it. Reading never raises: an input error
     or broken compression ends the octets and sets `damage`.
     """
 
     was_left = False
-    """Whether the user stopped reading, so that an incomplete record is no damage."""
+    """The user stopped reading, so an incomplete record is no damage."""
 
     def __init__(self, path: str, descriptor: int | None, *, pipe: bool, open_files: OpenFiles | None = None) -> None:
         self.path = path
@@ -77,10 +75,10 @@ class Source:
         self._position: int | None = None
         self.damage: str | None = None
         self.octets = 0
-        """Octets read so far, decompressed."""
+        """Decompressed octets so far."""
         self._descriptor = -1 if descriptor is None else descriptor
         self._packed = 0 if pipe else self._identity.st_size
-        """Octets of the file on disk; for a pipe, read so far."""
+        """Octets of the file on disk, or octets of a pipe so far."""
         self._is_pipe = pipe
         self._ended = False
         self._poll: select.poll | None = None
@@ -91,7 +89,7 @@ class Source:
         self._decompressor: Octets | None = None
 
     def decompress(self) -> None:
-        """Detect compression from the first octets. Raises `CaptureError`."""
+        """Raises `CaptureError`."""
         head = self.peek(len(ZSTD_MAGIC))
         if head.startswith(GZIP_MAGIC):
             self._decompressor = Gzip(Raw(self))
@@ -100,24 +98,22 @@ class Source:
 
     @property
     def is_growing(self) -> bool:
-        """Whether more may be written after the end (`following.py`)."""
+        """More may be written after the end (`following.py`)."""
         return False
 
     def offsets(self, starts: NDArray[np.int64], origin: int) -> NDArray[np.int64]:
-        """Return file offsets of `starts`, counted from octet `origin` of this stream.
-
-        `NOWHERE` if they cannot be read again: compressed, a pipe, standard input.
-        """
+        """`starts` count from octet `origin` of this stream. `NOWHERE` if octets cannot be read again: compressed, a
+        pipe, standard input."""
         is_file = self._decompressor is None and not self._is_pipe and self.path != "-"
         return starts + origin if is_file else np.full(len(starts), NOWHERE)
 
     @property
     def most_records(self) -> int:
-        """Return the maximum number of records: a file that decompresses to more was made to waste time."""
+        """A file that decompresses to more was made to waste time."""
         return sys.maxsize if self._decompressor is None else RECORDS + RECORDS_PER_OCTET * self._packed
 
     def read(self, size: int) -> bytes:
-        """Return 1 to `size` octets; none at the end or `damage`."""
+        """Return no octets at the end and at `damage`."""
         if self._decompressor is None:
             octets = self.read_raw(size)
         elif self.damage is not None:
@@ -132,7 +128,6 @@ class Source:
         return octets
 
     def read_raw(self, size: int) -> bytes:
-        """Read octets of the file before decompression."""
         if self._ahead:
             octets, self._ahead = self._ahead[:size], self._ahead[size:]
             return octets
@@ -140,7 +135,6 @@ class Source:
         return self._gather(octets, size, GATHER_SECONDS) if self._poll and 0 < len(octets) < size else octets
 
     def _read_now(self, size: int) -> bytes:
-        """Return the octets of one system call; none at and after the end."""
         while self.damage is None and not self._ended:
             try:
                 if self._open_files is not None:
@@ -160,7 +154,7 @@ class Source:
         os.close(self._descriptor)
 
     def _reopen(self) -> None:
-        """Open the file again at the current position. Raises `OSError`."""
+        """Raises `OSError`."""
         assert self._open_files is not None
         if self._position is not None:
             descriptor = os.open(self.path, READ_ONLY)
@@ -172,7 +166,7 @@ class Source:
         self._open_files.use(self)
 
     def _gather(self, octets: bytes, size: int, seconds: float) -> bytes:
-        """Return `octets` and further octets of a pipe within `seconds`, up to `size`."""
+        """Add octets of a pipe that arrive within `seconds`, up to `size`."""
         assert self._poll is not None
         parts, missing = [octets], size - len(octets)
         until = time.monotonic() + seconds
@@ -183,7 +177,6 @@ class Source:
         return b"".join(parts)
 
     def read_at_least(self, least: int, size: int) -> bytes:
-        """Read `size` octets at a time until `least` were read or the source ends."""
         octets = self.read(size)
         while len(octets) < least:
             more = self.read(size)
@@ -193,7 +186,6 @@ class Source:
         return octets
 
     def peek(self, count: int) -> bytes:
-        """Return the next octets without consuming them."""
         octets = b""
         while len(octets) < count:
             more = self.read(count - len(octets))
@@ -208,7 +200,7 @@ class Source:
         return octets
 
     def close(self) -> None:
-        """Close the file, but not standard input."""
+        """Standard input stays open."""
         if self._open_files is not None:
             self._open_files.forget(self)
         if self._descriptor > 2 and self._position is None:
@@ -219,7 +211,7 @@ AnySource = TypeVar("AnySource", bound=Source)
 
 
 class StreamSource(Source):
-    """A Python stream of `size` octets, such as an object in a store. Reading the stream may raise `OSError`."""
+    """A Python stream of `size` octets, such as an object in a store. The stream may raise `OSError`."""
 
     def __init__(self, path: str, stream: BinaryIO, size: int) -> None:
         super().__init__(path, None, pipe=False)
@@ -239,7 +231,7 @@ class StreamSource(Source):
 
 
 class Raw:
-    """The compressed octets, as the input of a decompressor."""
+    """The input of a decompressor."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -249,7 +241,7 @@ class Raw:
 
 
 class Front:
-    """A stream that first repeats octets read before."""
+    """Repeats octets that were read before."""
 
     def __init__(self, octets: bytes, rest: Octets) -> None:
         self._octets = octets
@@ -271,7 +263,7 @@ class Gzip:
         self._input = b""
 
     def read(self, size: int) -> bytes:
-        """Decompress at most `size` octets, whatever the compression ratio."""
+        """Limits the octets for any compression ratio."""
         while True:
             if self._member.eof:
                 # zeros or garbage after the last member is padding, as for gzip
@@ -301,7 +293,7 @@ class Gzip:
                 return octets
 
     def _up_to_damage(self, member: zlib._Decompress, size: int) -> bytes:
-        """Return the octets before damage, or raise the error if there are none."""
+        """Return the octets before damage; raise the error if there are none."""
         octets, step = b"", len(self._input)
         while self._input and len(octets) < size:
             before = member.copy()
@@ -321,7 +313,7 @@ class Gzip:
 
 
 def zstd(path: str, raw: Raw) -> Octets:
-    """Decompress zstd with Python's own module (3.14) or `zstandard`. Raises `CaptureError`."""
+    """Python's own module (3.14) or `zstandard`. Raises `CaptureError`."""
     module: Any
     try:
         module = importlib.import_module("compression.zstd")
@@ -342,10 +334,8 @@ STEP = 16 << 10
 
 
 class Steps:
-    """Reads a decompressor in steps of constant size.
-
-    A read that meets damage discards the octets before it, so the result must not depend on the caller's `size`.
-    """
+    """Reads in steps of constant size. A read that meets damage discards the octets before it, so the result must not
+    depend on the caller's `size`."""
 
     def __init__(self, octets: Octets) -> None:
         self._octets = octets
@@ -353,7 +343,7 @@ class Steps:
         self._damage: Exception | None = None
 
     def read(self, size: int) -> bytes:
-        """Return octets. Raises the decompressor's error after all octets before the damage were returned."""
+        """Raises the decompressor's error after all octets before the damage."""
         parts, missing = [], size
         while missing and (step := self._rest or self._step()):
             parts.append(step[:missing])
@@ -373,17 +363,13 @@ class Steps:
 
 
 def open_source(path: str, open_files: OpenFiles | None = None) -> Source:
-    """Open a file, a FIFO, or standard input ("-"). Raises `CaptureError`.
-
-    With `open_files`, a regular file may be closed temporarily.
-    """
+    """Raises `CaptureError`. With `open_files`, a regular file may be closed temporarily."""
     descriptor, pipe = open_descriptor(path)
     return ready(Source(path, descriptor, pipe=pipe, open_files=None if path == "-" else open_files))
 
 
 def open_descriptor(path: str) -> tuple[int, bool]:
-    """Return the descriptor of a file, FIFO or standard input ("-"), and whether it is a pipe. Raises
-    `CaptureError`."""
+    """Return the descriptor, and whether it is a pipe. Raises `CaptureError`."""
     name = None if path == "-" else path
     try:
         descriptor = STANDARD_INPUT if name is None else os.open(path, READ_ONLY)
@@ -397,7 +383,7 @@ def open_descriptor(path: str) -> tuple[int, bool]:
 
 
 def is_readable(descriptor: int) -> bool:
-    """Whether a read would return at once; True if this system cannot tell."""
+    """True if this system does not know."""
     if not hasattr(select, "poll"):
         return True
     poll = select.poll()
@@ -406,7 +392,7 @@ def is_readable(descriptor: int) -> bool:
 
 
 def ready(source: AnySource) -> AnySource:
-    """Add a decompressor if needed. Raises `CaptureError` after closing the source."""
+    """Raises `CaptureError` after closing the source."""
     try:
         source.decompress()
     except CaptureError:
