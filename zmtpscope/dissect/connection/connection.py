@@ -239,7 +239,8 @@ class ZmtpConnection:
         came_out = outcome.outcome_of(self.view)
         if self.options.records:
             self.writer.connection(tcp.start, outcome.values(came_out, tcp), arrival.ordinal)
-        outcome.count(came_out, [tcp], self.sink.summary)
+        outcome.count(came_out, 1, self.sink.summary)
+        outcome.count_tcp(tcp, self.sink.summary)
 
     def _record_outputs(self) -> None:
         for note in self.negotiation.drain():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from zmtpscope.dissect.arrivals import Arrival, Stamp
 from zmtpscope.dissect.findings.view import ConnectionView
+from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.sink import Summary, count_word
 from zmtpscope.dissect.stream.reading import version_of_records
 from zmtpscope.dissect.stream.side_stream import SideStream
@@ -197,6 +198,24 @@ def values(outcome: Outcome, connection: Connection) -> dict[str, Any]:
     }
 
 
+def ends_and_times(client: Stream, start: Stamp, *fins: Arrival) -> dict[str, Any]:
+    """Return the values of a connection that both sides ended that differ from those of others with its outcome."""
+    times = [fin.time for fin in fins]
+    first, closed_by = min(zip(fins, (0, 1), strict=True))
+    return {
+        "start_ns": start.time,
+        "end_ns": max(start.time, max(fins).time),
+        "ip_0": client.src_ip,
+        "port_0": client.src_port,
+        "ip_1": client.dst_ip,
+        "port_1": client.dst_port,
+        "closed_by": closed_by,
+        "closed_ns": first.time,
+        "fin_ns_0": times[0],
+        "fin_ns_1": times[1],
+    }
+
+
 def unseen(side: TcpSide, peer: TcpSide) -> int:
     """Return the octets that the peer acknowledged after the last captured octet of an open side."""
     if side.ended or side.next < 0 or peer.acknowledged < 0:
@@ -204,9 +223,8 @@ def unseen(side: TcpSide, peer: TcpSide) -> int:
     return max(0, distance(peer.acknowledged, side.next))
 
 
-def count(outcome: Outcome, connections: Sequence[Connection], summary: Summary) -> None:
-    """Add connections with one outcome, whose counts are totals over all of them."""
-    number = len(connections)
+def count(outcome: Outcome, number: int, summary: Summary) -> None:
+    """Add a number of connections with one outcome, whose counts are totals over all of them."""
     without = "none" if outcome.version in ("1.0", "2.0") else "unknown"
     summary.connections += number
     summary.versions[(outcome.version or "unknown") + (" over WebSocket" if outcome.is_websocket else "")] += number
@@ -230,10 +248,14 @@ def count(outcome: Outcome, connections: Sequence[Connection], summary: Summary)
         sums.gaps += side.gaps
         sums.unfinished += side.unfinished
         sums.undissected += side.undissected
-    for connection in connections:
-        summary.closes[connection.close_how] += 1
-        for tcp in connection.tcp:
-            sums.captured += tcp.captured
-            sums.repeated += tcp.repeated
-            sums.conflicting += tcp.conflicting
-            sums.late += tcp.late
+
+
+def count_tcp(connection: Connection, summary: Summary) -> None:
+    """Add how a connection was closed, and its captured octets."""
+    summary.closes[connection.close_how] += 1
+    sums = summary.sums
+    for tcp in connection.tcp:
+        sums.captured += tcp.captured
+        sums.repeated += tcp.repeated
+        sums.conflicting += tcp.conflicting
+        sums.late += tcp.late

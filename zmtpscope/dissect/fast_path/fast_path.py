@@ -312,7 +312,7 @@ class FastPath:
         first_row = current.directions.first_row
         for each, pair in current.opening.items():
             if each.tcp is None:
-                found.append((first_row[pair[0]], partial(each.open, self.flows, first_row[pair[0]])))
+                found.append((first_row[pair[0]], partial(each.open, self.flows), first_row[pair[0]]))
         for new_connections in current.new_connections:
             found += new_connections.deferred(self.flows)
         for slot, pair in current.closing.items():
@@ -320,7 +320,7 @@ class FastPath:
             if isinstance(known, KnownConnection):
                 last = current.directions.last_fin(pair)
                 one, other = (self._finished(current, place, direction) for place, direction in enumerate(pair, slot))
-                found.append((last, partial(known.close, self.flows, last, (one, other))))
+                found.append((last, partial(known.close, self.flows, (one, other)), last))
         return found
 
     def _finished(self, current: CurrentBlock, slot: int, direction: int) -> TcpState:
@@ -340,7 +340,7 @@ class FastPath:
             self.sink.batch.segments += segments_read(current, self.sessions)
         for new_connections in current.new_connections:
             new_connections.emit(self.sink)
-            self.openings.count_entered(new_connections.path.steps[-1], len(new_connections.tcp))
+            self.openings.count_entered(new_connections.path.steps[-1], len(new_connections.numbers))
         for each in current.opening:
             each.emit(self.sink)
         for entering in self.sessions.entering.values():
@@ -468,4 +468,4 @@ def _begins(directions: Directions, pair: DirectionPair) -> bool:
         return False
     if other == NOT_HERE:
         return directions.begin_a_connection(one, None)
-    return directions.clean[other] and directions.begin_a_connection(one, other)
+    return bool(directions.clean[other]) and directions.begin_a_connection(one, other)

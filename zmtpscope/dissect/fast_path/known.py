@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, stamp
 from zmtpscope.dissect.budget import OctetBudget
 from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.connection.connection import ZmtpConnection
-from zmtpscope.dissect.connection.outcome import Outcome
 from zmtpscope.dissect.fast_path.identities import Identities, identities_of
 from zmtpscope.dissect.fast_path.openings import (
     LONGEST,
@@ -24,7 +23,7 @@ from zmtpscope.dissect.fast_path.openings import (
     read_again,
 )
 from zmtpscope.dissect.fast_path.sides import PlainSide
-from zmtpscope.dissect.records.facts import Close, ConnectionFact, end_facts, origin_of
+from zmtpscope.dissect.records.facts import Close, ConnectionFact, Origin, end_facts, origin_of
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.record_writer import RecordWriter, put_events
 from zmtpscope.dissect.records.sink import Sink
@@ -32,6 +31,9 @@ from zmtpscope.dissect.stream.plain_state import Counts, PlainState
 from zmtpscope.dissect.tcp.connection import NEVER, Connection, TcpState
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Flows
+
+LISTENER = 1
+"""The side that accepted a known connection: its SYN was captured."""
 
 NOT_HERE = -1
 """Marks a direction without data in the block."""
@@ -45,8 +47,9 @@ class BlockRows:
 
     def __init__(self, block: SegmentBlock) -> None:
         self.data, self.ordinal = block.data, block.ordinal
-        self.starts, self.stops = block.starts.tolist(), block.stops.tolist()
-        self.packets, self.times = block.packets.tolist(), block.times.tolist()
+        columns = block.starts, block.stops, block.packets, block.times
+        views: list[Sequence[int]] = [column.data for column in columns]
+        self.starts, self.stops, self.packets, self.times = views
 
     def octets(self, row: int) -> bytes:
         return self.data[self.starts[row] : self.stops[row]]
@@ -214,7 +217,7 @@ class KnownConnection:
             for learned in self.steps[place + 1].learned:
                 came = self.segments[learned.first].arrival
                 at = Arrival(self.segments[place].arrival.ordinal, came.packet, came.time)
-                emit_learned(self.writer, self.tcp, learned, identities, at)
+                emit_learned(self.writer, learned, identities, at, self._origin)
         self.reported, self.before = len(self.segments), self.state
 
     # -- leaving and ending -------------------------------------------------------------------------------------------
@@ -253,56 +256,57 @@ class KnownConnection:
         connection.write_with(self.writer)
         return connection
 
-    def close(self, flows: Flows, row: int, states: tuple[TcpState, TcpState]) -> None:
+    def close(self, flows: Flows, states: tuple[TcpState, TcpState], row: int) -> None:
         """Close the connection: both sides have sent FIN after complete messages, the last one in this row."""
         assert self.tcp is not None
         flows.end(self.tcp, row, states)
 
     def finish(self, sink: Sink, counts: tuple[Counts, Counts]) -> None:
         """Write and count the outcome of the connection; `counts` are of its messages."""
-        assert self.tcp is not None
-        assert self.opening is not None
-        sink.budget.let_go(self.opening.holdings)
-        reached = self.opening.outcome_with(counts, self.identities)
-        emit_end(sink, self.tcp, self.opening, reached, self._writer)
-        outcome.count(reached, [self.tcp], sink.summary)
-
-    def _writer(self) -> RecordWriter:
+        tcp, opening = self.tcp, self.opening
+        assert tcp is not None
+        assert opening is not None
         assert self.writer is not None
-        return self.writer
+        sink.budget.let_go(opening.holdings)
+        reached = opening.outcome_with(counts, self.identities)
+        sink.batch.facts += end_facts(tcp)
+        report_close(sink, opening, tcp.end, tcp.closing if tcp.has_ended else None, self._origin)
+        sink.connected_to(tcp.addresses[1], tcp.end)
+        if sink.options.records:
+            self.writer.counted_findings(tcp.end.ordinal)
+            self.writer.connection(tcp.start, outcome.values(reached, tcp), tcp.end.ordinal)
+        outcome.count(reached, 1, sink.summary)
+        outcome.count_tcp(tcp, sink.summary)
+
+    def _origin(self) -> Origin:
+        assert self.tcp is not None
+        assert self.writer is not None
+        return origin_of(self.tcp, self.writer.streams[0])
 
 
-def emit_learned(writer: RecordWriter, tcp: Connection, learned: Learned, identities: Identities, at: Arrival) -> None:
+def emit_learned(
+    writer: RecordWriter, learned: Learned, identities: Identities, at: Arrival, origin: Callable[[], Origin]
+) -> None:
     """Write a learned event, finding or fact of a connection with these identities, at the packet `at` with the ordinal
     of the deciding segment."""
     if isinstance(learned, LearnedEvent):
         fields, stream = learned.fields(identities), writer.streams[learned.side]
         put_events(writer.sink, learned.event, [fields], [stream], [at])
     elif isinstance(learned, LearnedFact):
-        origin = origin_of(tcp, writer.streams[0])
-        writer.sink.report(ConnectionFact(at, origin, "served", learned.unit, learned.value(identities)))
+        writer.sink.report(ConnectionFact(at, origin(), "served", learned.unit, learned.value(identities)))
     else:
         writer.note(Note(learned.side, learned.finding, at, at.ordinal, (), learned.unit, learned.source))
 
 
-def emit_end(
-    sink: Sink, tcp: Connection, opening: Opening, reached: Outcome, writer: Callable[[], RecordWriter]
+def report_close(
+    sink: Sink, opening: Opening, end: Arrival, closing: tuple[Arrival, int] | None, origin: Callable[[], Origin]
 ) -> None:
-    """Write the end of a connection with this opening and outcome, without counting it.
-
-    `writer` returns the record writer.
-    """
-    sink.batch.facts += end_facts(tcp)
-    closing = tcp.closing if tcp.has_ended else None
-    first, closed_by = closing or (tcp.end, None)
-    failed = closed_by is not None and closed_by == tcp.listener  # the connecting side did not choose to close
+    """Report the end of a connection with this opening if it matters to others; `closing` is its first FIN or RST."""
+    first, closed_by = closing or (end, None)
+    failed = closed_by == LISTENER  # the connecting side did not choose to close
     if failed or opening.has_facts:
         close = Close(failed=failed, unsecured=None, first=stamp(first))
-        sink.report(ConnectionFact(tcp.end, origin_of(tcp, writer().streams[0]), "closed", opening.greeting, close))
-    sink.connected_to(tcp.addresses[1], tcp.end)
-    if sink.options.records:
-        writer().counted_findings(tcp.end.ordinal)
-        writer().connection(tcp.start, outcome.values(reached, tcp), tcp.end.ordinal)
+        sink.report(ConnectionFact(end, origin(), "closed", opening.greeting, close))
 
 
 def _is_answered_first(directions: Directions, pair: DirectionPair) -> bool:

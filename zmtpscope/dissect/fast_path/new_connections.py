@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
-from zmtpscope.dissect.arrivals import Arrival
+from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
 from zmtpscope.dissect.connection import outcome
-from zmtpscope.dissect.connection.outcome import Outcome
 from zmtpscope.dissect.fast_path.identities import Identities
-from zmtpscope.dissect.fast_path.known import BlockRows, KnownConnection, emit_end, emit_learned
+from zmtpscope.dissect.fast_path.known import LISTENER, BlockRows, KnownConnection, emit_learned, report_close
 from zmtpscope.dissect.fast_path.openings import (
     LONGEST,
     LearnedEvent,
@@ -30,11 +30,13 @@ from zmtpscope.dissect.fast_path.openings import (
 from zmtpscope.dissect.fast_path.segment_runs import Messages
 from zmtpscope.dissect.fast_path.side_states import SideStates
 from zmtpscope.dissect.fast_path.sides import PlainSide
+from zmtpscope.dissect.identity import ends_of, stream_of
 from zmtpscope.dissect.records.columns import Bool, Int64
+from zmtpscope.dissect.records.facts import Connected, Endpoint, Origin, pair_of
 from zmtpscope.dissect.records.record_writer import RecordWriter, count_event, count_finding, put_events
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.stream.plain_state import Counts
-from zmtpscope.dissect.tcp.connection import Connection, TcpState
+from zmtpscope.dissect.tcp.connection import Connection, LastSeen, TcpState
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Deferred, Flows
 from zmtpscope.dissect.tcp.sequence import MODULUS
@@ -62,9 +64,19 @@ class NewConnections:
         """Entry by slot of side 0."""
         self.is_here: Bool = np.ones(pairs.shape[1], np.bool_)
         """Whether the fast path reads the connection's part of the block; otherwise the slow path does."""
+        self.numbers: dict[int, tuple[int, int]] = {}
+        """Numbers and incarnations of connections by entry, in order of their SYNs, once the flow table knows them."""
         self.tcp: dict[int, Connection] = {}
-        """Open connections, by entry."""
+        """Connections that continue after the block, by entry."""
         self.writers: dict[int, RecordWriter] = {}
+        # as lists
+        rows = directions.first_rows[pairs[0]]
+        self.keys_of = [(self.keys[one], self.keys[other]) for one, other in pairs.T.tolist()]
+        self.begins: list[int] = rows.tolist()
+        """Rows of the SYNs."""
+        self.starts = list(map(Stamp, block.times[rows].tolist(), block.packets[rows].tolist()))
+        self._initials: list[int] = directions.first_sequences[pairs[0]].tolist()
+        self._last_times: list[int] = block.times[directions.last_rows[pairs]].max(axis=0).tolist()
 
     def __len__(self) -> int:
         return len(self.is_over)
@@ -98,36 +110,25 @@ class NewConnections:
 
     def deferred(self, flows: Flows) -> list[Deferred]:
         """Return callbacks that open the connections at their SYN, and close the ended ones."""
-        block = self.block
-        continuing, over = self._continuing(), self.over()
-        pairs, directions = self.pairs[:, over], self.directions
-        begins = directions.first_rows[self.pairs[0]]
-        starts, keys = arrivals_of(block, begins[over]), [self.keys[direction] for direction in pairs[0].tolist()]
-        states = [_final_states(directions, each, block) for each in pairs]
-        last_times = block.times[directions.last_rows[pairs]].max(axis=0)
-        opened = zip(over, begins[over].tolist(), keys, starts, zip(*states, strict=True), strict=True)
-        closed = zip(over, directions.fin_rows[pairs].max(axis=0).tolist(), last_times.tolist(), strict=True)
+        begins, ends = self.begins, self.directions.fin_rows[self.pairs].max(axis=0).tolist()
+        opens, passes, closes = (partial(call, flows) for call in (self._open, self._pass, self._close))
+        over = self.over()
         return [
-            *(
-                (row, partial(self._open, flows, place, row))
-                for place, row in zip(continuing, begins[continuing].tolist(), strict=True)
-            ),
-            *((row, partial(self._open_ended, flows, place, *of_flow)) for place, row, *of_flow in opened),
-            *((row, partial(self._close, flows, place, time)) for place, row, time in closed),
+            *[(begins[place], opens, place) for place in self._continuing()],
+            *[(begins[place], passes, place) for place in over],
+            *[(ends[place], closes, place) for place in over],
         ]
 
-    def _open(self, flows: Flows, place: int, row: int) -> None:
-        client = self.pairs[0, place]
-        self.tcp[place] = flows.begin(self.keys[client], row, self.directions.first_sequence[client])
+    def _open(self, flows: Flows, place: int) -> None:
+        tcp = flows.begin(self.keys_of[place][0], self.begins[place], self._initials[place])
+        self.tcp[place], self.numbers[place] = tcp, (tcp.number, tcp.incarnation)
 
-    def _open_ended(
-        self, flows: Flows, place: int, key: bytes, start: Arrival, states: tuple[TcpState, TcpState]
-    ) -> None:
-        self.tcp[place] = flows.begin_and_end(key, start, states)
+    def _pass(self, flows: Flows, place: int) -> None:
+        self.numbers[place] = flows.number(*self.keys_of[place], self.starts[place].time)
 
-    def _close(self, flows: Flows, place: int, time: int) -> None:
-        """Remember a connection that ended in this block at `time`, so that late packets open no new one."""
-        flows.remember_closed(self.tcp[place], time)
+    def _close(self, flows: Flows, place: int) -> None:
+        """Remember a connection that ended in this block, so that late packets open no new one."""
+        flows.remember_closed(*self.keys_of[place], LastSeen(self._last_times[place], self._initials[place]))
 
     # -- records ------------------------------------------------------------------------------------------------------
 
@@ -136,7 +137,7 @@ class NewConnections:
 
         If no output needs records, events of ended connections are only counted.
         """
-        places = list(self.tcp) if sink.options.records else self._continuing()
+        places = list(self.numbers) if sink.options.records else self._continuing()
         counted = [] if sink.options.records else self.over()
         writers = [self.writer_of(place, sink) for place in places]
         identities = [self.identities(place) for place in places]
@@ -150,7 +151,7 @@ class NewConnections:
                     count_event(sink.summary, learned.event, len(counted))
                     continue
                 for place, writer, named, at in zip(places, writers, identities, arrivals, strict=True):
-                    emit_learned(writer, self.tcp[place], learned, named, at)
+                    emit_learned(writer, learned, named, at, partial(self._origin, place, sink))
                 if counted:
                     self._count(learned, counted, self._arrivals(decided, learned.first, counted), sink)
 
@@ -158,12 +159,23 @@ class NewConnections:
         self, learned: LearnedNote | LearnedFact, places: list[int], arrivals: Iterator[Arrival], sink: Sink
     ) -> None:
         """Count a finding, or report a fact, of several connections, each with its packet."""
-        for place, at in zip(places, arrivals, strict=True):
-            if isinstance(learned, LearnedFact):
-                emit_learned(self.writer_of(place, sink), self.tcp[place], learned, self.identities(place), at)
-            else:
-                (client, _), endpoint = self.tcp[place].addresses
-                count_finding(sink.summary, learned.finding, 1, endpoint, client, at)
+        if isinstance(learned, LearnedFact):
+            for place, at in zip(places, arrivals, strict=True):
+                origin = partial(self._origin, place, sink)
+                emit_learned(self.writer_of(place, sink), learned, self.identities(place), at, origin)
+            return
+        packets = dict(zip(places, map(stamp, arrivals), strict=True))
+        for (client, endpoint), members in self._by_pair(places).items():
+            first = min([packets[place] for place in members])
+            count_finding(sink.summary, learned.finding, len(members), endpoint, client, first)
+
+    def _by_pair(self, places: list[int]) -> dict[tuple[str, Endpoint], list[int]]:
+        """Return connections by client address and endpoint."""
+        found: dict[bytes, list[int]] = {}
+        for place in places:
+            found.setdefault(pair_of(self.keys_of[place][0]), []).append(place)
+        ends = ((ends_of(self.keys_of[members[0]][0]), members) for members in found.values())
+        return {(client, endpoint): members for ((client, _), endpoint), members in ends}
 
     def _arrivals(self, decided: int, first: int, places: list[int]) -> Iterator[Arrival]:
         """Yield, by connection, the packet with the segment `first` of the path, and the ordinal of the segment
@@ -175,9 +187,14 @@ class NewConnections:
     def writer_of(self, place: int, sink: Sink) -> RecordWriter:
         writer = self.writers.get(place)
         if writer is None:
-            tcp = self.tcp[place]
-            writer = self.writers[place] = RecordWriter(sink, tcp.ends(), tcp.listener)
+            number, incarnation = self.numbers[place]
+            client = stream_of(self.keys_of[place][0], self.starts[place].time, incarnation, number)
+            writer = self.writers[place] = RecordWriter(sink, (client, client.turned()), LISTENER)
         return writer
+
+    def _origin(self, place: int, sink: Sink) -> Origin:
+        stream = self.writer_of(place, sink).streams[0]
+        return Origin(stream, self.starts[place], LISTENER, self._initials[place])
 
     def identities(self, place: int) -> Identities:
         if not any(self.path.identities):
@@ -211,17 +228,61 @@ class NewConnections:
     def finish(self, sink: Sink, side_states: SideStates) -> None:
         """Write and count the outcome of ended connections."""
         over = self.over()
+        if not over:
+            return
+        pairs, opening = self.pairs[:, over], self.opening
+        rows = self.directions.fin_rows[pairs]
+        fins = [arrivals_of(self.block, each) for each in rows]
+        ends = dict(zip(over, map(max, *fins), strict=True))
+        keys, starts = self.keys_of, self.starts
+        sink.batch.facts += [Connected(end, pair_of(keys[place][0]), starts[place]) for place, end in ends.items()]
+        closers = (rows[1] < rows[0]).tolist()
+        for each, closer in enumerate(map(int, closers)):
+            if closer == LISTENER or opening.has_facts:
+                origin = partial(self._origin, over[each], sink)
+                report_close(sink, opening, ends[over[each]], (fins[closer][each], closer), origin)
+        for (_, endpoint), members in self._by_pair(over).items():
+            sink.connected_to(endpoint, ends[members[0]])
         counts = [side_states.counts[:, self.slots[over] + number] for number in (0, 1)]
-        of_each = [map(Counts._make, columns.T.tolist()) for columns in counts]
-        outcomes: dict[tuple[tuple[Counts, Counts], Identities], Outcome] = {}  # few, if connections are alike
-        for place, sent in zip(over, zip(*of_each, strict=True), strict=True):
-            key = sent, self.identities(place)
-            reached = outcomes[key] if key in outcomes else outcomes.setdefault(key, self.opening.outcome_with(*key))
-            emit_end(sink, self.tcp[place], self.opening, reached, partial(self.writer_of, place, sink))
-        if over:
-            one, other = (Counts(*columns.sum(axis=1).tolist()) for columns in counts)
-            together = self.opening.outcome_with((one, other), connections=len(over))
-            outcome.count(together, [self.tcp[place] for place in over], sink.summary)
+        if sink.options.records:
+            of_each = [map(Counts._make, columns.T.tolist()) for columns in counts]
+            self._write_ends(sink, fins, list(zip(over, zip(*of_each, strict=True), strict=True)))
+        one, other = (Counts(*columns.sum(axis=1).tolist()) for columns in counts)
+        outcome.count(opening.outcome_with((one, other), connections=len(over)), len(over), sink.summary)
+        sink.summary.closes["fin"] += len(over)
+        sink.summary.sums.captured += int(self.directions.octet_counts[pairs].sum())
+
+    def _write_ends(
+        self, sink: Sink, fins: list[list[Arrival]], ended: list[tuple[int, tuple[Counts, Counts]]]
+    ) -> None:
+        """Write the records of ended connections: entries, and counts of their messages."""
+        alike: dict[tuple[tuple[Counts, Counts], Identities], dict[str, Any]] = {}  # few, if connections are alike
+        for (place, counts), one, other in zip(ended, *fins, strict=True):
+            writer, end = self.writer_of(place, sink), max(one, other)
+            key = counts, self.identities(place)
+            if key not in alike:
+                tcp = self._connection(place, (one, other))
+                alike[key] = outcome.values(self.opening.outcome_with(*key), tcp)
+            own = alike[key] | outcome.ends_and_times(writer.streams[0], self.starts[place], one, other)
+            writer.counted_findings(end.ordinal)
+            writer.connection(self.starts[place], own, end.ordinal)
+
+    def _connection(self, place: int, fins: tuple[Arrival, Arrival]) -> Connection:
+        """Return an ended connection with the final states of its sides."""
+        number, incarnation = self.numbers[place]
+        start = Arrival(0, self.starts[place].packet, self.starts[place].time)
+        connection = Connection(number, self.keys_of[place][0], start, incarnation)
+        connection.opened_by, connection.listener = 0, LISTENER
+        directions = self.directions
+        one, other = (
+            TcpState.after(
+                directions.first_sequence[each], directions.octets[each], directions.acknowledgment[each], fin, fin
+            )
+            for each, fin in zip(self.pairs[:, place].tolist(), fins, strict=True)
+        )
+        connection.finish((one, other))
+        connection.close("fin", max(fins), max(fins), None)
+        return connection
 
     def continuing(self, first: Step, sink: Sink, rows: BlockRows) -> Iterator[tuple[int, KnownConnection]]:
         """Yield slot and connection of each connection that continues.
@@ -243,13 +304,6 @@ class NewConnections:
 def arrivals_of(block: SegmentBlock, rows: Int64) -> list[Arrival]:
     ordinals = block.ordinal + ORDINALS * rows
     return list(map(Arrival, ordinals.tolist(), block.packets[rows].tolist(), block.times[rows].tolist()))
-
-
-def _final_states(directions: Directions, pairs: Int64, block: SegmentBlock) -> list[TcpState]:
-    """Return the final states of sides that are entirely in the block, with their FINs."""
-    fins = arrivals_of(block, directions.fin_rows[pairs])
-    columns = directions.first_sequences, directions.octet_counts, directions.acknowledgments
-    return list(map(TcpState.after, *[column[pairs].tolist() for column in columns], fins, fins))
 
 
 def find(block: SegmentBlock, directions: Directions, pairs: Int64, openings: Openings) -> list[NewConnections]:

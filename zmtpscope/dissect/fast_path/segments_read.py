@@ -13,7 +13,6 @@ from zmtpscope.dissect.fast_path.new_connections import NewConnections
 from zmtpscope.dissect.fast_path.sessions import Sessions
 from zmtpscope.dissect.records.batch import Segments, side_number
 from zmtpscope.dissect.records.columns import numbers
-from zmtpscope.dissect.tcp.connection import Connection
 
 
 def segments_read(current: CurrentBlock, sessions: Sessions) -> Iterator[Segments]:
@@ -26,7 +25,7 @@ def segments_read(current: CurrentBlock, sessions: Sessions) -> Iterator[Segment
     ends = sessions.side_states.end
     for direction, slot in zip(chosen.tolist(), current.slots[chosen].tolist(), strict=True):
         if slot >= 0:
-            runs[direction] = side_number(_tcp_of(slot, sessions).number, slot & 1), int(ends[slot])
+            runs[direction] = side_number(_number_of(slot, sessions), slot & 1), int(ends[slot])
     counts = np.diff(directions.carrying_begins)[chosen]
     rows = directions.carrying_rows[numbers(directions.carrying_begins[chosen], counts)]
     places = np.array((block.stops - block.starts, block.packets, *block.payload_places()))[:, rows]
@@ -46,8 +45,9 @@ def _runs_in_openings(current: CurrentBlock) -> dict[int, tuple[int, int]]:
     }
 
 
-def _tcp_of(slot: int, sessions: Sessions) -> Connection:
+def _number_of(slot: int, sessions: Sessions) -> int:
     here = sessions.connections[slot & ~1]
-    tcp = here.tcp[here.places[slot & ~1]] if isinstance(here, NewConnections) else here.tcp
-    assert tcp is not None
-    return tcp
+    if isinstance(here, NewConnections):
+        return here.numbers[here.places[slot & ~1]][0]
+    assert here.tcp is not None
+    return here.tcp.number

@@ -21,7 +21,6 @@ from zmtpscope.dissect.records.facts import Attempt
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.sink import Summary
 from zmtpscope.dissect.tcp.connection import (
-    CONNECTED,
     HALF_OPEN,
     NO_ROUTE,
     REFUSED,
@@ -176,10 +175,6 @@ class Attempts:
 
     def evaluate(self, attempt: Attempt) -> None:
         """Count an attempt. Attempts arrive in the order of their decisions, not necessarily of their SYNs."""
-        pair = attempt.pair
-        if attempt.outcome == CONNECTED:
-            self._connect(pair, attempt.connection.start)
-            return
         if attempt.is_reset:
             stream = attempt.connection.stream
             self.strays[attempt.asked] = host_port(stream.dst_ip, stream.dst_port)
@@ -190,7 +185,7 @@ class Attempts:
         self.summary.attempts[attempt.outcome] += 1
         if attempt.outcome == UNDER_WAY:
             return
-        place = attempt.outcome, pair
+        place = attempt.outcome, attempt.pair
         groups = self.tried.setdefault(place, [])
         self.tried.move_to_end(place)
         self._add(groups, attempt)
@@ -198,7 +193,8 @@ class Attempts:
             forgotten, groups = self.tried.popitem(last=False)
             self._leave_out(forgotten[0], groups)
 
-    def _connect(self, pair: bytes, start: Stamp) -> None:
+    def connect(self, pair: bytes, start: Stamp) -> None:
+        """Note a connection of a pair, as in `Connected`."""
         first, last = self.connected.pop(pair, (start, start))
         self.connected[pair] = min(first, start), max(last, start)
         if len(self.connected) > MAX_PAIRS:

@@ -25,6 +25,7 @@ from zmtpscope.dissect.records.batch import Record
 from zmtpscope.dissect.records.facts import (
     Attempt,
     ClockWentBack,
+    Connected,
     ConnectionFact,
     Endpoint,
     Fact,
@@ -98,7 +99,9 @@ class Comparison:
         """Return the records of facts, sorted by ordinal; facts of later calls must have larger ordinals."""
         for fact in sorted(facts, key=_order):
             self.sink.decided_by = DATAGRAMS + fact.arrival.packet if isinstance(fact, ZreBeacon) else None
-            if isinstance(fact, Attempt):
+            if isinstance(fact, Connected):
+                self.attempts.connect(fact.pair, fact.start)
+            elif isinstance(fact, Attempt):
                 self.attempts.evaluate(fact)
             elif isinstance(fact, Relayed):
                 self.refusals.evaluate(fact)
@@ -200,8 +203,8 @@ def _order(fact: Fact) -> tuple[int, bool, Stamp, int]:
     Facts of one connection are in order already, except ZRE commands.
     """
     ordinal = fact.arrival.ordinal
-    if isinstance(fact, Attempt):  # the most frequent fact
-        return ordinal, False, fact.connection.start, 0
+    if isinstance(fact, Connected):  # the most frequent fact
+        return ordinal, False, fact.start, 0
     if isinstance(fact, ZreBeacon):
         return ordinal, True, Stamp(0, fact.arrival.packet), 0
     if isinstance(fact, ZreCommand | ZreClose):

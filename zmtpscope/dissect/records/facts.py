@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
 from zmtpscope.dissect.identity import Stream, stream_of
-from zmtpscope.dissect.tcp.connection import Connection
+from zmtpscope.dissect.tcp.connection import CONNECTED, Connection
 from zmtpscope.dissect.tcp.sequence import MODULUS
 
 Endpoint = tuple[str, int]
@@ -30,8 +30,17 @@ class ConnectionIdentity(NamedTuple):
         return stream_of(self.key, self.start.time, self.incarnation, self.number)
 
 
+class Connected(NamedTuple):
+    """A closed TCP connection that was established, and whose SYN was captured in `start`."""
+
+    arrival: Arrival
+    pair: bytes
+    """As `Attempt.pair`."""
+    start: Stamp
+
+
 class Attempt(NamedTuple):
-    """A closed TCP connection with a captured SYN, or a stray answer.
+    """A closed TCP connection with a captured SYN that was not established, or a stray answer.
 
     `outcome` is a key of `attempts.FINDING_BY_OUTCOME`; `last` is the client's last SYN of `syns`, which have the
     sequence number `initial`.
@@ -53,8 +62,12 @@ class Attempt(NamedTuple):
 
     @property
     def pair(self) -> bytes:
-        key = self.connection.key
-        return key[:-4] + key[-2:]
+        return pair_of(self.connection.key)
+
+
+def pair_of(key: bytes) -> bytes:
+    """Return the addresses of a client and its server, and the server's port."""
+    return key[:-4] + key[-2:]
 
 
 class GaveWay(NamedTuple):
@@ -212,6 +225,7 @@ class ZreBeacon(NamedTuple):
 
 Fact = (
     Attempt
+    | Connected
     | ClockWentBack
     | GaveWay
     | Relayed
@@ -242,7 +256,9 @@ def end_facts(connection: Connection) -> list[Fact]:
     if connection.close_how == "evicted":
         facts.append(GaveWay(connection.end, identity))
     outcome = connection.attempt_outcome()
-    if outcome is not None:
+    if outcome == CONNECTED:
+        facts.append(Connected(connection.end, pair_of(connection.key), start))
+    elif outcome is not None:
         last = start if connection.last_syn is connection.start else stamp(connection.last_syn)
         client, server = connection.tcp
         initial = client.initial if client.initial >= 0 else (server.acknowledged - 1) % MODULUS

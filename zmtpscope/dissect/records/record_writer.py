@@ -213,7 +213,7 @@ class RecordWriter:
         if self.is_writing:
             self.sink.put(self._record("zre_pair", self.whole, first, ordinal, unit, empty_own("zre_pair") | own))
 
-    def connection(self, start: Arrival, own: dict[str, Any], ordinal: int) -> None:
+    def connection(self, start: Arrival | Stamp, own: dict[str, Any], ordinal: int) -> None:
         """Write an ended connection; `start` is its first segment."""
         self.sink.put(self._record("connection", self.whole, start, ordinal, AT_THE_END, own))
 

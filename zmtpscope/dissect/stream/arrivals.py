@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Self
 
@@ -26,11 +27,11 @@ class BlockView:
     def __init__(
         self,
         data: bytes,
-        starts: list[int],
-        stops: list[int],
-        ordinals: list[int],
-        packets: list[int],
-        times: list[int],
+        starts: Sequence[int],
+        stops: Sequence[int],
+        ordinals: Sequence[int],
+        packets: Sequence[int],
+        times: Sequence[int],
         captured: SegmentBlock | None = None,
     ) -> None:
         self.data = data

@@ -283,6 +283,11 @@ class Connection:
             self.last = max(self.last, state.last)
         self.resume_plain()
 
+    def finish(self, states: tuple[TcpState, TcpState]) -> None:
+        """Set the final state of both sides after all octets were read in order."""
+        for side, state in zip(self.tcp, states, strict=True):
+            side.resume(state)
+
     def resume_plain(self) -> None:
         """Let both sides take the fast loop, unless a hole, window or acknowledgment is pending."""
         if not any(side.waits or side.closed_window or side.unanswered for side in self.tcp):

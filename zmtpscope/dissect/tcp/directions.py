@@ -8,7 +8,7 @@ segment: a full queue of the listener drops many.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -30,7 +30,7 @@ COLUMNS = 11
 
 
 class Directions:
-    """Columns and lists with one entry per distinct key of the block, in the order of `block.keys`.
+    """Columns with one entry per distinct key of the block, in the order of `block.keys`.
 
     `numbers` maps a key to its index. `carrying_rows` are the rows with payload, sorted by direction; the rows of
     direction i begin at `bounds[i]`, or `carrying_begins[i]`.
@@ -53,10 +53,10 @@ class Directions:
         """Row of the FIN, -1 if there is none. Number in the last segment, -1 for a SYN without ACK."""
         self.carrying_rows: Column = carrying
         self.carrying_begins: Column = bounds
-        # as lists
-        self.clean: list[bool] = self.is_clean.tolist()
-        lists: list[list[int]] = columns.tolist()
-        _, _, self.first_flags, self.first_sequence, self.octets, *others = lists
+        # the same, for single numbers
+        self.clean: Sequence[int] = self.is_clean.data
+        views: list[Sequence[int]] = [column.data for column in columns]
+        _, _, self.first_flags, self.first_sequence, self.octets, *others = views
         self.first_row, self.syn_row, self.second_row, self.last_row, self.fin_row, self.acknowledgment = others
         self.bounds: list[int] = bounds.tolist()
         self._block = block
@@ -68,7 +68,7 @@ class Directions:
 
     def leave_to_slow_path(self, direction: int) -> None:
         """Make a direction count as not clean, because it has something to report."""
-        self.is_clean[direction] = self.is_plain[direction] = self.clean[direction] = False
+        self.is_clean[direction] = self.is_plain[direction] = False
 
     def rows_of(self, direction: int) -> list[int]:
         return self._carrying[self.bounds[direction] : self.bounds[direction + 1]]

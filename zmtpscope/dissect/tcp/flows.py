@@ -32,8 +32,8 @@ REMEMBERED_CLOSED = 16_384
 REMEMBERED_HOPS = 131_072
 """Directions whose last SYN (its TTL) is remembered."""
 
-Deferred = tuple[int, Callable[[], None]]
-"""A row, and a callback to run once all earlier rows of the block have been read."""
+Deferred = tuple[int, Callable[[int], None], int]
+"""A row, and a callback with its argument, to run once all earlier rows of the block have been read."""
 
 
 class Flows:
@@ -71,11 +71,14 @@ class Flows:
         self.reassembler.begin(block, is_read=bool(deferred) or not done.all())
         if directions is not None:
             self.directions = directions
-            for row, hops in block.hops.items():
-                if block.flags[row] & SYN:
-                    self.hops_here.setdefault(block.keys[block.flows[row]], []).append((row, hops))
+            rows = list(block.hops)
+            for (row, hops), flags, flow in zip(
+                block.hops.items(), block.flags[rows].tolist(), block.flows[rows].tolist(), strict=True
+            ):
+                if flags & SYN:
+                    self.hops_here.setdefault(block.keys[flow], []).append((row, hops))
             self._take_rows(block, ~done, deferred)
-            self._note_last_packets(directions, done.tolist())
+            self._note_last_packets(block, directions, done)
             self.directions = None
             self._keep_hops()
         return self._touched()
@@ -90,23 +93,19 @@ class Flows:
 
     def end(self, connection: Connection, row: int, states: tuple[TcpState, TcpState]) -> None:
         """Close a connection that the fast path read: both sides sent FIN, the second one in `row`."""
-        _finish(connection, states)
+        connection.finish(states)
         self._close_at(connection, self.arrival(row), "fin")
         del self.reassembler.touched[connection.tcp[0]]
 
-    def begin_and_end(self, key: bytes, start: Arrival, states: tuple[TcpState, TcpState]) -> Connection:
-        """Create a connection that the fast path read from its first to its last packet, all in this block.
+    def number(self, one: bytes, other: bytes, time: int) -> tuple[int, int]:
+        """Return number and incarnation of a connection that the fast path reads from its SYN, at `time`, to its end.
 
-        The caller must call `remember_closed` at its end.
+        `one` and `other` are its keys. The caller must call `remember_closed` at its end.
         """
-        connection = self._new(key, start, is_begun=True)
-        connection.opened_by = 0
-        _finish(connection, states)
-        last = max(state.last for state in states)
-        connection.close("fin", last, last, None)
-        for side in connection.tcp:
-            self.closed.pop(side.key, None)
-        return connection
+        self.opened += 1
+        self.closed.pop(one, None)
+        self.closed.pop(other, None)
+        return self.opened, self.incarnations.begin(one, time)
 
     def last_seen(self, key: bytes) -> LastSeen | None:
         """Return the last packet of a direction's connection, open or closed, or None."""
@@ -116,10 +115,9 @@ class Flows:
         connection = self.connections[side]
         return LastSeen(connection.last.time, connection.tcp[0].initial)
 
-    def remember_closed(self, connection: Connection, time: int) -> None:
-        """Remember a closed connection, so that its late packets open no new one."""
-        one, other = connection.tcp
-        self.closed[one.key] = self.closed[other.key] = LastSeen(time, one.initial)
+    def remember_closed(self, one: bytes, other: bytes, last: LastSeen) -> None:
+        """Remember a closed connection with these keys, so that its late packets open no new one."""
+        self.closed[one] = self.closed[other] = last
         while len(self.closed) > REMEMBERED_CLOSED:
             self.closed.popitem(last=False)
 
@@ -156,13 +154,12 @@ class Flows:
     def _peer(self, side: TcpSide) -> TcpSide:
         return self.connections[side].tcp[1 - side.number]
 
-    def _note_last_packets(self, directions: Directions, done: list[bool]) -> None:
-        look_up = self.sides.get
-        for key, row, is_done in zip(directions.numbers, directions.last_row, done, strict=True):
-            side = None if is_done else look_up(key)
+    def _note_last_packets(self, block: SegmentBlock, directions: Directions, done: Mask) -> None:
+        for direction in (~done).nonzero()[0].tolist():
+            side = self.sides.get(block.keys[direction])
             if side is not None:
                 connection = self.connections[side]
-                connection.last = max(connection.last, self.arrival(row))
+                connection.last = max(connection.last, self.arrival(directions.last_row[direction]))
 
     def _take_rows(self, block: SegmentBlock, left: Mask, deferred: list[Deferred]) -> None:
         """Feed the segments of the directions that are `left` one by one, with the deferred callbacks between them."""
@@ -175,7 +172,8 @@ class Flows:
             rows.tolist(), *(column[rows].tolist() for column in columns), strict=True
         ):
             while deferred and deferred[-1][0] < index:
-                deferred.pop()[1]()
+                _, call, argument = deferred.pop()
+                call(argument)
             key, length = keys[flow], stops[index] - starts[index]
             side = look_up(key)
             if side is None or sequence != side.plain or flags & NOT_PLAIN or not flags & ACK:
@@ -187,8 +185,8 @@ class Flows:
                     touched[side] = None
                 side.pieces.append(index)
                 side.plain = (sequence + length) % MODULUS
-        while deferred:
-            deferred.pop()[1]()
+        for _, call, argument in reversed(deferred):
+            call(argument)
 
     def _slow_path(self, index: int, key: bytes, sequence: int, acknowledgment: int, flags: int, length: int) -> None:
         """Process a segment that is not the next octets of a known flow."""
@@ -359,7 +357,8 @@ class Flows:
         self.silent.pop(connection, None)
         for side in connection.tcp:
             self.sides.pop(side.key, None)  # a connection to itself has one key
-        self.remember_closed(connection, self._last_time(connection))
+        one, other = connection.tcp
+        self.remember_closed(one.key, other.key, LastSeen(self._last_time(connection), one.initial))
 
     def _last_time(self, connection: Connection) -> int:
         time, directions = max(connection.last.time, connection.end.time), self.directions
@@ -384,9 +383,3 @@ class Flows:
         for connection in still_open:
             self._close(connection, 0, "open")
         return self._touched()
-
-
-def _finish(connection: Connection, states: tuple[TcpState, TcpState]) -> None:
-    """Set the final state of both sides after all octets were read in order."""
-    for side, state in zip(connection.tcp, states, strict=True):
-        side.resume(state)

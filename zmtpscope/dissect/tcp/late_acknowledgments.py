@@ -55,7 +55,8 @@ class LateAcknowledgments:
         if self._next > MAX_FOLLOWED:
             self._places.clear()
             self._state[:] = self._next = 0
-        places = np.array([self._place(key) for key in block.keys], np.int64)
+        known = self._places.get
+        places = np.array([known(key) or self._place(key) for key in block.keys], np.int64)
         columns = block.flows, block.sequences, block.acknowledgments, block.flags, block.starts, block.stops
         found = late_acknowledgments(places, self._state, *columns, block.times, block.packets)
         return [Unread(direction, row, packet & PACKET_MASK, reads) for direction, row, packet, reads in found]

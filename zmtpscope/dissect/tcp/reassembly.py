@@ -7,7 +7,10 @@ hole is declared; octets for a declared hole are `late`, and never decoded.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
+
+import numpy as np
 
 from zmtpscope.capture.segments import ORDINALS, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival
@@ -52,10 +55,7 @@ class Reassembler:
         self.extra = bytearray()
         self.first_ordinal = 0
         self.plain_rows = 0
-        self.starts: list[int] = []
-        self.stops: list[int] = []
-        self.packets: list[int] = []
-        self.times: list[int] = []
+        self.starts, self.stops, self.packets, self.times = (array("q") for _ in range(4))
         self.cut: dict[int, int] = {}
         self.hops: dict[int, int] = {}
         self.origins: list[int] = []
@@ -69,14 +69,16 @@ class Reassembler:
         self.first_ordinal = block.ordinal
         self.plain_rows = len(block)
         columns = (block.starts, block.stops, block.packets, block.times)
-        self.starts, self.stops, self.packets, self.times = (column.tolist() if is_read else [] for column in columns)
+        self.starts, self.stops, self.packets, self.times = (
+            array("q", column.tobytes() if is_read else b"") for column in columns
+        )
 
     def begin_end(self, time: int) -> None:
         """Start the end of the capture: one row without octets after the last block."""
         self._begin(b"", {})
         self.first_ordinal = self.next_ordinal
         self.plain_rows = 1
-        self.starts, self.stops, self.packets, self.times = [0], [0], [0], [time]
+        self.starts, self.stops, self.packets, self.times = (array("q", (each,)) for each in (0, 0, 0, time))
 
     def begin_tick(self) -> int:
         """Start decisions by time alone, after the last block and without rows; return their ordinal."""
@@ -86,7 +88,7 @@ class Reassembler:
     def end_block(self) -> None:
         self.first_ordinal = self.next_ordinal
         self.plain_rows = 0
-        self.starts, self.stops, self.packets, self.times = [], [], [], []
+        self.starts, self.stops, self.packets, self.times = (array("q") for _ in range(4))
         self._begin(b"", {})
         self.hops = {}
 
@@ -99,10 +101,10 @@ class Reassembler:
         self.captured, self.cut = captured, cut
         self.extra, self.origins, self.touched = bytearray(), [], {}
 
-    def ordinals(self) -> list[int]:
+    def ordinals(self) -> array[int]:
         """Return, by row, the ordinal of the segment that made it part of its stream."""
-        first = self.first_ordinal
-        return [*range(first, first + ORDINALS * self.plain_rows, ORDINALS), *self.origins]
+        plain = self.first_ordinal + ORDINALS * np.arange(self.plain_rows, dtype=np.int64)
+        return array("q", plain.tobytes()) + array("q", self.origins)
 
     def data(self) -> bytes:
         """Return the captured octets, then the extra ones."""
