@@ -7,13 +7,17 @@ from uuid import UUID
 
 import orjson
 import pytest
+from hypothesis import given
 
 from tests.diagnosis.talking import CLIENT, SERVER, Talk, knowledge_of
+from tests.export.test_json_lines import message_runs
+from tests.suites import examples
 from tests.traffic import Capture
+from tests.twins import twins
 from zmtpscope.diagnosis.derivation import Derivation
 from zmtpscope.diagnosis.diagnose import diagnose
 from zmtpscope.diagnosis.diagnosis import Diagnosis
-from zmtpscope.dissect import Analyser, Options
+from zmtpscope.dissect import Analyser, MessageTable, Options
 from zmtpscope.payloads.registry import Registry
 
 Id = Callable[[int], bytes]
@@ -175,3 +179,13 @@ def test_sides_that_count_at_the_same_time_do_not_answer_each_other() -> None:
         made.multipart(CLIENT, b"HB", counter(number)).wait(0.5).multipart(SERVER, b"HB", counter(number)).wait(0.5)
     made.multipart(CLIENT, b"HB", counter(30)).multipart(CLIENT, b"HB", counter(31)).wait(4)
     assert not [each for each in found(made.close(CLIENT)) if each.rule == "call-unanswered"]
+
+
+@examples(300, least=300)
+@given(message_runs())
+def test_p20_first_frames_are_the_same_for_every_caller(run: MessageTable) -> None:
+    found = [
+        first_frames(run, 0, len(run))
+        for first_frames in twins("zmtpscope.diagnosis.observers.first_frames.first_frames")
+    ]
+    assert all(each == found[0] for each in found)

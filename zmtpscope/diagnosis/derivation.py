@@ -11,7 +11,6 @@ from zmtpscope.diagnosis.observers.calls import CallObserver
 from zmtpscope.diagnosis.observers.heartbeats import HeartbeatObserver
 from zmtpscope.diagnosis.observers.in_order import OrderObserver
 from zmtpscope.diagnosis.observers.jupyter import JupyterObserver
-from zmtpscope.diagnosis.observers.kinds import KindObserver
 from zmtpscope.diagnosis.observers.observed import (
     ObservedConnection,
     ObservedOutage,
@@ -41,7 +40,6 @@ OBSERVERS: tuple[type[Observer], ...] = (
     RequestObserver,
     HeartbeatObserver,
     SendingObserver,
-    KindObserver,
     JupyterObserver,
     CallObserver,
     OrderObserver,
@@ -295,6 +293,6 @@ def _add(found: dict[str, Rows], run: MessageTable, summary: RunSummary, files: 
     if stream.conn is not None:
         rows = found.get(stream.conn_id)
         if rows is None:
-            rows = found[stream.conn_id] = Rows(([], []), ([], []), files)
+            rows = found[stream.conn_id] = Rows(files)
         rows.sides[stream.side or 0].append(run)
         rows.summaries[stream.side or 0].append(summary)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from operator import itemgetter
 
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.call_messages import MARK, UNKNOWN, Call, calls_of
 from zmtpscope.diagnosis.observers.error_replies import errors_in
-from zmtpscope.diagnosis.observers.frame_ids import HELD, REQUEST, FrameIds, Sent, frames_of
+from zmtpscope.diagnosis.observers.frame_ids import HELD, REQUEST, FrameIds, Sent
+from zmtpscope.diagnosis.observers.kinds import Kinds
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSide
 from zmtpscope.diagnosis.observers.observed_facts import MAX_CALLS, ObservedCalls, OpenCall
 from zmtpscope.diagnosis.observers.observer import Observer, Rows, SocketTypes
@@ -16,17 +17,21 @@ from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.zmtp.socket_types import TWO_WAY
 
-CALLING = TWO_WAY | {"REQ", "REP"}
+IN_TURN_TYPES = frozenset({"REQ", "REP"})
+CALLING = TWO_WAY | IN_TURN_TYPES
 OCTETS = 500
 IN_TURN = ""
 """Id of a call without one, of a REQ: it waits for the reply before its next call."""
 
 
 class CallObserver(Observer):
+    """Follows calls, and kinds of messages where both sides send at any time."""
+
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
         self._has_methods = False
         """Whether a JSON object that is a call has arrived."""
+        self._kinds = Kinds(observed)
         self._ids = FrameIds()
         self._held = 0
         """Memory reserved for the messages in `_ids`."""
@@ -39,36 +44,54 @@ class CallObserver(Observer):
         self._has_methods = self._has_methods or any(
             run.json is not None and MARK.search(run.data) for runs in rows.sides for run in runs
         )
-        if self.observed.requests is not None or not TWO_WAY.issuperset(self.observed.socket_types()):
+        if self.observed.requests is not None:  # these match each reply
+            self._kinds.forget()
+            self._ids.give_up()
+        elif not TWO_WAY.issuperset(self.observed.socket_types()):
             self._ids.is_over = True
+        else:
+            self._kinds.note_last(rows)
+            if not self._ids.is_over:
+                self._learn(rows)
+                self._take_room()
+                return
+            if not self._kinds.is_over:
+                self._kinds.learn_rows(rows)
+        is_in_turn = not IN_TURN_TYPES.isdisjoint(self.observed.socket_types())
         found = [
             (int(run.orders[row]), side, run, row, call)
             for side, runs in enumerate(rows.sides)
             for run in runs
             for row, call in self._calls_of(run)
+            if is_in_turn or call is not UNKNOWN
         ]
-        for _, number, run, row, call in sorted(found, key=itemgetter(0, 1)):
-            moment = Moment.of_row(run, row, rows.files)
-            if self._ids.is_over:
-                self._take(moment, number, call)
-                continue
-            for sent in self._ids.take(Sent(moment, number, frames_of(run, row, call.id), call)):
-                self._take(sent.moment, sent.side, sent.call)
-        self._take_room()
+        for _, side, run, row, call in sorted(found, key=itemgetter(0, 1)):
+            self._take(Moment.of_row(run, row, rows.files), side, call)
 
-    def _calls_of(self, run: MessageTable) -> Iterator[tuple[int, Call]]:
-        """Yield calls and replies, each with its row; all messages, if frames may have ids."""
-        calls = calls_of(run, are_read=self._has_methods or not self._ids.is_over)
+    def _calls_of(self, run: MessageTable) -> Iterable[tuple[int, Call]]:
+        """Return calls and replies, each with its row."""
+        calls = calls_of(run, are_read=self._has_methods)
         are_replies = run.socket_type == "REP" or run.peer_socket_type == "REQ"
-        errors = dict(errors_in(run)) if are_replies or not self._ids.is_over else {}
-        if self._ids.is_over and not errors:
-            return calls
-        known = dict(reversed([*calls]))  # of a broker's message and its body, the message counts
-        rows = sorted({*known, *errors}) if self._ids.is_over else range(len(run.first))
-        return ((row, self._with_error(known.get(row, UNKNOWN), errors.get(row))) for row in rows)
+        errors = dict(errors_in(run)) if are_replies else {}
+        return _with_errors(calls, errors).items() if errors else calls
 
-    def _with_error(self, call: Call, error: str | None) -> Call:
-        return call if error is None or call.error is not None else call._replace(error=error)
+    def _learn(self, rows: Rows) -> None:
+        """Process all messages while their first frames may show ids."""
+        known = [_by_position(rows, side) for side in (0, 1)]
+        for side, begin, end, _, _ in rows.turns():
+            if self._kinds.is_over and self._ids.is_over and not any(known):
+                break
+            if not self._kinds.is_over:
+                self._kinds.learn(rows, side, begin, end)
+            for position in range(begin, end):
+                call = known[side].get(position, UNKNOWN)
+                if self._ids.is_over and call is UNKNOWN:
+                    continue
+                sent = Sent.of(side, rows.first(side, position), call)
+                for each in [sent] if self._ids.is_over else self._ids.take(sent):
+                    if each.call is not UNKNOWN:
+                        moment = Moment.of_packet(each.first.time, each.first.packet, rows.files)
+                        self._take(moment, each.side, each.call)
 
     def _take_room(self) -> None:
         """Reserve the memory of messages that are held until their ids are known."""
@@ -131,3 +154,25 @@ class CallObserver(Observer):
             calls.open[id_] = call
         else:
             calls.is_incomplete = True
+
+
+def _with_errors(calls: Iterable[tuple[int, Call]], errors: dict[int, str]) -> dict[int, Call]:
+    """Return calls and errors by row, in order; of a broker's message and its body, the message counts."""
+    found = dict(reversed([*calls]))
+    for row, error in errors.items():
+        call = found.get(row, UNKNOWN)
+        found[row] = call._replace(error=error) if call.error is None else call
+    return dict(sorted(found.items()))
+
+
+def _by_position(rows: Rows, side: int) -> dict[int, Call]:
+    """Return the calls and replies of a side that are known by their payloads, by position."""
+    found = {
+        (number, row): call
+        for number, run in enumerate(rows.sides[side])
+        for row, call in _with_errors(calls_of(run, are_read=True), dict(errors_in(run))).items()
+        if call is not UNKNOWN
+    }
+    if len(rows.sides[side]) == 1:
+        return {row: call for (_, row), call in found.items()}
+    return {position: found[place] for position, place in enumerate(rows.places(side)) if place in found}

@@ -6,14 +6,10 @@ from __future__ import annotations
 from itertools import product
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.call_messages import Call
 from zmtpscope.diagnosis.observers.durations import median
-from zmtpscope.diagnosis.observers.kinds import WORD
-from zmtpscope.dissect.records.tables import MessageTable
+from zmtpscope.diagnosis.observers.first_frames import MAX_FRAMES, WORD, FirstFrames
 
-MAX_FRAMES, MAX_ID = 4, 64
-"""First frames of a message, and the octets of a frame, that can be an id."""
 MAX_LEARNED = 32
 """First messages of a connection in which to look for ids."""
 MIN_REPEATED = 5
@@ -31,15 +27,19 @@ HELD = 900
 
 
 class Sent(NamedTuple):
-    """A message: its sender, first frames (None: none, or too long for an id), and call according to its payload.
+    """A message: its sender, first frames, and call according to its payload.
 
     The frame `MAX_FRAMES` is the id in its payload.
     """
 
-    moment: Moment
     side: int
+    first: FirstFrames
     frames: tuple[bytes | None, ...]
     call: Call
+
+    @classmethod
+    def of(cls, side: int, first: FirstFrames, call: Call) -> Sent:
+        return cls(side, first, (*first.frames, None if call.id is None else call.id.encode()), call)
 
     def id_at(self, frame: int, is_start: bool) -> bytes | None:
         """Return a frame that may be an id, or the octets of an id at the start of it, or None."""
@@ -54,14 +54,6 @@ class Sent(NamedTuple):
         frame = next((each for place, each in frames if place != of_id and each != b""), None)
         word = WORD.match(frame or b"")
         return "" if word is None else word[0].decode()
-
-
-def frames_of(run: MessageTable, row: int, id_: str | None) -> tuple[bytes | None, ...]:
-    """Return the first frames of a message as far as they may be ids, and the id in its payload."""
-    first, last = int(run.first[row]), int(run.last[row])
-    frames = range(first, min(last + 1, first + MAX_FRAMES))
-    found = [run.head(frame) if run.sizes[frame] <= MAX_ID else None for frame in frames]
-    return *found, *(None,) * (MAX_FRAMES - len(found)), None if id_ is None else id_.encode()
 
 
 class Places(NamedTuple):
@@ -145,13 +137,13 @@ class FrameIds:
                 continue
             if sent.side != places.asker:
                 if id_ in asked:
-                    replied.setdefault(id_, sent.moment.ns)
+                    replied.setdefault(id_, sent.first.time)
                 else:
                     strange += 1
             elif id_ in asked:
                 again.add(id_)
             else:
-                asked[id_] = sent.moment.ns
+                asked[id_] = sent.first.time
         if len(replied) < MIN_REPEATED or not again.isdisjoint(replied):
             return False
         if strange and 2 * len(replied) < len(asked):

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from operator import attrgetter
+from collections.abc import Sequence
 from typing import NamedTuple
-
-import numpy as np
 
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSide
@@ -37,50 +33,20 @@ class Turns:
     def follow(self, rows: Rows, rhythms: Sequence[ObservedRhythm | None]) -> None:
         if self._are_counted(rhythms):
             return
-        for side, first_ns, last_ns in _turns(rows):
+        for side, _, _, first_ns, last_ns in rows.turns():
             if side != self._side:
                 delay = None if self._side is None else first_ns - self._last_ns
                 before = rhythms[1 - side]
                 if delay is not None and self._delay is not None and before is not None and before.turns < MAX_TURNS:
                     before.turns += 1
                     before.openings += self._delay > PROMPT * delay
-                    if self._are_counted(rhythms):
+                    if before.turns == MAX_TURNS and self._are_counted(rhythms):
                         return
                 self._side, self._delay = side, delay
             self._last_ns = last_ns
 
     def _are_counted(self, rhythms: Sequence[ObservedRhythm | None]) -> bool:
         return all(each is not None and each.turns >= MAX_TURNS for each in rhythms)
-
-
-def _turns(rows: Rows) -> Iterator[tuple[int, int, int]]:
-    """Yield the turns of a batch: side, and times of the first and the last message."""
-    for side in (0, 1):
-        if not rows.sides[1 - side]:
-            summaries = sorted(rows.summaries[side], key=attrgetter("last_order"))
-            if summaries:
-                yield side, summaries[0].first_end_ns, summaries[-1].last_end_ns
-            return
-    orders, ends = zip(*[_orders_and_ends(runs) for runs in rows.sides], strict=True)
-    at, side = [0, 0], 0 if orders[0][0] <= orders[1][0] else 1
-    while at[side] < len(orders[side]):
-        begin, other = at[side], 1 - side
-        if at[other] < len(orders[other]):
-            cut = bisect_left if side else bisect_right  # side 0 precedes side 1 in the same segment
-            at[side] = cut(orders[side], orders[other][at[other]], begin)
-        else:
-            at[side] = len(orders[side])
-        yield side, ends[side][begin], ends[side][at[side] - 1]
-        side = other
-
-
-def _orders_and_ends(runs: Sequence[MessageTable]) -> tuple[list[int], list[int]]:
-    """Return the ordinals of a side's messages in order, and the times of their last octets."""
-    if len(runs) == 1:
-        return runs[0].orders.tolist(), runs[0].time_ends.tolist()
-    orders, ends = (np.concatenate([getattr(run, name) for run in runs]) for name in ("orders", "time_ends"))
-    order = np.argsort(orders, kind="stable")
-    return orders[order].tolist(), ends[order].tolist()
 
 
 COLUMNS_COST = 24
